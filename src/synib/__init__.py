@@ -1,0 +1,53 @@
+"""synib: make multimodal models use what only the modalities together say."""
+
+from synib.masks import (
+    AmortizedMask,
+    HideTokens,
+    LearnedMask,
+    Mask,
+    MatchedNoise,
+    Noise,
+    OracleMask,
+    RandomMask,
+    ShuffledNoise,
+    StandardNoise,
+)
+from synib.models import FusionModel
+from synib.objective import (
+    Bernoulli,
+    Categorical,
+    Fixed,
+    Gaussian,
+    LinearWarmup,
+    Prior,
+    SynIB,
+    Uniform,
+    Unimodal,
+)
+from synib.tokens import Tokens
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AmortizedMask",
+    "Bernoulli",
+    "Categorical",
+    "Fixed",
+    "FusionModel",
+    "Gaussian",
+    "HideTokens",
+    "LearnedMask",
+    "LinearWarmup",
+    "Mask",
+    "MatchedNoise",
+    "Noise",
+    "OracleMask",
+    "Prior",
+    "RandomMask",
+    "ShuffledNoise",
+    "StandardNoise",
+    "SynIB",
+    "Tokens",
+    "Uniform",
+    "Unimodal",
+]

@@ -1,0 +1,71 @@
+"""n bits in n modalities, the label their parity, and a shortcut that is there in training only."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from synib.data.dataset import Dataset, Split, generator
+
+WIDTH, SIGNAL, SHORTCUT = 64, range(0, 4), range(4, 10)
+SHIFT, SPREAD, SHORTCUT_SCALE = 2.2, 0.55, 1.3
+
+TestShortcut = Literal["independent", "constant"]
+
+
+def parity(
+    modalities: int = 3,
+    beta: float = 1.0,
+    seed: int = 0,
+    *,
+    train: int = 1000,
+    validation: int = 120,
+    test: int = 30_000,
+    test_shortcut: TestShortcut = "independent",
+) -> Dataset:
+    r"""The parity task: no proper subset of the modalities says anything about the label.
+
+    Modality *m* is 64 wide: its bit :math:`b_m` in coordinates 0-3 as :math:`2.2\,(2 b_m - 1) + 0.55\,\varepsilon`, noise
+    elsewhere. The first modality also carries in coordinates 4-9 the shortcut
+    :math:`1.3\,[\beta\,(2y - 1) + \sqrt{\max(0, 1 - \beta^2)}\,\varepsilon]`. With two modalities this is Spurious XOR
+    (App. "Spurious XOR").
+
+    Args:
+        modalities: n.
+        beta: Strength of the shortcut in training and validation.
+        seed: Decides all draws; each split has a stream of its own.
+        train, validation, test: Numbers of examples.
+        test_shortcut: At test the shortcut is ``"independent"`` of the label (β = 0, pure noise, as in the paper's
+            published numbers) or ``"constant"`` (y_eff = 0, as the paper's text has it).
+    """
+    if modalities < 2:
+        raise ValueError(f"Parity needs at least two modalities; got {modalities}.")
+    if not beta >= 0:
+        raise ValueError(f"beta is at least 0; got {beta}.")
+    if min(train, validation, test) < 1:
+        raise ValueError(f"Every split needs examples; got train={train}, validation={validation}, test={test}.")
+    if test_shortcut not in ("independent", "constant"):
+        raise ValueError(f"test_shortcut is 'independent' or 'constant'; got {test_shortcut!r}.")
+
+    def draw(name: str, n: int) -> Split:
+        g = generator(seed, f"parity-{modalities}-{name}")
+        bits = torch.stack([torch.randint(2, (n,), generator=g) for _ in range(modalities)])
+        target = bits.sum(0) % 2
+        x = [torch.randn(n, WIDTH, generator=g) for _ in range(modalities)]
+        for m, bit in enumerate(bits):
+            noise = torch.randn(n, len(SIGNAL), generator=g)
+            x[m][:, SIGNAL.start : SIGNAL.stop] = SHIFT * _sign(bit) + SPREAD * noise
+        strength, label = beta, target
+        if name == "test":
+            strength, label = (0.0, target) if test_shortcut == "independent" else (beta, torch.zeros_like(target))
+        noise = max(0.0, 1 - strength**2) ** 0.5 * torch.randn(n, len(SHORTCUT), generator=g)
+        x[0][:, SHORTCUT.start : SHORTCUT.stop] = SHORTCUT_SCALE * (strength * _sign(label) + noise)
+        return Split({f"x{m + 1}": v for m, v in enumerate(x)}, target)
+
+    blocks = {f"x{m + 1}": {"signal": SIGNAL} for m in range(modalities)}
+    blocks["x1"]["shortcut"] = SHORTCUT
+    return Dataset(draw("train", train), draw("validation", validation), draw("test", test), blocks)
+
+
+def _sign(bit: Tensor) -> Tensor:
+    return (2.0 * bit - 1.0)[:, None]

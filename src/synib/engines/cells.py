@@ -1,0 +1,100 @@
+"""A cell: one model to train, said in plain values; and how cells are grouped to be trained together."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from synib.data import Dataset
+from synib.models import FusionModel
+from synib.objective import Objective
+from synib.objective.base import Parts
+
+Plain = str | int | float | bool | None | Sequence[Any]
+
+# What may differ between models that are trained in one go, besides their data and seed.
+VARYING = ("lr", "weight_decay", "weight")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model to train.
+
+    Args:
+        experiment: The experiment it belongs to.
+        method: Name of the method.
+        factors: What the experiment varies (β, a mixture, a fold): they decide the data.
+        settings: How it is trained: ``lr``, ``weight_decay``, ``epochs``, ``batch_size``, and the method's own.
+        seed: Decides data, initial weights, order of batches and every other draw.
+    """
+
+    experiment: str
+    method: str
+    factors: Mapping[str, Plain] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    @property
+    def id(self) -> str:
+        """A hash of everything that decides the result."""
+        return digest(asdict(self))
+
+    @property
+    def program(self) -> str:
+        """A hash of what must be equal for cells to be trained together."""
+        static = {k: v for k, v in self.settings.items() if k not in VARYING}
+        return digest([self.experiment, self.method, static])
+
+
+class Recipe(Protocol):
+    """What an engine must know to train a cell; experiments provide it."""
+
+    def data(self, cell: Cell) -> Dataset:
+        """The cell's data."""
+
+    def model(self, cell: Cell, data: Dataset) -> FusionModel:
+        """A freshly initialised model; the engine has seeded torch's generator."""
+
+    def method(self, cell: Cell, data: Dataset) -> Objective:
+        """The cell's method."""
+
+
+class Learner(nn.Module):
+    """A model and the method that trains it, as one module with one set of parameters and buffers."""
+
+    def __init__(self, model: FusionModel, method: Objective) -> None:
+        super().__init__()
+        self.model, self.method = model, method
+
+    def forward(
+        self, modalities: Mapping[str, Tensor], target: Tensor, key: Tensor
+    ) -> tuple[Tensor, tuple[Parts, dict[str, Tensor]]]:
+        """The loss; its parts and the buffers as this step leaves them."""
+        loss, parts = self.method.loss(self.model, modalities, target, key)
+        return loss, (parts, dict(self.named_buffers()))
+
+
+def learner(recipe: Recipe, cell: Cell, data: Dataset) -> Learner:
+    """The learner of a cell. Weights depend on the seed alone, so all methods start from the same ones."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(cell.seed)
+        model = recipe.model(cell, data)
+        return Learner(model, recipe.method(cell, data))
+
+
+def shards(cells: Sequence[Cell], size: int) -> list[list[Cell]]:
+    """Cells that can be trained together, in groups of at most ``size``, in the order they came."""
+    programs: dict[str, list[Cell]] = {}
+    for cell in cells:
+        programs.setdefault(cell.program, []).append(cell)
+    return [same[i : i + size] for same in programs.values() for i in range(0, len(same), size)]
+
+
+def digest(value: Any) -> str:
+    """A short hash of plain values."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

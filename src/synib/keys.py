@@ -1,0 +1,87 @@
+"""Random numbers as a pure function of a key, so that a draw never depends on who else is drawing.
+
+A key is a 0-dimensional ``int64`` tensor. The same key gives the same numbers on every device, alone or under
+``torch.func.vmap``, eager or compiled: this is what lets many models train at once and each still see exactly the
+masks and noise it would have seen alone. Torch's own generators cannot do that: their numbers depend on how many
+were drawn before, by anybody.
+
+The bits are those of SplitMix64 (Steele, Lea & Flood 2014): a counter times an odd constant, plus the key, through a
+64-bit mixing function.
+"""
+
+import math
+import zlib
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # 2^64 / golden ratio, odd; written as the signed integer torch understands
+_MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
+_MIX_2 = 0x94D049BB133111EB - (1 << 64)
+_UNIT = 2.0**-24  # float32 holds 24 bits exactly
+
+
+def key(seed: int, device: torch.device | str | None = None) -> Tensor:
+    """The key of an integer seed."""
+    return _mix(torch.tensor(seed, dtype=torch.int64, device=device) * _GOLDEN)
+
+
+def fresh(device: torch.device | str | None = None) -> Tensor:
+    """A key drawn from torch's own generator: ``torch.manual_seed`` decides it, as it does ``torch.rand``."""
+    return torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64, device=device)
+
+
+def fold(key: Tensor, *labels: int | str | Tensor) -> Tensor:
+    """A new key for each sequence of labels (a step number, a modality's name, ...) under the same parent."""
+    for label in labels:
+        if isinstance(label, str):
+            label = zlib.crc32(label.encode())  # stable across processes, unlike hash()
+        key = _mix((key ^ (label * _MIX_1)) + _GOLDEN if isinstance(label, Tensor) else (key ^ _signed(label)) + _GOLDEN)
+    return key
+
+
+def uniform(key: Tensor, shape: Sequence[int]) -> Tensor:
+    """Uniform draws on [0, 1), ``float32``."""
+    n = math.prod(shape)
+    bits = _bits(key, (n + 1) // 2)
+    halves = torch.cat([_high(bits), _low(bits)])[:n]
+    return halves.mul_(_UNIT).reshape(tuple(shape))
+
+
+def normal(key: Tensor, shape: Sequence[int]) -> Tensor:
+    """Standard normal draws, ``float32`` (Box-Muller, two draws from each 64-bit word)."""
+    n = math.prod(shape)
+    bits = _bits(key, (n + 1) // 2)
+    radius = _high(bits).add_(0.5).mul_(_UNIT).log_().mul_(-2.0).sqrt_()
+    angle = _low(bits).mul_(2.0 * math.pi * _UNIT)
+    return torch.cat([radius * angle.cos(), radius.mul_(angle.sin_())])[:n].reshape(tuple(shape))
+
+
+def permutation(key: Tensor, n: int) -> Tensor:
+    """A random order of ``range(n)``."""
+    return _bits(key, n).argsort()
+
+
+def _bits(key: Tensor, n: int) -> Tensor:
+    return _mix(torch.arange(1, n + 1, dtype=torch.int64, device=key.device) * _GOLDEN + key)
+
+
+def _mix(z: Tensor) -> Tensor:
+    # torch's >> copies the sign bit down; the masks make it the logical shift that SplitMix64 asks for.
+    z = (z ^ ((z >> 30) & ((1 << 34) - 1))) * _MIX_1
+    z = (z ^ ((z >> 27) & ((1 << 37) - 1))) * _MIX_2
+    return z ^ ((z >> 31) & ((1 << 33) - 1))
+
+
+def _high(bits: Tensor) -> Tensor:
+    return ((bits >> 40) & 0xFFFFFF).to(torch.float32)
+
+
+def _low(bits: Tensor) -> Tensor:
+    return (bits & 0xFFFFFF).to(torch.float32)
+
+
+def _signed(label: int) -> int:
+    value = (label * 0xBF58476D1CE4E5B9) & ((1 << 64) - 1)
+    return value - (1 << 64) if value >= 1 << 63 else value

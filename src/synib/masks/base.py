@@ -1,0 +1,105 @@
+"""What every mask is: a choice, for each example, of the coordinates to corrupt."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from synib.tokens import Modality, values
+
+Over = Literal["coordinates", "tokens", "channels", "modality"]
+OVER = ("coordinates", "tokens", "channels", "modality")
+
+
+class Probe(NamedTuple):
+    """What a mask may ask about the modality that it masks.
+
+    Args:
+        modality: Its name.
+        fill: Key → one draw of the noise that would replace it, shaped like its values.
+        loss: Values of this modality → the negative log-likelihood of the target under this modality's *unimodal*
+            prediction, per example. ``None`` where the model has no unimodal predictor.
+    """
+
+    modality: str
+    fill: Callable[[Tensor], Tensor]
+    loss: Callable[[Tensor], Tensor] | None
+
+
+class Mask(nn.Module):
+    """Base of all masks: true marks a coordinate to corrupt (M = 1 in the paper).
+
+    A mask is called with a modality, a random key and a :class:`Probe`, and returns a boolean tensor that broadcasts to
+    the modality's values, with ``draws`` times as many rows if it draws afresh for each, or as many rows as the modality.
+
+    Attributes:
+        whole: Whether it always corrupts the entire modality (the objective then has less to compute).
+        probes: Whether it asks for the unimodal loss, so that a unimodal predictor must exist.
+    """
+
+    whole: bool = False
+    probes: bool = False
+
+    def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} must define forward(x, key, probe, draws).")
+
+    def loss(self, x: Modality, key: Tensor, probe: Probe) -> Tensor | None:
+        """The mask's own training loss, for masks that have parameters. It never reaches the model's parameters."""
+        return None
+
+
+def check_over(over: str) -> Over:
+    """The granularity, if it is one."""
+    if over not in OVER:
+        raise ValueError(f"A mask works over one of {', '.join(OVER)}; got over={over!r}.")
+    return over  # type: ignore[return-value]
+
+
+def mask_shape(x: Modality, over: Over, draws: int = 1) -> tuple[int, ...]:
+    """The shape of a mask over ``x``: one entry for each thing that is corrupted or kept as a whole."""
+    v = values(x)
+    rows = draws * v.shape[0]
+    if over == "modality":
+        return (rows,) + (1,) * (v.ndim - 1)
+    if over == "coordinates":
+        return (rows, *v.shape[1:])
+    if v.ndim < 3:
+        raise ValueError(
+            f"A mask over {over} needs (batch, {over}, ...) with at least 3 dimensions; got {tuple(v.shape)}. "
+            "For plain vectors use over='coordinates'."
+        )
+    return (rows, v.shape[1]) + (1,) * (v.ndim - 2)
+
+
+def undisturbed(modules: list[nn.Module]) -> "_Undisturbed":
+    """Within this context the modules neither drop units nor update statistics; their modes are put back after it."""
+    return _Undisturbed(modules)
+
+
+class _Undisturbed:
+    def __init__(self, modules: list[nn.Module]) -> None:
+        # Recurrent layers stay in training mode: cuDNN refuses to differentiate them in evaluation mode.
+        self.changed = [
+            m for module in modules for m in module.modules() if m.training and not isinstance(m, nn.RNNBase)
+        ]
+
+    def __enter__(self) -> None:
+        for m in self.changed:
+            m.training = False
+
+    def __exit__(self, *_: object) -> None:
+        for m in self.changed:
+            m.training = True
+
+
+def check_fraction(name: str, value: float) -> float:
+    """The value, if it lies in [0, 1]."""
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} is a probability between 0 and 1; got {value}.")
+    return value
+
+
+def as_bool(x: Tensor) -> Tensor:
+    """Coordinates given as 0/1 numbers or booleans, as booleans."""
+    return x if x.dtype == torch.bool else x != 0

@@ -1,0 +1,109 @@
+"""Learned masking: for each example, search the fewest coordinates without which one modality predicts nothing."""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from synib import keys
+from synib.masks.base import Mask, Over, Probe, check_fraction, check_over, mask_shape
+from synib.tokens import Modality, values
+
+Norm = Literal["sum", "mean"]
+
+
+class LearnedMask(Mask):
+    r"""Per-example masks found by an inner loop against the unimodal predictor (Eq. mask-loss, App. "Synthetic").
+
+    Starting from logits :math:`\ell`, Adam minimises, with fresh noise :math:`\epsilon` in every step,
+
+    .. math:: -\mathrm{CE}\big(f_i((1 - m) \odot x_i + m \odot \epsilon),\, y\big) + \lambda_M \lVert m \rVert_1,
+              \qquad m = \sigma(\ell / \tau),
+
+    thresholds :math:`m`, and corrupts the complement: what the unimodal predictor relies on stays, the rest goes.
+
+    Only the unimodal path runs in the inner loop, in evaluation mode; no gradient of a parameter is computed, and the
+    model's gradients, buffers and modes are as they were.
+
+    Args:
+        steps: Inner Adam steps.
+        lr: Their learning rate.
+        sparsity: :math:`\lambda_M`.
+        norm: Whether :math:`\lVert m \rVert_1` sums over coordinates, as the text has it, or averages.
+        temperature: :math:`\tau`.
+        init: Where the logits start.
+        threshold: Above it a coordinate counts as found.
+        complement: Corrupt what was *not* found (the paper); otherwise corrupt what was found.
+        over: What is kept or corrupted together, as in :class:`RandomMask`.
+    """
+
+    probes = True
+
+    def __init__(
+        self,
+        steps: int = 20,
+        lr: float = 0.1,
+        sparsity: float = 1e-3,
+        norm: Norm = "sum",
+        temperature: float = 1.0,
+        init: float = 0.0,
+        threshold: float = 0.5,
+        complement: bool = True,
+        over: Over = "coordinates",
+    ) -> None:
+        super().__init__()
+        if steps < 1:
+            raise ValueError(f"LearnedMask needs at least one step; got steps={steps}.")
+        if lr <= 0 or temperature <= 0:
+            raise ValueError(f"lr and temperature are positive; got lr={lr}, temperature={temperature}.")
+        if sparsity < 0:
+            raise ValueError(f"sparsity is a weight of at least 0; got {sparsity}.")
+        if norm not in ("sum", "mean"):
+            raise ValueError(f"norm is 'sum' or 'mean'; got {norm!r}.")
+        self.steps, self.lr, self.sparsity, self.norm = steps, lr, sparsity, norm
+        self.temperature, self.init, self.complement = temperature, init, complement
+        self.threshold = check_fraction("threshold", threshold)
+        self.over = check_over(over)
+
+    def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
+        v = values(x).detach()
+        unimodal_loss = required_loss(self, probe)
+        shape = mask_shape(x, self.over)
+        per_coordinate = self.sparsity / (1 if self.norm == "sum" else math.prod(shape[1:]))
+
+        def objective(logits: Tensor, noise: Tensor) -> Tensor:
+            gate = torch.sigmoid(logits / self.temperature)
+            corrupted = torch.lerp(v, noise, gate.expand_as(v).to(v.dtype))
+            return per_coordinate * gate.sum() - unimodal_loss(corrupted).sum()
+
+        descend = torch.func.grad(objective)
+        # Autograd's own recording is off; torch.func.grad differentiates all the same, and only the logits.
+        with torch.no_grad():
+            logits = torch.full(shape, self.init, dtype=torch.float32, device=v.device)
+            first, second = torch.zeros_like(logits), torch.zeros_like(logits)
+            for step in range(1, self.steps + 1):
+                gradient = descend(logits, probe.fill(keys.fold(key, step)))
+                first = torch.lerp(first, gradient, 0.1)
+                second = torch.lerp(second, gradient * gradient, 0.001)
+                scale = (second / (1 - 0.999**step)).sqrt_().add_(1e-8)
+                logits = torch.addcdiv(logits, first, scale, value=-self.lr / (1 - 0.9**step))
+            found = torch.sigmoid(logits / self.temperature) > self.threshold
+        return ~found if self.complement else found
+
+    def extra_repr(self) -> str:
+        return (
+            f"steps={self.steps}, lr={self.lr}, sparsity={self.sparsity}, norm={self.norm!r}, init={self.init}, "
+            f"over={self.over!r}"
+        )
+
+
+def required_loss(mask: Mask, probe: Probe) -> Callable[[Tensor], Tensor]:
+    """The unimodal loss that a searching mask descends, or the sentence that says it is missing."""
+    if probe.loss is None:
+        raise ValueError(
+            f"{type(mask).__name__} searches against a unimodal predictor of {probe.modality!r}, and the model has none: "
+            "give the FusionModel unimodal heads, or pass unimodal={name: predictor} to the objective."
+        )
+    return probe.loss

@@ -1,0 +1,193 @@
+"""What replaces the corrupted coordinates."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from synib import keys
+from synib.tokens import Modality, Tokens, values, with_values
+
+
+class Noise(nn.Module):
+    """Base of all fills: draws replacements for a modality's values, independent of the target.
+
+    Attributes:
+        shuffles: Whether a replacement is another row of the same batch. Together with a mask over the whole modality
+            this lets the objective reuse what it has already encoded.
+    """
+
+    shuffles: bool = False
+
+    def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
+        """``draws`` replacements for every row, one draw after the other: ``(draws * batch, ...)``."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward(x, key, modality, draws).")
+
+    def observe(self, x: Modality, modality: str) -> None:
+        """Take note of a training batch, for fills that follow the data."""
+
+    def corrupt(self, x: Modality, mask: Tensor, key: Tensor, modality: str = "", draws: int = 1) -> Modality:
+        r"""The gate :math:`\tilde x = (1 - M) \odot x + M \odot \epsilon` (Eq. gate-app), ``draws`` times."""
+        original = values(x) if draws == 1 else values(x).repeat(draws, *(1,) * (values(x).ndim - 1))
+        if mask.shape[0] not in (1, original.shape[0]):
+            mask = mask.repeat(draws, *(1,) * (mask.ndim - 1))
+        return with_values(x, torch.where(mask, self(x, key, modality, draws), original))
+
+
+class StandardNoise(Noise):
+    r"""Standard normal fill, :math:`\epsilon \sim \mathcal N(0, I)`: the paper's choice for its synthetic tasks.
+
+    On real data a network can learn to recognise it and keep its shortcut for inputs that look real; prefer
+    :class:`ShuffledNoise` there.
+    """
+
+    def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
+        v = values(x)
+        return keys.normal(key, (draws * v.shape[0], *v.shape[1:])).to(v.dtype)
+
+
+class MatchedNoise(Noise):
+    r"""Normal fill with the modality's own running mean and variance (App. "Random masking", matched statistics).
+
+    .. math:: \mu_t = \alpha \mu_{t-1} + (1 - \alpha)\,\mathbb E_B[z], \qquad
+              \sigma^2_t = \alpha \sigma^2_{t-1} + (1 - \alpha)\,\mathrm{Var}_B[z]
+
+    divided by :math:`1 - \alpha^t`, so that the first batch counts fully instead of a hundredth. Statistics are kept for
+    each coordinate of a vector, each feature of a token, each channel of a map; they update in training mode only and
+    are part of ``state_dict``.
+
+    Args:
+        momentum: :math:`\alpha`.
+        widths: For each modality the number of coordinates, features or channels, if known beforehand; otherwise taken
+            from the first batch.
+    """
+
+    def __init__(self, momentum: float = 0.99, widths: Mapping[str, int] | None = None) -> None:
+        super().__init__()
+        if not 0.0 <= momentum < 1.0:
+            raise ValueError(f"momentum lies in [0, 1); got {momentum}.")
+        self.momentum = momentum
+        for name, width in (widths or {}).items():
+            self._prepare(name, torch.zeros(width))
+
+    def observe(self, x: Modality, modality: str) -> None:
+        if not self.training:
+            return
+        mean, variance = _statistics(x)
+        self._prepare(modality, mean)
+        for kind, new in (("mean", mean), ("variance", variance)):
+            buffer = f"{kind}_{modality}"
+            setattr(self, buffer, torch.lerp(new, getattr(self, buffer), self.momentum))
+        setattr(self, f"seen_{modality}", getattr(self, f"seen_{modality}") + 1)
+
+    def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
+        v = values(x)
+        if not hasattr(self, f"mean_{modality}"):
+            raise ValueError(
+                f"MatchedNoise has seen no training batch of {modality!r} yet: call the objective in training mode first, "
+                "or load its state."
+            )
+        debias = 1.0 - self.momentum ** getattr(self, f"seen_{modality}").to(torch.float32)
+        shape = _feature_shape(v)
+        mean = (getattr(self, f"mean_{modality}") / debias).view(shape)
+        deviation = (getattr(self, f"variance_{modality}") / debias).sqrt().view(shape)
+        draw = keys.normal(key, (draws * v.shape[0], *v.shape[1:]))
+        return torch.addcmul(mean, deviation, draw).to(v.dtype)
+
+    def _prepare(self, modality: str, like: Tensor) -> None:
+        if not hasattr(self, f"mean_{modality}"):
+            self.register_buffer(f"mean_{modality}", torch.zeros_like(like))
+            self.register_buffer(f"variance_{modality}", torch.zeros_like(like))
+            self.register_buffer(f"seen_{modality}", torch.zeros((), dtype=torch.int64, device=like.device))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        # A fresh object has no buffers before its first batch: make room for the ones that arrive.
+        for entry, tensor in state_dict.items():
+            if entry.startswith(f"{prefix}mean_"):
+                self._prepare(entry.removeprefix(f"{prefix}mean_"), torch.empty_like(tensor))
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    def extra_repr(self) -> str:
+        return f"momentum={self.momentum}"
+
+
+class ShuffledNoise(Noise):
+    """Another example's values: a fill that looks like data because it is data.
+
+    Rows are put on a random circle and each takes the values of the next ones, so that no row is ever filled with
+    itself, and several draws of one row differ as long as the batch has enough others.
+    """
+
+    shuffles = True
+
+    def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
+        v = values(x)
+        return v[self.rows(key, v.shape[0], draws)]
+
+    def corrupt(self, x: Modality, mask: Tensor, key: Tensor, modality: str = "", draws: int = 1) -> Modality:
+        corrupted = super().corrupt(x, mask, key, modality, draws)
+        if isinstance(x, Tokens) and isinstance(corrupted, Tokens):
+            # A token that came from another example brings its padding along.
+            token_mask = mask.flatten(2).any(-1) if mask.ndim > 2 else mask
+            theirs = x.padding[self.rows(key, x.padding.shape[0], draws)]
+            return Tokens(corrupted.values, torch.where(token_mask, theirs, corrupted.padding))
+        return corrupted
+
+    def rows(self, key: Tensor, batch: int, draws: int = 1) -> Tensor:
+        """Which row fills which, one draw after the other: ``(draws * batch,)``."""
+        if batch < 2:
+            raise ValueError(
+                "ShuffledNoise needs at least 2 rows in a batch, since a single one has no other to take values from; "
+                f"got {batch}. Drop the last batch (drop_last=True) if it is that small."
+            )
+        order = keys.permutation(key, batch)
+        place = order.argsort()
+        shift = torch.arange(draws, device=order.device) % (batch - 1) + 1
+        return order[(place + shift[:, None]) % batch].reshape(-1)
+
+
+class HideTokens(Noise):
+    """Corrupted tokens are hidden from attention instead of replaced (the key-padding form of a token mask).
+
+    For modalities given as :class:`~synib.Tokens`. The model sees them only through its ``key_padding_mask``, so it must
+    attend to something else besides (a class token, the other modality), or hidden rows have nothing to attend to.
+    """
+
+    def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
+        raise ValueError(
+            "HideTokens hides tokens and has no values to mix in, which a mask that searches would need; use "
+            "StandardNoise, MatchedNoise or ShuffledNoise with learned and amortised masks."
+        )
+
+    def corrupt(self, x: Modality, mask: Tensor, key: Tensor, modality: str = "", draws: int = 1) -> Modality:
+        if not isinstance(x, Tokens):
+            raise ValueError(
+                f"HideTokens needs {modality!r} as synib.Tokens(values, padding); got a tensor of shape {tuple(x.shape)}."
+            )
+        if mask.ndim != 3 or mask.shape[-1] != 1:
+            raise ValueError(
+                f"HideTokens hides whole tokens: use a mask over 'tokens' or 'modality'; got a mask shaped {tuple(mask.shape)}."
+            )
+        padding = x.padding.repeat(draws, 1) | mask.squeeze(-1).repeat(draws // max(1, mask.shape[0] // len(x.padding)), 1)
+        return Tokens(x.values.repeat(draws, 1, 1), padding)
+
+
+def _statistics(x: Modality) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each feature over the batch, in float32, padded tokens left out."""
+    v = values(x).detach().float()
+    if isinstance(x, Tokens):
+        here = (~x.padding).unsqueeze(-1).float()
+        count = here.sum((0, 1)).clamp(min=1.0)
+        mean = (v * here).sum((0, 1)) / count
+        return mean, ((v - mean).square() * here).sum((0, 1)) / count
+    around = tuple(d for d in range(v.ndim) if d != _feature_dim(v))
+    return v.mean(around), v.var(around, correction=0)
+
+
+def _feature_dim(v: Tensor) -> int:
+    return 1 if v.ndim >= 4 else v.ndim - 1  # channel maps are (batch, channels, height, width)
+
+
+def _feature_shape(v: Tensor) -> tuple[int, ...]:
+    return tuple(v.shape[d] if d == _feature_dim(v) else 1 for d in range(v.ndim))

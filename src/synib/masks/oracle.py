@@ -1,0 +1,59 @@
+"""Oracle masking: the coordinates to corrupt are known, as they are in synthetic data."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from synib.masks.base import Mask, Probe, as_bool
+from synib.tokens import Modality, values
+
+
+class OracleMask(Mask):
+    r"""Oracle masking, :math:`M^\star_j = \mathbf 1[j \in S_\mathrm{syn}]` (App. "Masking Operator Instantiations").
+
+    Args:
+        coordinates: For each modality the indices to corrupt, or a boolean tensor as wide as its last dimension.
+
+    Example:
+        >>> import synib
+        >>> synib.OracleMask({"x1": range(4), "x2": range(4)})
+        OracleMask(x1: 4 coordinates, x2: 4 coordinates)
+    """
+
+    def __init__(self, coordinates: Mapping[str, Sequence[int] | Tensor]) -> None:
+        super().__init__()
+        self.indices: dict[str, list[int]] = {}
+        self.widths: dict[str, int | None] = {}
+        for name, chosen in coordinates.items():
+            if isinstance(chosen, Tensor) and chosen.dtype == torch.bool:
+                self.widths[name] = chosen.shape[-1]
+                self.indices[name] = as_bool(chosen).nonzero().flatten().tolist()
+            else:
+                self.widths[name] = None
+                self.indices[name] = [int(i) for i in chosen]
+            if not self.indices[name]:
+                raise ValueError(
+                    f"OracleMask corrupts nothing in {name!r}: its coordinates are empty. Name at least one, or leave "
+                    "the penalty of that modality out."
+                )
+            if min(self.indices[name]) < 0:
+                raise ValueError(f"OracleMask counts coordinates from 0; got {min(self.indices[name])} for {name!r}.")
+
+    def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
+        v = values(x)
+        if probe.modality not in self.indices:
+            raise ValueError(
+                f"OracleMask knows the coordinates of {', '.join(map(repr, self.indices))}; asked for "
+                f"{probe.modality!r}."
+            )
+        chosen, width = self.indices[probe.modality], self.widths[probe.modality]
+        if width not in (None, v.shape[-1]) or max(chosen) >= v.shape[-1]:
+            expected = f"is {width} wide" if width is not None else f"names coordinate {max(chosen)}"
+            raise ValueError(f"The oracle mask of {probe.modality!r} {expected}, but the modality is {v.shape[-1]} wide.")
+        mask = torch.zeros(v.shape[-1], dtype=torch.bool, device=v.device)
+        mask[chosen] = True
+        return mask.view((1,) * (v.ndim - 1) + (-1,))
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}: {len(chosen)} coordinates" for name, chosen in self.indices.items())

@@ -1,0 +1,5 @@
+"""What a model uses and how well it does."""
+
+from synib.measure.metrics import accuracies, correct
+
+__all__ = ["accuracies", "correct"]

@@ -1,0 +1,26 @@
+"""How good predictions are, as fractions in [0, 1]."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from synib.objective import Family
+
+
+def correct(family: Family, prediction: Tensor, target: Tensor) -> Tensor:
+    """Which examples are predicted right, as 0 and 1."""
+    return (family.predict(prediction) == target).float()
+
+
+def accuracies(hits: Tensor, groups: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    """Mean over all examples, and over each group: ``name``, ``name_<group>``; NaN for a group without examples.
+
+    Args:
+        hits: What :func:`correct` gave, ``(..., examples)``.
+        groups: Name → membership, shaped like ``hits``.
+        name: What to call the metric.
+    """
+    result = {name: hits.mean(-1)}
+    for group, members in groups.items():
+        result[f"{name}_{group}"] = (hits * members).sum(-1) / members.sum(-1)
+    return result

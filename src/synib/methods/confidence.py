@@ -1,0 +1,38 @@
+"""The confidence penalty: SynIB without corruption, the control that it has to beat."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from synib.objective import Fusible
+from synib.objective.base import Parts, Penalised
+from synib.tokens import Modality
+
+
+class Confidence(Penalised):
+    r"""KL to the reference on the *intact* prediction, once for each modality.
+
+    .. math:: \mathrm{CE}\big(q(y \mid x_1..x_n)\big) + \lambda\, n\, D_\mathrm{KL}\big(q(y \mid x_1..x_n) \,\|\, r\big)
+
+    This is :class:`~synib.SynIB` with a mask that corrupts nothing, and what the paper's published PID-XOR script computed
+    under the names "random" and "learned". Whatever SynIB gains, it must gain over this.
+
+    Args:
+        settings: ``weight``, ``reference`` (fixed ones only), ``family``, ``unimodal_weight``, ``check``.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        if self.reference.needs_unimodal:
+            raise ValueError("The confidence penalty corrupts no modality, so the Unimodal reference has no complement.")
+
+    def loss(
+        self, model: Fusible, modalities: Mapping[str, Modality], target: Tensor, key: Tensor, look: bool = False
+    ) -> tuple[Tensor, Parts]:
+        latents, prediction = self.intact(model, modalities)
+        total, parts, _ = self.supervised(model, latents, prediction, target, look)
+        penalty = self.family.kl(prediction, self.reference(prediction, self.family, {})).mean()
+        weight = self.weight_of_step()
+        parts |= {"penalty": penalty.detach(), "weight": weight.detach()}
+        return total + weight * len(modalities) * penalty, parts

@@ -1,0 +1,45 @@
+"""SynIB as methods with names and settings that fit in a file."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from synib.masks import LearnedMask, Mask, MatchedNoise, Noise, OracleMask, RandomMask, ShuffledNoise, StandardNoise
+from synib.objective import SynIB
+
+NOISES: dict[str, type[Noise]] = {"standard": StandardNoise, "matched": MatchedNoise, "shuffled": ShuffledNoise}
+NoiseName = Literal["standard", "matched", "shuffled"]
+
+
+def synib_random(*, p: float, noise: NoiseName = "standard", **settings: Any) -> SynIB:
+    """SynIB with random masks: each coordinate corrupted with probability ``p``."""
+    return _synib(RandomMask(p), noise, settings)
+
+
+def synib_oracle(*, coordinates: Mapping[str, Sequence[int]], noise: NoiseName = "standard", **settings: Any) -> SynIB:
+    """SynIB with oracle masks: the synergistic ``coordinates`` of each modality are known."""
+    return _synib(OracleMask(coordinates), noise, settings)
+
+
+def synib_learned(
+    *,
+    steps: int,
+    mask_lr: float,
+    sparsity: float,
+    norm: Literal["sum", "mean"] = "sum",
+    init: float = 0.0,
+    noise: NoiseName = "standard",
+    **settings: Any,
+) -> SynIB:
+    """SynIB with masks searched for each example against the unimodal heads."""
+    return _synib(LearnedMask(steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init), noise, settings)
+
+
+def synib_marginal(*, draws: int, debias: bool = False, **settings: Any) -> SynIB:
+    """SynIB that marginalises a modality out: swapped whole with other examples', predictions averaged over draws."""
+    return _synib(RandomMask(1.0), "shuffled", settings | {"draws": draws, "debias": debias})
+
+
+def _synib(mask: Mask, noise: str, settings: dict[str, Any]) -> SynIB:
+    if noise not in NOISES:
+        raise ValueError(f"noise is one of {', '.join(NOISES)}; got {noise!r}.")
+    return SynIB(mask, NOISES[noise](), **settings)

@@ -1,0 +1,182 @@
+"""The model everything trains: an encoder per modality, optional unimodal heads, one fusion head."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from synib.models.mlp import mlp
+from synib.objective.fusible import batch_dependent
+from synib.tokens import Modality
+
+
+class FusionModel(nn.Module):
+    r"""Encoders :math:`f_{\theta_i}`, unimodal heads :math:`f_{\theta_{c_i}}` and a fusion head
+    :math:`f_{\theta_{c_{12}}}` (Sec. "Problem setup").
+
+    Because it is given in parts, an objective computes what a counterfactual leaves intact only once.
+
+    Args:
+        encoders: For each modality a module from its batch to its latent.
+        fusion: A module from a dict of latents to the family's parameters. If it has ``project(name, latent)`` and
+            ``combine(projected)``, as :class:`ConcatFusion` does, whatever it computes per modality is shared too.
+        heads: For each modality a module from its latent to the family's parameters; none by default.
+        detach_heads: Train the heads without letting their loss reach the encoders.
+
+    Example:
+        >>> import torch
+        >>> from synib import FusionModel
+        >>> model = FusionModel.mlp({"image": 8, "text": 4}, hidden=[16], classes=3)
+        >>> model({"image": torch.zeros(5, 8), "text": torch.zeros(5, 4)}).shape
+        torch.Size([5, 3])
+    """
+
+    def __init__(
+        self,
+        encoders: Mapping[str, nn.Module],
+        fusion: nn.Module,
+        heads: Mapping[str, nn.Module] | None = None,
+        detach_heads: bool = False,
+    ) -> None:
+        super().__init__()
+        if len(encoders) < 2:
+            raise ValueError(f"A FusionModel fuses at least two modalities; got {', '.join(encoders) or 'none'}.")
+        unknown = sorted(set(heads or {}) - set(encoders))
+        if unknown:
+            raise ValueError(f"Heads belong to modalities that have an encoder; got heads for {', '.join(unknown)}.")
+        dotted = [name for name in encoders if "." in name or not name]
+        if dotted:
+            raise ValueError(f"A modality's name is not empty and has no dot in it; got {dotted[0]!r}.")
+        self.encoders = nn.ModuleDict(encoders)
+        self.heads = nn.ModuleDict(heads or {})
+        self.fusion = fusion
+        self.detach_heads = detach_heads
+
+    @classmethod
+    def mlp(
+        cls,
+        widths: Mapping[str, int],
+        hidden: Sequence[int],
+        classes: int = 1,
+        *,
+        head_hidden: Sequence[int] | None = None,
+        fusion_hidden: Sequence[int] = (32,),
+        dropout: float = 0.0,
+        detach_heads: bool = False,
+    ) -> "FusionModel":
+        """Late fusion of multilayer perceptrons.
+
+        Args:
+            widths: For each modality its width.
+            hidden: Widths of an encoder's layers; the last is the latent's.
+            classes: Size of the prediction: 1 logit, K logits, or whatever the family reads.
+            head_hidden: Hidden widths of the unimodal heads (empty for a linear head); ``None`` for no heads.
+            fusion_hidden: Hidden widths of the fusion head.
+            dropout: After every hidden layer.
+            detach_heads: See :class:`FusionModel`.
+        """
+        encoders = {name: mlp([width, *hidden], dropout=dropout, last_activation=True) for name, width in widths.items()}
+        fusion = ConcatFusion({name: hidden[-1] for name in widths}, [*fusion_hidden, classes], dropout=dropout)
+        heads = None
+        if head_hidden is not None:
+            heads = {name: mlp([hidden[-1], *head_hidden, classes], dropout=dropout) for name in widths}
+        return cls(encoders, fusion, heads, detach_heads)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The modalities, in the order of the encoders."""
+        return tuple(self.encoders)
+
+    def forward(self, modalities: Mapping[str, Modality]) -> Tensor:
+        """Parameters of the prediction from all modalities."""
+        return self.combine({name: self.project(name, z) for name, z in self.encode_all(modalities).items()})
+
+    def encode_all(self, modalities: Mapping[str, Modality]) -> dict[str, Any]:
+        """The latent of every modality."""
+        return {name: self.encode(name, modalities[name]) for name in self.names}
+
+    def unimodal(self, modalities: Mapping[str, Modality]) -> dict[str, Tensor]:
+        """Each modality's own prediction, where it has a head."""
+        return {name: self.head(name, self.encode(name, modalities[name])) for name in self.heads}
+
+    def on_latents(self) -> "OnLatents":
+        """This model as a function of its latents: what an objective is given to corrupt latents instead of inputs."""
+        return OnLatents(self)
+
+    def encode(self, name: str, x: Modality) -> Any:
+        return self.encoders[name](x)
+
+    def project(self, name: str, latent: Any) -> Any:
+        project = getattr(self.fusion, "project", None)
+        return latent if project is None else project(name, latent)
+
+    def combine(self, projected: Mapping[str, Any]) -> Tensor:
+        combine = getattr(self.fusion, "combine", self.fusion)
+        return cast(Tensor, combine({name: projected[name] for name in self.names}))
+
+    def has_head(self, name: str) -> bool:
+        return name in self.heads
+
+    def head(self, name: str, latent: Any) -> Tensor:
+        return cast(Tensor, self.heads[name](latent.detach() if self.detach_heads else latent))
+
+    def unimodal_modules(self, name: str) -> list[nn.Module]:
+        return [self.encoders[name], self.heads[name]]
+
+    def mixes_rows(self) -> bool:
+        return batch_dependent(self)
+
+
+class OnLatents:
+    """A :class:`FusionModel` behind its encoders: modalities are latents, everything else is shared with it."""
+
+    def __init__(self, model: FusionModel) -> None:
+        self.model, self.names = model, model.names
+        self.project, self.combine = model.project, model.combine
+        self.has_head, self.head = model.has_head, model.head
+
+    def __call__(self, latents: Mapping[str, Any]) -> Tensor:
+        return self.combine({name: self.project(name, latents[name]) for name in self.names})
+
+    def encode(self, name: str, x: Modality) -> Modality:
+        return x
+
+    def unimodal_modules(self, name: str) -> list[nn.Module]:
+        return [self.model.heads[name]]
+
+    def mixes_rows(self) -> bool:
+        return batch_dependent(self.model.fusion) or batch_dependent(self.model.heads)
+
+
+class ConcatFusion(nn.Module):
+    """Concatenate the latents, then a multilayer perceptron.
+
+    The first layer of a concatenation is a sum of one linear map per latent, and is stored and computed so: a
+    counterfactual changes one summand and reuses the others.
+
+    Args:
+        widths: For each modality its latent's width.
+        layers: Widths of the layers behind the concatenation; the last is the prediction's.
+        dropout: After every hidden layer.
+    """
+
+    def __init__(self, widths: Mapping[str, int], layers: Sequence[int], dropout: float = 0.0) -> None:
+        super().__init__()
+        whole = nn.Linear(sum(widths.values()), layers[0])  # initialised as one layer, as the concatenation would be
+        self.slices = nn.ModuleDict()
+        for (name, width), weight in zip(widths.items(), whole.weight.split(list(widths.values()), 1), strict=True):
+            self.slices[name] = nn.Linear(width, layers[0], bias=False)
+            cast(nn.Linear, self.slices[name]).weight = nn.Parameter(weight.detach().clone())
+        self.bias = whole.bias
+        self.rest = mlp(layers, dropout=dropout, first_activation=len(layers) > 1)
+
+    def forward(self, latents: Mapping[str, Tensor]) -> Tensor:
+        return self.combine({name: self.project(name, z) for name, z in latents.items()})
+
+    def project(self, name: str, latent: Tensor) -> Tensor:
+        return cast(Tensor, self.slices[name](latent))
+
+    def combine(self, projected: Mapping[str, Tensor]) -> Tensor:
+        total = torch.stack(list(projected.values())).sum(0) if len(projected) > 2 else sum(projected.values())
+        return cast(Tensor, self.rest(total + self.bias))

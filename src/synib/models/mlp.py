@@ -1,0 +1,57 @@
+"""Multilayer perceptrons, and a dropout that draws from a key."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from synib import keys
+
+
+def mlp(
+    widths: Sequence[int], *, dropout: float = 0.0, first_activation: bool = False, last_activation: bool = False
+) -> nn.Sequential:
+    """Linear layers with ReLU between them; dropout follows every ReLU.
+
+    Args:
+        widths: Input, hidden and output widths.
+        dropout: Probability of dropping a hidden unit.
+        first_activation: Begin with an activation, as the continuation of a linear layer.
+        last_activation: End with an activation, as an encoder does.
+    """
+
+    def activation() -> list[nn.Module]:
+        return [nn.ReLU(), Dropout(dropout)] if dropout else [nn.ReLU()]
+
+    layers = activation() if first_activation else []
+    for i, (before, after) in enumerate(zip(widths, widths[1:], strict=False)):
+        layers.append(nn.Linear(before, after))
+        if i < len(widths) - 2 or last_activation:
+            layers += activation()
+    return nn.Sequential(*layers)
+
+
+class Dropout(nn.Module):
+    """Dropout whose draws follow from a key, so that a model drops the same units alone and among others.
+
+    The key is a buffer: whoever trains the model may set it, and each training pass moves it on.
+    """
+
+    key: Tensor
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        if not 0.0 <= p < 1.0:
+            raise ValueError(f"dropout is a probability in [0, 1); got {p}.")
+        self.p = p
+        self.register_buffer("key", keys.fresh(), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.p == 0.0:
+            return x
+        keep = keys.uniform(self.key, x.shape) >= self.p
+        self.key = keys.fold(self.key, 1)
+        return torch.where(keep, x / (1.0 - self.p), 0.0)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"

@@ -1,0 +1,25 @@
+"""The paper's loss, in parts that combine freely: family, reference, weight, mask and noise."""
+
+from synib.objective.base import Objective
+from synib.objective.families import Bernoulli, Categorical, Family, Gaussian
+from synib.objective.fusible import Fusible
+from synib.objective.references import Fixed, Prior, Reference, Uniform, Unimodal
+from synib.objective.synib import SynIB
+from synib.objective.weights import Constant, LinearWarmup
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Constant",
+    "Family",
+    "Fixed",
+    "Fusible",
+    "Gaussian",
+    "LinearWarmup",
+    "Objective",
+    "Prior",
+    "Reference",
+    "SynIB",
+    "Uniform",
+    "Unimodal",
+]

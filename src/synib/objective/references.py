@@ -1,0 +1,106 @@
+"""What a prediction should fall back to when a modality is corrupted: the reference r(y)."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from synib.objective.families import Bernoulli, Categorical, Family
+
+
+class Reference(nn.Module):
+    """Base of all references: gives the parameters of r for a counterfactual.
+
+    Attributes:
+        needs_unimodal: Whether it is made of the intact modalities' unimodal predictions.
+    """
+
+    needs_unimodal: bool = False
+
+    def forward(self, like: Tensor, family: Family, unimodal: Mapping[str, Tensor]) -> Tensor:
+        """Parameters of r.
+
+        Args:
+            like: The prediction that will be compared with r.
+            family: How both are to be read.
+            unimodal: Detached unimodal predictions of the modalities left intact, if ``needs_unimodal``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define forward(like, family, unimodal).")
+
+
+class Uniform(Reference):
+    """The neutral distribution: equal odds for every class, the standard normal for real targets (the paper's choice)."""
+
+    def forward(self, like: Tensor, family: Family, unimodal: Mapping[str, Tensor]) -> Tensor:
+        return torch.zeros_like(like[:1])
+
+
+class Fixed(Reference):
+    r"""A fixed reference :math:`\rho` (App. "Categorical Variational Family").
+
+    Args:
+        rho: Class probabilities that sum to 1; for a Bernoulli family the probability of 1 alone, or of 0 and 1.
+
+    Example:
+        >>> import synib
+        >>> synib.Fixed([0.7, 0.2, 0.1])
+        Fixed(rho=[0.7, 0.2, 0.1])
+    """
+
+    def __init__(self, rho: Sequence[float] | float) -> None:
+        super().__init__()
+        p = torch.as_tensor(rho, dtype=torch.float64).flatten()
+        if len(p) == 1:
+            p = torch.cat([1 - p, p])
+        if not ((p > 0).all() and abs(p.sum().item() - 1) < 1e-6):
+            raise ValueError(f"A reference is positive and sums to 1; got {p.tolist()}.")
+        self.register_buffer("log_rho", p.log().float())
+
+    log_rho: Tensor
+
+    def forward(self, like: Tensor, family: Family, unimodal: Mapping[str, Tensor]) -> Tensor:
+        if isinstance(family, Categorical):
+            if len(self.log_rho) != like.shape[-1]:
+                raise ValueError(f"The reference has {len(self.log_rho)} classes, the prediction {like.shape[-1]}.")
+            return self.log_rho.to(like.dtype)[None]
+        if isinstance(family, Bernoulli):
+            if len(self.log_rho) != 2:
+                raise ValueError(f"The reference has {len(self.log_rho)} classes, a Bernoulli prediction 2.")
+            return (self.log_rho[1] - self.log_rho[0]).to(like.dtype).reshape((1,) * like.ndim)
+        raise ValueError(f"Fixed gives class probabilities; for {family!r} use Uniform() or Prior(target, family).")
+
+    def extra_repr(self) -> str:
+        return f"rho={[round(p, 4) for p in self.log_rho.exp().tolist()]}"
+
+
+class Prior(Reference):
+    """The distribution of the training targets: class frequencies, or their mean and variance.
+
+    Args:
+        target: All training targets.
+        family: The family they belong to.
+    """
+
+    def __init__(self, target: Tensor, family: Family) -> None:
+        super().__init__()
+        self.register_buffer("parameters_of_prior", family.from_targets(target))
+        if not self.parameters_of_prior.isfinite().all():
+            raise ValueError("A prior needs targets that differ; all of these are the same.")
+
+    parameters_of_prior: Tensor
+
+    def forward(self, like: Tensor, family: Family, unimodal: Mapping[str, Tensor]) -> Tensor:
+        return self.parameters_of_prior.to(like.dtype).reshape(1, *like.shape[1:])
+
+
+class Unimodal(Reference):
+    """What the modalities left intact predict on their own, detached (App. CREMA-D, the complementary modality).
+
+    With more than one modality intact, the average of their predictions.
+    """
+
+    needs_unimodal = True
+
+    def forward(self, like: Tensor, family: Family, unimodal: Mapping[str, Tensor]) -> Tensor:
+        predictions = list(unimodal.values())
+        return predictions[0] if len(predictions) == 1 else family.average(torch.stack(predictions))

@@ -1,0 +1,269 @@
+"""The SynIB objective: be right with every modality intact, and unsure as soon as one is corrupted."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from synib import keys, tokens
+from synib.masks import HideTokens, Mask, MatchedNoise, Noise, Probe, RandomMask
+from synib.masks.base import undisturbed
+from synib.objective.base import Parts, Penalised
+from synib.objective.counterfactuals import Counterfactual, Subsets, plan
+from synib.objective.families import Family
+from synib.objective.fusible import Fusible, Whole
+from synib.objective.references import Reference
+from synib.objective.weights import Constant
+from synib.tokens import Modality, values
+
+
+class SynIB(Penalised):
+    r"""The Synergistic Information Bottleneck (Eq. synib-loss; n modalities as in its footnote).
+
+    .. math:: \mathcal L = \mathrm{CE}\big(q(y \mid x_1..x_n)\big)
+              + \lambda \sum_i D_\mathrm{KL}\Big(\tfrac1K \textstyle\sum_k q(y \mid \tilde x_i^{(k)}, x_{\neg i})
+              \,\Big\|\, r\Big)
+
+    where :math:`\tilde x_i` is modality *i* with masked coordinates replaced by noise. ``draws`` = K = 1 is the paper.
+    With K > 1 predictions are averaged over draws before the KL, which approaches marginalising the modality out: a
+    prediction that rests on the interaction averages out by itself and is not penalised.
+
+    The objective sees only a model and modalities. Give it raw inputs and the whole model, and masks act on inputs; give
+    it ``model.on_latents()`` and ``model.encode_all(inputs)``, and they act on latents.
+
+    Args:
+        mask: What to corrupt.
+        noise: What to put there. Default: :class:`MatchedNoise`.
+        reference: What the corrupted prediction should fall back to. Default: :class:`Uniform`.
+        family: The predictive distribution. Default: ``Categorical()``.
+        weight: λ, a number or a schedule such as :class:`LinearWarmup`.
+        unimodal_weight: Weight of the unimodal predictors' own losses, where the model has such predictors.
+        subsets: Corrupt ``"each"`` modality alone, or every ``"proper"`` subset of them.
+        sample: How many of those each example meets in a step (the paper's open point on cost); ``None`` for all.
+        draws: K. Masks and noise are drawn afresh for each; a learned mask is searched once.
+        debias: Remove the upward bias, about (classes - 1) / 2K, that a KL of an average of K draws has: twice the KL of
+            all draws minus the mean KL of their two halves, which is free of the 1/K term. Needs an even K.
+        fused: Join intact and corrupted rows into one batch. Default: yes for a ``FusionModel``, unless a layer mixes
+            rows (BatchNorm in training mode), and no for a plain callable, of which one cannot know.
+        check: When to look at the batch's values, see :class:`Objective`.
+
+    Example:
+        >>> import torch, synib
+        >>> model = synib.FusionModel.mlp({"image": 8, "text": 4}, hidden=[16], classes=3)
+        >>> objective = synib.SynIB(mask=synib.RandomMask(0.5), weight=1.0)
+        >>> batch = {"image": torch.randn(32, 8), "text": torch.randn(32, 4)}
+        >>> loss, parts = objective(model, batch, torch.randint(3, (32,)))
+        >>> loss.backward()
+        >>> sorted(parts)
+        ['penalty/image', 'penalty/text', 'task', 'weight']
+    """
+
+    def __init__(
+        self,
+        mask: Mask | None = None,
+        noise: Noise | None = None,
+        reference: Reference | None = None,
+        family: Family | None = None,
+        weight: float | Constant = 1.0,
+        *,
+        unimodal_weight: float = 1.0,
+        subsets: Subsets = "each",
+        sample: int | None = None,
+        draws: int = 1,
+        debias: bool = False,
+        fused: bool | None = None,
+        check: bool | None = None,
+    ) -> None:
+        super().__init__(weight, reference, family, unimodal_weight, check)
+        if subsets not in ("each", "proper"):
+            raise ValueError(f"subsets is 'each' or 'proper'; got {subsets!r}.")
+        if sample is not None and sample < 1:
+            raise ValueError(f"sample is at least 1 counterfactual for each example; got {sample}.")
+        if draws < 1 or (debias and draws % 2):
+            raise ValueError(f"draws is at least 1, and even with debias=True; got draws={draws}, debias={debias}.")
+        self.mask = mask if mask is not None else RandomMask()
+        self.noise = noise if noise is not None else MatchedNoise()
+        if self.mask.probes and isinstance(self.noise, HideTokens):
+            raise ValueError(f"{type(self.mask).__name__} mixes noise into the values, and HideTokens has none to mix.")
+        self.subsets, self.sample, self.draws, self.debias, self.fused = subsets, sample, draws, debias, fused
+        self._said = False
+
+    def loss(
+        self, model: Fusible, modalities: Mapping[str, Modality], target: Tensor, key: Tensor, look: bool = False
+    ) -> tuple[Tensor, Parts]:
+        batch = values(next(iter(modalities.values()))).shape[0]
+        scenes = plan(list(modalities), self.subsets, self.sample, batch, keys.fold(key, "plan"))
+        fused = self._is_fused(model)
+        swaps = self.mask.whole and self.noise.shuffles
+        for name, x in modalities.items():
+            self.noise.observe(x, name)
+
+        pieces = [] if swaps else self._corrupt(model, modalities, target, scenes, key)
+        latents, corrupted = _encode(model, modalities, pieces, fused)
+        intact = {name: model.project(name, z) for name, z in latents.items()}
+        brought = iter([model.project(p.name, z) for p, z in zip(pieces, corrupted, strict=True)])
+
+        batches = [intact]
+        for scene in scenes:
+            changed: dict[str, Any] = {}
+            for name in scene.corrupted:
+                changed[name] = (
+                    tokens.take(intact[name], self._swap(key, name, scene, batch)) if swaps else next(brought)
+                )
+            batches.append({name: changed.get(name, _repeat(z, scene.rows, self.draws)) for name, z in intact.items()})
+        prediction, *uncertain = _combine(model, batches, fused)
+
+        total, parts, alone = self.supervised(model, latents, prediction, target, look)
+        penalties = [self._penalty(s, u, alone, batch, len(scenes)) for s, u in zip(scenes, uncertain, strict=True)]
+        weight = self.weight_of_step()
+        total = total + weight * torch.stack(penalties).sum()
+        parts |= {f"penalty/{s.label}": p.detach() for s, p in zip(scenes, penalties, strict=True)}
+        parts["weight"] = weight.detach()
+        for piece in pieces:
+            if piece.loss is not None:
+                total = total + (piece.loss - piece.loss.detach())  # trains the mask, leaves the value alone
+                parts[f"mask/{piece.name}"] = piece.loss.detach()
+        return total, parts
+
+    def _corrupt(
+        self,
+        model: Fusible,
+        modalities: Mapping[str, Modality],
+        target: Tensor,
+        scenes: Sequence[Counterfactual],
+        key: Tensor,
+    ) -> list["_Piece"]:
+        """Every corrupted modality that the counterfactuals need, in their order; shared between those of all rows."""
+        made: dict[tuple[str, str], _Piece] = {}
+        ordered = []
+        for scene in scenes:
+            for name in scene.corrupted:
+                tag = (name, "" if scene.rows is None else scene.label)
+                if tag not in made:
+                    rows = scene.rows
+                    x = modalities[name] if rows is None else tokens.take(modalities[name], rows)
+                    y = target if rows is None else target[rows]
+                    made[tag] = self._piece(model, name, x, y, keys.fold(key, *tag))
+                    ordered.append(made[tag])
+                else:
+                    ordered.append(made[tag]._replace(loss=None))
+        return ordered
+
+    def _piece(self, model: Fusible, name: str, x: Modality, target: Tensor, key: Tensor) -> "_Piece":
+        family, noise = self.family, self.noise
+
+        def unimodal_loss(v: Tensor) -> Tensor:
+            return family.nll(model.head(name, model.encode(name, tokens.with_values(x, v))), target)
+
+        probe = Probe(name, lambda k: noise(x, k, name), unimodal_loss if model.has_head(name) else None)
+        mask_key = keys.fold(key, "mask")
+        if self.mask.probes:
+            with undisturbed(model.unimodal_modules(name)):
+                mask = self.mask(x, mask_key, probe, self.draws)
+                mask_loss = self.mask.loss(x, mask_key, probe)
+        else:
+            mask, mask_loss = self.mask(x, mask_key, probe, self.draws), None
+        return _Piece(name, noise.corrupt(x, mask, keys.fold(key, "noise"), name, self.draws), mask_loss)
+
+    def _swap(self, key: Tensor, name: str, scene: Counterfactual, batch: int) -> Tensor:
+        """Which rows fill a modality that is swapped whole."""
+        noise = cast(Any, self.noise)
+        rows = noise.rows(keys.fold(key, name, "", "noise"), batch, self.draws)
+        return rows if scene.rows is None else rows.view(self.draws, batch)[:, scene.rows].reshape(-1)
+
+    def _penalty(
+        self, scene: Counterfactual, uncertain: Tensor, alone: Mapping[str, Tensor], batch: int, kinds: int
+    ) -> Tensor:
+        """KL of the corrupted prediction to the reference, averaged over the examples of this counterfactual."""
+        intact = {}
+        if self.reference.needs_unimodal:
+            intact = {
+                name: (p if scene.rows is None else p[scene.rows]).detach()
+                for name, p in alone.items()
+                if name not in scene.corrupted
+            }
+            if not intact:
+                raise ValueError(
+                    f"The Unimodal reference needs a unimodal predictor of a modality other than {scene.label!r}: give the "
+                    "FusionModel heads, or pass unimodal={name: predictor}."
+                )
+        draws = uncertain.unflatten(0, (self.draws, -1))
+        divergence = self._divergence(draws, intact)
+        if self.debias:
+            halves = draws.unflatten(0, (2, -1))
+            bias = 0.5 * (self._divergence(halves[0], intact) + self._divergence(halves[1], intact))
+            divergence = 2 * divergence - bias
+        if scene.rows is None:
+            return divergence.mean()
+        # Dealt rows: the expectation is that of the mean over all rows, and few rows give no NaN.
+        return divergence.sum() * (kinds / (cast(int, self.sample) * batch))
+
+    def _divergence(self, draws: Tensor, intact: Mapping[str, Tensor]) -> Tensor:
+        prediction = draws[0] if draws.shape[0] == 1 else self.family.average(draws)
+        return self.family.kl(prediction, self.reference(prediction, self.family, intact))
+
+    def _is_fused(self, model: Fusible) -> bool:
+        wanted = self.fused if self.fused is not None else not isinstance(model, Whole)
+        if wanted and model.mixes_rows():
+            if not self._said:
+                self._said = True
+                warnings.warn(
+                    "A BatchNorm layer in training mode mixes the rows of a batch, so intact and corrupted rows take "
+                    "separate passes. The result is the same as the plain loop's; only the saving is lost.",
+                    stacklevel=4,
+                )
+            return False
+        return wanted
+
+    def extra_repr(self) -> str:
+        return (
+            f"{super().extra_repr()}, subsets={self.subsets!r}, sample={self.sample}, draws={self.draws}, "
+            f"debias={self.debias}"
+        )
+
+
+class _Piece(NamedTuple):
+    name: str
+    value: Modality
+    loss: Tensor | None
+
+
+def _encode(
+    model: Fusible, modalities: Mapping[str, Modality], pieces: Sequence[_Piece], fused: bool
+) -> tuple[dict[str, Any], list[Any]]:
+    """Latents of the intact modalities and of the corrupted pieces; fused, each encoder runs once."""
+    if not fused:
+        return (
+            {name: model.encode(name, x) for name, x in modalities.items()},
+            [model.encode(p.name, p.value) for p in pieces],
+        )
+    intact: dict[str, Any] = {}
+    corrupted: list[Any] = [None] * len(pieces)
+    for name, x in modalities.items():
+        mine = [i for i, p in enumerate(pieces) if p.name == name]
+        distinct = {id(pieces[i].value): i for i in mine}
+        stack = [x, *(pieces[i].value for i in distinct.values())]
+        z = model.encode(name, tokens.join(stack))
+        intact[name], *rest = tokens.split(z, [values(s).shape[0] for s in stack])
+        latent_of = dict(zip(distinct, rest, strict=True))
+        for i in mine:
+            corrupted[i] = latent_of[id(pieces[i].value)]
+    return intact, corrupted
+
+
+def _combine(model: Fusible, batches: Sequence[Mapping[str, Any]], fused: bool) -> list[Tensor]:
+    """The prediction of each batch; fused, the fusion runs once."""
+    if not fused:
+        return [model.combine(b) for b in batches]
+    names = list(batches[0])
+    joined = {name: tokens.join([b[name] for b in batches]) for name in names}
+    sizes = [values(b[names[0]]).shape[0] for b in batches]
+    return list(model.combine(joined).split(sizes))
+
+
+def _repeat(z: Modality, rows: Tensor | None, draws: int) -> Modality:
+    """An intact modality as a counterfactual sees it: its rows, once for each draw."""
+    chosen = z if rows is None else tokens.take(z, rows)
+    return chosen if draws == 1 else tokens.join([chosen] * draws)

@@ -1,0 +1,42 @@
+"""How strongly the penalty counts, and from when on: λ as a function of the training step."""
+
+from torch import Tensor, nn
+import torch
+
+
+class Constant(nn.Module):
+    """The same weight at every step."""
+
+    def __init__(self, weight: float) -> None:
+        super().__init__()
+        if not weight >= 0:
+            raise ValueError(f"The weight of the penalty is at least 0; got {weight}.")
+        # A buffer, so that models trained side by side may each have their own.
+        self.register_buffer("weight", torch.tensor(float(weight)), persistent=False)
+
+    weight: Tensor
+
+    def forward(self, step: Tensor) -> Tensor:
+        return self.weight
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.item():g}" if self.weight.ndim == 0 else f"{tuple(self.weight.shape)} weights"
+
+
+class LinearWarmup(Constant):
+    """The weight grows linearly from 0 and is full from step ``steps`` on.
+
+    A step is a call of the objective in training mode: with gradient accumulation over m batches, give m times as many.
+    """
+
+    def __init__(self, weight: float, steps: int) -> None:
+        super().__init__(weight)
+        if steps < 1:
+            raise ValueError(f"A warm-up takes at least one step; got {steps}.")
+        self.steps = steps
+
+    def forward(self, step: Tensor) -> Tensor:
+        return self.weight * ((step + 1) / self.steps).clamp(max=1.0)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, steps={self.steps}"

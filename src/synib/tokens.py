@@ -1,0 +1,61 @@
+"""A modality made of tokens, and the few batch operations that hold for tensors and tokens alike."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Tokens(NamedTuple):
+    """A sequence modality with its padding, for models that attend.
+
+    Args:
+        values: Token vectors, ``(batch, tokens, width)``.
+        padding: ``(batch, tokens)``, true where attention must not look (PyTorch's ``key_padding_mask``).
+    """
+
+    values: Tensor
+    padding: Tensor
+
+
+Modality = Tensor | Tokens
+
+
+def values(x: Modality) -> Tensor:
+    """The numbers of a modality, without its padding."""
+    return x.values if isinstance(x, Tokens) else x
+
+
+def with_values(x: Modality, new: Tensor) -> Modality:
+    """The same modality holding other numbers; padding is repeated where there are several draws."""
+    if not isinstance(x, Tokens):
+        return new
+    return Tokens(new, x.padding.repeat(new.shape[0] // x.padding.shape[0], 1))
+
+
+def take(x: Modality, rows: Tensor) -> Modality:
+    """The given rows of a batch."""
+    if isinstance(x, Tokens):
+        return Tokens(x.values[rows], x.padding[rows])
+    return x[rows]
+
+
+def split(x: Modality, sizes: Sequence[int]) -> list[Modality]:
+    """A batch cut into consecutive pieces."""
+    if isinstance(x, Tokens):
+        pieces = zip(x.values.split(list(sizes)), x.padding.split(list(sizes)), strict=True)
+        return [Tokens(v, p) for v, p in pieces]
+    return list(x.split(list(sizes)))
+
+
+def join(pieces: Sequence[Modality]) -> Modality:
+    """Batches put one after the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    first = pieces[0]
+    if isinstance(first, Tokens):
+        return Tokens(
+            torch.cat([values(p) for p in pieces]), torch.cat([p.padding for p in pieces if isinstance(p, Tokens)])
+        )
+    return torch.cat([values(p) for p in pieces])
