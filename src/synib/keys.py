@@ -32,13 +32,17 @@ def fresh(device: torch.device | str | None = None) -> Tensor:
     return torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64, device=device)
 
 
-def fold(key: Tensor, *labels: int | str | Tensor) -> Tensor:
+def fold(key: Tensor, *labels: int | str) -> Tensor:
     """A new key for each sequence of labels (a step number, a modality's name, ...) under the same parent."""
     for label in labels:
-        if isinstance(label, str):
-            label = zlib.crc32(label.encode())  # stable across processes, unlike hash()
-        key = _mix((key ^ (label * _MIX_1)) + _GOLDEN if isinstance(label, Tensor) else (key ^ _signed(label)) + _GOLDEN)
+        number = zlib.crc32(label.encode()) if isinstance(label, str) else label  # stable, unlike hash()
+        key = _mix((key ^ _signed(number * (_MIX_1 % 2**64))) + _GOLDEN)
     return key
+
+
+def split(key: Tensor, n: int) -> Tensor:
+    """``n`` new keys at once, ``(n,)``."""
+    return _bits(fold(key, "split"), n)
 
 
 def uniform(key: Tensor, shape: Sequence[int]) -> Tensor:
@@ -69,19 +73,19 @@ def _bits(key: Tensor, n: int) -> Tensor:
 
 def _mix(z: Tensor) -> Tensor:
     # torch's >> copies the sign bit down; the masks make it the logical shift that SplitMix64 asks for.
-    z = (z ^ ((z >> 30) & ((1 << 34) - 1))) * _MIX_1
-    z = (z ^ ((z >> 27) & ((1 << 37) - 1))) * _MIX_2
-    return z ^ ((z >> 31) & ((1 << 33) - 1))
+    z = (z >> 30).bitwise_and_((1 << 34) - 1).bitwise_xor_(z).mul_(_MIX_1)
+    z = (z >> 27).bitwise_and_((1 << 37) - 1).bitwise_xor_(z).mul_(_MIX_2)
+    return (z >> 31).bitwise_and_((1 << 33) - 1).bitwise_xor_(z)
 
 
 def _high(bits: Tensor) -> Tensor:
-    return ((bits >> 40) & 0xFFFFFF).to(torch.float32)
+    return (bits >> 40).bitwise_and_(0xFFFFFF).to(torch.float32)
 
 
 def _low(bits: Tensor) -> Tensor:
     return (bits & 0xFFFFFF).to(torch.float32)
 
 
-def _signed(label: int) -> int:
-    value = (label * 0xBF58476D1CE4E5B9) & ((1 << 64) - 1)
-    return value - (1 << 64) if value >= 1 << 63 else value
+def _signed(number: int) -> int:
+    number %= 1 << 64
+    return number - (1 << 64) if number >= 1 << 63 else number

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from synib import keys
-from synib.data import Dataset, Split
+from synib.data import Split
 from synib.engines.adam import Adam
 from synib.engines.cells import Cell, Learner, Recipe, learner
 from synib.measure import accuracies, correct
@@ -58,7 +58,9 @@ def train(
     curves: list[dict[str, Tensor]] = []
     for epoch in range(cells[0].settings["epochs"]):
         fleet.epoch(train_split, epoch)
-        curves.append(fleet.accuracies(train_split, "train_accuracy") | fleet.accuracies(validation, "validation_accuracy"))
+        curves.append(
+            fleet.accuracies(train_split, "train_accuracy") | fleet.accuracies(validation, "validation_accuracy")
+        )
         on_epoch()
     history = {name: torch.stack([c[name] for c in curves], 1).tolist() for name in curves[0]}
     fleet.write_back()
@@ -66,11 +68,15 @@ def train(
     for i, (one, d) in enumerate(zip(learners, data, strict=True)):
         final = {name: values[i][-1] for name, values in history.items() if "accuracy_" not in name}
         metrics.append(final | _test(one, d.test, torch.device(device)))
-    return Trained(metrics, [{name: values[i] for name, values in history.items()} for i in range(len(cells))], learners)
+    return Trained(
+        metrics, [{name: values[i] for name, values in history.items()} for i in range(len(cells))], learners
+    )
 
 
 class _Fleet:
-    def __init__(self, learners: Sequence[Learner], seeds: Sequence[int], settings: Mapping[str, Any], device: torch.device):
+    def __init__(
+        self, learners: Sequence[Learner], seeds: Sequence[int], settings: Mapping[str, Any], device: torch.device
+    ):
         self.learners, self.device = learners, device
         self.template = learners[0]
         self.batch_size: int = settings["batch_size"]

@@ -36,10 +36,12 @@ class Mask(nn.Module):
     Attributes:
         whole: Whether it always corrupts the entire modality (the objective then has less to compute).
         probes: Whether it asks for the unimodal loss, so that a unimodal predictor must exist.
+        cost: Roughly what it adds to a training step, in vanilla steps.
     """
 
     whole: bool = False
     probes: bool = False
+    cost: float = 0.0
 
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} must define forward(x, key, probe, draws).")

@@ -63,6 +63,7 @@ class LearnedMask(Mask):
         if norm not in ("sum", "mean"):
             raise ValueError(f"norm is 'sum' or 'mean'; got {norm!r}.")
         self.steps, self.lr, self.sparsity, self.norm = steps, lr, sparsity, norm
+        self.cost = 0.6 * steps
         self.temperature, self.init, self.complement = temperature, init, complement
         self.threshold = check_fraction("threshold", threshold)
         self.over = check_over(over)
@@ -70,25 +71,25 @@ class LearnedMask(Mask):
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         v = values(x).detach()
         unimodal_loss = required_loss(self, probe)
-        shape = mask_shape(x, self.over)
-        per_coordinate = self.sparsity / (1 if self.norm == "sum" else math.prod(shape[1:]))
-
-        def objective(logits: Tensor, noise: Tensor) -> Tensor:
-            gate = torch.sigmoid(logits / self.temperature)
-            corrupted = torch.lerp(v, noise, gate.expand_as(v).to(v.dtype))
-            return per_coordinate * gate.sum() - unimodal_loss(corrupted).sum()
-
-        descend = torch.func.grad(objective)
-        # Autograd's own recording is off; torch.func.grad differentiates all the same, and only the logits.
+        # The slope of the unimodal likelihood at the corrupted values; parameters are constants to torch.func.grad, and
+        # autograd's own recording is off. The rest of the chain rule is short enough to write out, and cheaper so.
+        slope = torch.func.grad(lambda corrupted: -unimodal_loss(corrupted).sum())
         with torch.no_grad():
-            logits = torch.full(shape, self.init, dtype=torch.float32, device=v.device)
+            logits = _like(v, mask_shape(x, self.over)).fill_(self.init)
             first, second = torch.zeros_like(logits), torch.zeros_like(logits)
-            for step in range(1, self.steps + 1):
-                gradient = descend(logits, probe.fill(keys.fold(key, step)))
-                first = torch.lerp(first, gradient, 0.1)
-                second = torch.lerp(second, gradient * gradient, 0.001)
-                scale = (second / (1 - 0.999**step)).sqrt_().add_(1e-8)
-                logits = torch.addcdiv(logits, first, scale, value=-self.lr / (1 - 0.9**step))
+            price = self.sparsity / (1 if self.norm == "sum" else math.prod(logits.shape[1:]))
+            for step, step_key in enumerate(keys.split(key, self.steps).unbind(), 1):
+                gate = torch.sigmoid(logits if self.temperature == 1.0 else logits / self.temperature)
+                toward = probe.fill(step_key) - v
+                gradient = slope(torch.addcmul(v, gate.to(v.dtype), toward)).mul(toward)
+                gradient = _sum_to(gradient.to(gate.dtype), gate).add_(price).mul_(gate)
+                gradient.mul_(gate.neg_().add_(1.0))  # d gate / d logit = gate (1 - gate), up to the temperature
+                if self.temperature != 1.0:
+                    gradient.div_(self.temperature)
+                first.mul_(0.9).add_(gradient, alpha=0.1)
+                second.mul_(0.999).add_(gradient.square(), alpha=0.001)
+                scale = torch.sqrt(second).mul_((1 - 0.999**step) ** -0.5).add_(1e-8)
+                logits.sub_(first.div(scale), alpha=self.lr / (1 - 0.9**step))
             found = torch.sigmoid(logits / self.temperature) > self.threshold
         return ~found if self.complement else found
 
@@ -97,6 +98,17 @@ class LearnedMask(Mask):
             f"steps={self.steps}, lr={self.lr}, sparsity={self.sparsity}, norm={self.norm!r}, init={self.init}, "
             f"over={self.over!r}"
         )
+
+
+def _like(v: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A float32 tensor of another shape that is batched under ``vmap`` where ``v`` is, so that it can change in place."""
+    return v.new_empty(shape, dtype=torch.float32)
+
+
+def _sum_to(x: Tensor, like: Tensor) -> Tensor:
+    """Sum over the dimensions in which ``like`` is 1 wide."""
+    around = [d for d in range(x.ndim) if like.shape[d] == 1 and x.shape[d] != 1]
+    return x.sum(around, keepdim=True) if around else x
 
 
 def required_loss(mask: Mask, probe: Probe) -> Callable[[Tensor], Tensor]:

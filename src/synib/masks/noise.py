@@ -29,9 +29,8 @@ class Noise(nn.Module):
 
     def corrupt(self, x: Modality, mask: Tensor, key: Tensor, modality: str = "", draws: int = 1) -> Modality:
         r"""The gate :math:`\tilde x = (1 - M) \odot x + M \odot \epsilon` (Eq. gate-app), ``draws`` times."""
-        original = values(x) if draws == 1 else values(x).repeat(draws, *(1,) * (values(x).ndim - 1))
-        if mask.shape[0] not in (1, original.shape[0]):
-            mask = mask.repeat(draws, *(1,) * (mask.ndim - 1))
+        original = _for_each_draw(values(x), draws * values(x).shape[0])
+        mask = _for_each_draw(mask, original.shape[0])
         return with_values(x, torch.where(mask, self(x, key, modality, draws), original))
 
 
@@ -127,11 +126,11 @@ class ShuffledNoise(Noise):
 
     def corrupt(self, x: Modality, mask: Tensor, key: Tensor, modality: str = "", draws: int = 1) -> Modality:
         corrupted = super().corrupt(x, mask, key, modality, draws)
-        if isinstance(x, Tokens) and isinstance(corrupted, Tokens):
-            # A token that came from another example brings its padding along.
-            token_mask = mask.flatten(2).any(-1) if mask.ndim > 2 else mask
+        if isinstance(x, Tokens) and isinstance(corrupted, Tokens) and mask.shape[-1] == 1:
+            # A whole token that came from another example brings its padding along.
+            swapped = _for_each_draw(mask, corrupted.values.shape[0]).squeeze(-1)
             theirs = x.padding[self.rows(key, x.padding.shape[0], draws)]
-            return Tokens(corrupted.values, torch.where(token_mask, theirs, corrupted.padding))
+            return Tokens(corrupted.values, torch.where(swapped, theirs, corrupted.padding))
         return corrupted
 
     def rows(self, key: Tensor, batch: int, draws: int = 1) -> Tensor:
@@ -169,8 +168,14 @@ class HideTokens(Noise):
             raise ValueError(
                 f"HideTokens hides whole tokens: use a mask over 'tokens' or 'modality'; got a mask shaped {tuple(mask.shape)}."
             )
-        padding = x.padding.repeat(draws, 1) | mask.squeeze(-1).repeat(draws // max(1, mask.shape[0] // len(x.padding)), 1)
-        return Tokens(x.values.repeat(draws, 1, 1), padding)
+        rows = draws * x.padding.shape[0]
+        hidden = _for_each_draw(x.padding, rows) | _for_each_draw(mask.squeeze(-1), rows)
+        return Tokens(_for_each_draw(x.values, rows), hidden)
+
+
+def _for_each_draw(t: Tensor, rows: int) -> Tensor:
+    """The tensor once for each draw, unless it already has all rows or the same single row serves them all."""
+    return t if t.shape[0] in (1, rows) else t.repeat(rows // t.shape[0], *(1,) * (t.ndim - 1))
 
 
 def _statistics(x: Modality) -> tuple[Tensor, Tensor]:

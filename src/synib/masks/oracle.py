@@ -50,7 +50,9 @@ class OracleMask(Mask):
         chosen, width = self.indices[probe.modality], self.widths[probe.modality]
         if width not in (None, v.shape[-1]) or max(chosen) >= v.shape[-1]:
             expected = f"is {width} wide" if width is not None else f"names coordinate {max(chosen)}"
-            raise ValueError(f"The oracle mask of {probe.modality!r} {expected}, but the modality is {v.shape[-1]} wide.")
+            raise ValueError(
+                f"The oracle mask of {probe.modality!r} {expected}, but the modality is {v.shape[-1]} wide."
+            )
         mask = torch.zeros(v.shape[-1], dtype=torch.bool, device=v.device)
         mask[chosen] = True
         return mask.view((1,) * (v.ndim - 1) + (-1,))

@@ -25,7 +25,9 @@ class Confidence(Penalised):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         if self.reference.needs_unimodal:
-            raise ValueError("The confidence penalty corrupts no modality, so the Unimodal reference has no complement.")
+            raise ValueError(
+                "The confidence penalty corrupts no modality, so the Unimodal reference has no complement."
+            )
 
     def loss(
         self, model: Fusible, modalities: Mapping[str, Modality], target: Tensor, key: Tensor, look: bool = False

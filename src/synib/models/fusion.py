@@ -76,8 +76,10 @@ class FusionModel(nn.Module):
             dropout: After every hidden layer.
             detach_heads: See :class:`FusionModel`.
         """
-        encoders = {name: mlp([width, *hidden], dropout=dropout, last_activation=True) for name, width in widths.items()}
-        fusion = ConcatFusion({name: hidden[-1] for name in widths}, [*fusion_hidden, classes], dropout=dropout)
+        encoders = {
+            name: mlp([width, *hidden], dropout=dropout, last_activation=True) for name, width in widths.items()
+        }
+        fusion = ConcatFusion(dict.fromkeys(widths, hidden[-1]), [*fusion_hidden, classes], dropout=dropout)
         heads = None
         if head_hidden is not None:
             heads = {name: mlp([hidden[-1], *head_hidden, classes], dropout=dropout) for name in widths}

@@ -1,6 +1,7 @@
 """Multilayer perceptrons, and a dropout that draws from a key."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,7 @@ def mlp(
         return [nn.ReLU(), Dropout(dropout)] if dropout else [nn.ReLU()]
 
     layers = activation() if first_activation else []
-    for i, (before, after) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (before, after) in enumerate(pairwise(widths)):
         layers.append(nn.Linear(before, after))
         if i < len(widths) - 2 or last_activation:
             layers += activation()

@@ -28,7 +28,12 @@ class Objective(nn.Module):
         unimodal_weight: Weight of the unimodal predictors' own losses, where the model has such predictors.
         check: Look at the batch's values (finite modalities, targets inside the family's support): always, never, or
             with ``None`` always on the CPU but only at the first call on an accelerator, where looking means waiting.
+
+    Attributes:
+        cost: Roughly what a training step costs, in vanilla steps; only progress bars ask.
     """
+
+    cost: float = 1.0
 
     def __init__(self, family: Family | None = None, unimodal_weight: float = 1.0, check: bool | None = None) -> None:
         super().__init__()
@@ -60,7 +65,7 @@ class Objective(nn.Module):
         Returns:
             The total loss, and its parts by name, detached.
         """
-        model = predict if isinstance(predict, Fusible) else Whole(cast(Predict, predict), unimodal or {})
+        model = predict if isinstance(predict, Fusible) else Whole(predict, unimodal or {})
         look = False
         if not torch.compiler.is_compiling():
             check_modalities(modalities, model.names)

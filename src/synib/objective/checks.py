@@ -24,7 +24,9 @@ def check_modalities(modalities: Mapping[str, Modality], names: Sequence[str] | 
         if not isinstance(x, torch.Tensor | Tokens):
             raise ValueError(f"Modality {name!r} is a tensor or synib.Tokens; got {type(x).__name__}.")
         if values(x).ndim < 2:
-            raise ValueError(f"Modality {name!r} is (batch, ...) with at least 2 dimensions; got {tuple(values(x).shape)}.")
+            raise ValueError(
+                f"Modality {name!r} is (batch, ...) with at least 2 dimensions; got {tuple(values(x).shape)}."
+            )
     sizes = {name: values(x).shape[0] for name, x in modalities.items()}
     if len(set(sizes.values())) > 1:
         raise ValueError(

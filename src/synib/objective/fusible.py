@@ -77,4 +77,3 @@ def batch_dependent(module: nn.Module) -> bool:
         isinstance(m, nn.modules.batchnorm._BatchNorm) and (m.training or not m.track_running_stats)
         for m in module.modules()
     )
-

@@ -88,6 +88,7 @@ class SynIB(Penalised):
         if self.mask.probes and isinstance(self.noise, HideTokens):
             raise ValueError(f"{type(self.mask).__name__} mixes noise into the values, and HideTokens has none to mix.")
         self.subsets, self.sample, self.draws, self.debias, self.fused = subsets, sample, draws, debias, fused
+        self.cost = 1.5 + 0.1 * draws + self.mask.cost
         self._said = False
 
     def loss(
@@ -101,9 +102,8 @@ class SynIB(Penalised):
             self.noise.observe(x, name)
 
         pieces = [] if swaps else self._corrupt(model, modalities, target, scenes, key)
-        latents, corrupted = _encode(model, modalities, pieces, fused)
-        intact = {name: model.project(name, z) for name, z in latents.items()}
-        brought = iter([model.project(p.name, z) for p, z in zip(pieces, corrupted, strict=True)])
+        latents, intact, corrupted = _encode(model, modalities, pieces, fused)
+        brought = iter(corrupted)
 
         batches = [intact]
         for scene in scenes:
@@ -232,25 +232,28 @@ class _Piece(NamedTuple):
 
 def _encode(
     model: Fusible, modalities: Mapping[str, Modality], pieces: Sequence[_Piece], fused: bool
-) -> tuple[dict[str, Any], list[Any]]:
-    """Latents of the intact modalities and of the corrupted pieces; fused, each encoder runs once."""
-    if not fused:
-        return (
-            {name: model.encode(name, x) for name, x in modalities.items()},
-            [model.encode(p.name, p.value) for p in pieces],
-        )
+) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
+    """Intact latents, what they bring to the fusion, and what the corrupted pieces bring; fused, each encoder runs once."""
+    latents: dict[str, Any] = {}
     intact: dict[str, Any] = {}
     corrupted: list[Any] = [None] * len(pieces)
     for name, x in modalities.items():
         mine = [i for i, p in enumerate(pieces) if p.name == name]
-        distinct = {id(pieces[i].value): i for i in mine}
-        stack = [x, *(pieces[i].value for i in distinct.values())]
-        z = model.encode(name, tokens.join(stack))
-        intact[name], *rest = tokens.split(z, [values(s).shape[0] for s in stack])
-        latent_of = dict(zip(distinct, rest, strict=True))
+        distinct = list({id(pieces[i].value): pieces[i].value for i in mine}.values())
+        if fused:
+            stack = [x, *distinct]
+            sizes = [values(s).shape[0] for s in stack]
+            z = model.encode(name, tokens.join(stack))
+            latents[name] = tokens.split(z, sizes)[0]
+            intact[name], *rest = tokens.split(model.project(name, z), sizes)
+        else:
+            latents[name] = model.encode(name, x)
+            intact[name] = model.project(name, latents[name])
+            rest = [model.project(name, model.encode(name, value)) for value in distinct]
+        brought = {id(value): b for value, b in zip(distinct, rest, strict=True)}
         for i in mine:
-            corrupted[i] = latent_of[id(pieces[i].value)]
-    return intact, corrupted
+            corrupted[i] = brought[id(pieces[i].value)]
+    return latents, intact, corrupted
 
 
 def _combine(model: Fusible, batches: Sequence[Mapping[str, Any]], fused: bool) -> list[Tensor]:

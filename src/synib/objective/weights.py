@@ -1,7 +1,7 @@
 """How strongly the penalty counts, and from when on: λ as a function of the training step."""
 
-from torch import Tensor, nn
 import torch
+from torch import Tensor, nn
 
 
 class Constant(nn.Module):

@@ -1,0 +1,43 @@
+# make demo: the paper's first figure from a fresh clone. make test: everything that must hold.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint types docs bench clean
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/synib reproduce spurious-xor --out runs/demo
+
+test: $(VENV)/test.stamp lint types
+	$(BIN)/pytest
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/test.stamp
+	$(BIN)/mypy
+
+docs: $(VENV)/test.stamp
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(VENV)/demo.stamp
+	$(BIN)/python benchmarks/step_overhead.py
+	$(BIN)/python benchmarks/fleet_cpu.py
+
+# torch first and by its pinned version: a range could bring a build with gigabytes of CUDA packages.
+$(VENV)/demo.stamp: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) "$$(grep '^torch==' constraints.txt)"
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/test.stamp: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) "$$(grep '^torch==' constraints.txt)"
+	$(PIP) --editable ".[all,dev]"
+	touch $@ $(VENV)/demo.stamp
+
+clean:
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache

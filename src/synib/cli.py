@@ -1,0 +1,177 @@
+"""The command ``synib``."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import synib
+
+app = typer.Typer(
+    help="Does my multimodal model use what only the modalities together say, and if not, how do I make it?\n\n"
+    "Start with:  synib reproduce spurious-xor",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+reproduce = typer.Typer(
+    help="Run an experiment of the paper (or one of ours) and leave its table, figures and a page to look at.",
+    no_args_is_help=True,
+)
+app.add_typer(reproduce, name="reproduce")
+
+Seeds = Annotated[int | None, typer.Option(help="How many seeds, counted from 0.  [default: 3]", show_default=False)]
+Beta = Annotated[
+    list[float] | None,
+    typer.Option(help="Strength of the shortcut; give it several times for several.", show_default=False),
+]
+Method = Annotated[
+    list[str] | None, typer.Option("--method", help="Only this method; may be repeated.", show_default=False)
+]
+Quick = Annotated[bool, typer.Option("--quick", help="A smaller version: fewer strengths, one seed.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for the results.  [default: runs/NAME]", show_default=False)]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Together = Annotated[int, typer.Option("--together", help="How many models to train at once.", min=1)]
+Config = Annotated[
+    Path | None, typer.Option(help="Take the options from a config.json that an earlier run left.", show_default=False)
+]
+
+
+@reproduce.command("spurious-xor")
+def spurious_xor(
+    quick: Quick = False, seeds: Seeds = None, beta: Beta = None, method: Method = None, out: Out = None,
+    device: Device = "auto", together: Together = 16, config: Config = None,
+) -> None:  # fmt: skip
+    """Two bits, their XOR, and a shortcut: plain fusion falls for it, SynIB does not.
+
+    Trains every method at every strength β of the shortcut and draws test accuracy against β.
+    """
+    options = {"beta": beta and tuple(beta), "methods": method and tuple(method), "seeds": seeds}
+    _run("spurious-xor", options, {"seeds": 1, "beta": (0.0, 0.6, 1.0)} if quick else {}, out, device, together, config)
+
+
+@reproduce.command("parity")
+def parity(
+    quick: Quick = False, seeds: Seeds = None, beta: Beta = None, method: Method = None, out: Out = None,
+    device: Device = "auto", together: Together = 16, config: Config = None,
+) -> None:  # fmt: skip
+    """Three modalities: the parity of three bits, and a shortcut in one of them."""
+    options = {"beta": beta and tuple(beta), "methods": method and tuple(method), "seeds": seeds}
+    _run("parity", options, {"seeds": 1, "beta": (1.0,)} if quick else {}, out, device, together, config)
+
+
+@app.command()
+def report(folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")]) -> None:
+    """Make summary, figures and page of a finished run anew from its results.csv."""
+    from synib.report import build
+
+    build(folder)
+    typer.echo(f"Written: {folder / 'report.html'}")
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    if version:
+        typer.echo(f"synib {synib.__version__}")
+        raise typer.Exit
+
+
+def _run(
+    name: str,
+    options: dict[str, Any],
+    quick: dict[str, Any],
+    out: Path | None,
+    device: str,
+    together: int,
+    config: Path | None,
+) -> None:
+    """Train what is not trained yet, build the report, show the table and say where everything is."""
+    import platform
+
+    import torch
+    from rich.console import Console
+
+    from synib.engines.folder import Folder, read_json, write_json
+    from synib.engines.sweep import choose_device, sweep
+    from synib.experiments import EXPERIMENTS
+    from synib.report import build
+
+    given = {k: v for k, v in options.items() if v is not None}
+    saved: dict[str, Any] = {}
+    if config is not None:
+        saved = read_json(config) or {}
+        if saved.pop("experiment", None) != name:
+            raise ValueError(f"{config} is not the config.json of a {name} run.")
+    experiment = EXPERIMENTS[name].from_config({**saved, **quick, **given})
+    device = choose_device(device)
+    folder = Folder(out if out is not None else Path("runs") / name, experiment.config())
+    versions = {"synib": synib.__version__, "torch": torch.__version__, "python": platform.python_version()}
+    command = shlex.join(["synib", *sys.argv[1:]])
+    if not (folder.path / "run.json").exists():
+        write_json(folder.path / "run.json", {"command": command, "versions": versions})
+
+    console = Console()
+    cells = experiment.cells()
+    console.print(f"{experiment.title}: {len(cells)} models on {device}.")
+    with _bar(console) as advance:
+        sweep(experiment, cells, folder, device=device, shard_size=together, on_progress=advance)
+    summary = build(folder.path)
+    console.print(_table(experiment, summary))
+    console.print(f"Figure: {folder.path / 'figure.svg'}\nPage:   {folder.path / 'report.html'}", soft_wrap=True)
+
+
+def _bar(console: Any) -> Any:
+    """A progress bar with the time left, as a context that gives ``advance(done, of)``."""
+    from contextlib import contextmanager
+
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    @contextmanager
+    def shown() -> Any:
+        columns = (
+            TextColumn("training"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeElapsedColumn(),
+            TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"),
+        )  # fmt: skip
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task("training", total=None)
+            yield lambda done, of: progress.update(task, completed=done, total=of)
+
+    return shown()
+
+
+def _table(experiment: Any, summary: Any) -> Any:
+    from rich.table import Table
+
+    from synib.report.build import table
+
+    shown = table(experiment, summary)
+    grid = Table(title=f"{shown['metric']}, mean ± standard error over {experiment.seeds} seeds", title_justify="left")
+    grid.add_column("method", no_wrap=True)
+    for column in shown["columns"]:
+        grid.add_column(column, justify="right")
+    for method, cells in shown["rows"]:
+        texts = [f"{c['mean']:.2f}" + (f" ± {c['se']:.2f}" if c["se"] is not None else "") if c else "–" for c in cells]
+        grid.add_row(method, *texts)
+    return grid
+
+
+def main() -> None:
+    """Entry point: a user's mistake is one sentence and exit code 2."""
+    try:
+        app()
+    except (ValueError, OSError) as mistake:
+        if os.environ.get("SYNIB_DEBUG"):
+            raise
+        typer.echo(f"synib: {mistake}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("synib: stopped. What was finished is kept; the same command goes on from there.", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

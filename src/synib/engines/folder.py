@@ -1,0 +1,161 @@
+"""The results folder: what is finished is written at once and whole, and nothing finished is ever overwritten."""
+
+import csv
+import io
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from synib.engines.cells import Cell, digest
+
+Row = Mapping[str, Any]
+
+
+class Folder:
+    """A run's folder.
+
+    ``config.json`` says what is run, ``shards.json`` how its cells were grouped, ``shards/`` holds what is finished;
+    ``results.csv``, ``curves.csv`` and ``timings.csv`` are collected from there.
+
+    Args:
+        path: Where; made if it does not exist.
+        config: Plain values that decide the results. A folder that holds a run of another config is refused.
+    """
+
+    def __init__(self, path: Path | str, config: Mapping[str, Any]) -> None:
+        self.path = Path(path)
+        try:
+            (self.path / "shards").mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path):
+                pass
+        except OSError as e:
+            raise ValueError(
+                f"Cannot write to the output folder {self.path}: {e.strerror}. Choose another with --out."
+            ) from e
+        config = json.loads(json.dumps(config))
+        existing = read_json(self.path / "config.json")
+        if existing is None:
+            write_json(self.path / "config.json", config)
+        elif existing != config:
+            differing = sorted(k for k in {*existing, *config} if existing.get(k) != config.get(k))
+            raise ValueError(
+                f"{self.path} holds a run with other settings ({', '.join(_changes(existing, config, differing))}); nothing "
+                "was touched. Choose another folder with --out."
+            )
+
+    def shards(self, cells: Sequence[Cell], proposed: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+        """The grouping of the cells: the recorded one if there is one, otherwise the proposed, recorded."""
+        recorded = read_json(self.path / "shards.json")
+        if recorded is None:
+            write_json(self.path / "shards.json", [[cell.id for cell in shard] for shard in proposed])
+            return [list(shard) for shard in proposed]
+        by_id = {cell.id: cell for cell in cells}
+        if {i for shard in recorded for i in shard} != set(by_id):
+            raise ValueError(
+                f"{self.path}/shards.json was recorded for other cells (another version of synib?); nothing was touched. "
+                "Choose another folder with --out."
+            )
+        return [[by_id[i] for i in shard] for shard in recorded]
+
+    def finished(self, shard: Sequence[Cell]) -> bool:
+        """Whether this shard is already there."""
+        return self._file(shard).exists()
+
+    def write(self, shard: Sequence[Cell], content: Mapping[str, Any]) -> None:
+        """Keep a finished shard."""
+        write_json(self._file(shard), content)
+
+    def collect(self, shards: Sequence[Sequence[Cell]], cells: Sequence[Cell]) -> None:
+        """Write the tables from the finished shards, rows in the order of the cells."""
+        rows: dict[str, Row] = {}
+        curves: dict[str, list[Row]] = {}
+        timings = []
+        for shard in shards:
+            content = read_json(self._file(shard))
+            for cell, row, curve in zip(shard, content["rows"], content["curves"], strict=True):
+                rows[cell.id] = row
+                who = {"method": cell.method, **cell.factors, "seed": cell.seed}
+                curves[cell.id] = [
+                    {**who, "epoch": epoch + 1, **{name: v[epoch] for name, v in curve.items()}}
+                    for epoch in range(len(next(iter(curve.values()), [])))
+                ]
+            timings.append({"shard": self._file(shard).stem, "cells": len(shard), **content["timing"]})
+        write_csv(self.path / "results.csv", [rows[cell.id] for cell in cells])
+        write_csv(self.path / "curves.csv", [row for cell in cells for row in curves[cell.id]])
+        write_csv(self.path / "timings.csv", timings)
+
+    def _file(self, shard: Sequence[Cell]) -> Path:
+        return self.path / "shards" / f"{digest([cell.id for cell in shard])}.json"
+
+
+def _changes(existing: Row, config: Row, differing: Iterable[str]) -> list[str]:
+    return [f"{name} {existing.get(name)!r} there, {config.get(name)!r} now" for name in differing]
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds, or ``None`` if there is no such file."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except json.JSONDecodeError as e:
+        raise ValueError(f"{path} is damaged ({e}); remove it and run again to make it anew.") from e
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file, whole or not at all."""
+    write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def write_csv(path: Path, rows: Sequence[Row]) -> None:
+    """Write a table, whole or not at all; fractions get six decimals, what is missing an empty field."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_field(row.get(name)) for name in columns] for row in rows)
+    write_text(path, text.getvalue())
+
+
+def read_csv(path: Path) -> list[dict[str, Any]]:
+    """A table's rows, numbers as numbers and empty fields as ``None``."""
+    try:
+        with path.open(newline="") as file:
+            return [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(file)]
+    except FileNotFoundError as e:
+        raise ValueError(f"There is no {path.name} in {path.parent}: is it the folder of a finished run?") from e
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, whole or not at all: a reader, or a crash, never sees half of it."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _field(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return str(round(value, 6)) if isinstance(value, float) else str(value)
+
+
+def _value(text: str | None) -> Any:
+    if text is None or text == "":
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,121 @@
+"""What every experiment is: its cells, how to train one, and what to show of the results."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Self
+
+from synib import methods
+from synib.data import Dataset
+from synib.engines import Cell
+from synib.experiments.charts import Chart
+from synib.models import FusionModel
+from synib.objective import Bernoulli, Family, Objective
+
+NOT_THE_METHODS = ("lr", "weight_decay", "epochs", "batch_size", "data")
+NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Experiment(ABC):
+    """Base of all experiments. Fields of the subclass are its options: they are the run's config.
+
+    Attributes:
+        name: What the command calls it.
+        title: What the page calls it.
+        about: A paragraph for the page.
+        factors: What varies besides method and seed.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    about: ClassVar[str]
+    factors: ClassVar[tuple[str, ...]]
+    family: ClassVar[Family] = Bernoulli()
+
+    @classmethod
+    @abstractmethod
+    def settings(cls) -> dict[str, dict[str, Any]]:
+        """How each method is trained."""
+
+    @abstractmethod
+    def cells(self) -> list[Cell]:
+        """Every model to train."""
+
+    @abstractmethod
+    def data(self, cell: Cell) -> Dataset:
+        """A cell's data."""
+
+    @abstractmethod
+    def model(self, cell: Cell, data: Dataset) -> FusionModel:
+        """A cell's model, freshly initialised."""
+
+    @abstractmethod
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Chart]:
+        """The figures."""
+
+    def method(self, cell: Cell, data: Dataset) -> Objective:
+        """A cell's method. Oracle masks name blocks in their settings; here they become coordinates."""
+        settings = {k: v for k, v in cell.settings.items() if k not in NOT_THE_METHODS}
+        if "blocks" in settings:
+            chosen = settings.pop("blocks")
+            settings["coordinates"] = {
+                name: [i for block in chosen for i in blocks.get(block, ())] for name, blocks in data.blocks.items()
+            }
+        return methods.build(cell.method, family=self.family, **settings)
+
+    def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
+        """The paper's value, where it gives one."""
+        return None
+
+    def config(self) -> dict[str, Any]:
+        """Everything needed to run it again."""
+        return {"experiment": self.name, **asdict(self)}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """The experiment that :meth:`config` described."""
+        options = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k != "experiment"}
+        unknown = sorted(set(options) - {f.name for f in fields(cls)})
+        if unknown:
+            raise ValueError(
+                f"{cls.name} has no option {unknown[0]!r}; it has {', '.join(f.name for f in fields(cls))}."
+            )
+        return cls(**options)
+
+    def summary(self, results: Sequence[Row]) -> list[dict[str, Any]]:
+        """Mean, standard error and n over seeds, for each method, factors and metric."""
+        groups: dict[tuple[Any, ...], list[Row]] = {}
+        for row in results:
+            groups.setdefault((row["method"], *(row[f] for f in self.factors)), []).append(row)
+        table = []
+        for (method, *values), rows in groups.items():
+            factors = dict(zip(self.factors, values, strict=True))
+            for metric in [m for m in rows[0] if m not in NOT_A_METRIC and m not in self.factors]:
+                numbers = [row[metric] for row in rows if row[metric] is not None]
+                table.append(
+                    {
+                        "experiment": self.name,
+                        "method": method,
+                        **factors,
+                        "metric": metric,
+                        **statistics(numbers),
+                        "paper": self.paper(method, factors, metric),
+                    }
+                )
+        return table
+
+
+def statistics(numbers: Sequence[float]) -> dict[str, float | int | None]:
+    """Mean, standard error of the mean, and n; what cannot be had from so few numbers is ``None``."""
+    n = len(numbers)
+    if n == 0:
+        return {"mean": None, "se": None, "n": 0}
+    mean = sum(numbers) / n
+    if n == 1:
+        return {"mean": mean, "se": None, "n": 1}
+    variance = sum((x - mean) ** 2 for x in numbers) / (n - 1)
+    return {"mean": mean, "se": math.sqrt(variance / n), "n": n}

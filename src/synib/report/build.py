@@ -1,0 +1,78 @@
+"""From ``results.csv`` to everything a person looks at: ``summary.csv``, figures, the page."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import synib
+from synib.engines.folder import read_csv, read_json, write_csv, write_text
+from synib.experiments import EXPERIMENTS, Experiment
+from synib.report.draw import svg
+
+
+def load(folder: Path | str) -> Experiment:
+    """The experiment that a results folder was made by, with its options."""
+    config = read_json(Path(folder) / "config.json")
+    if not isinstance(config, dict) or config.get("experiment") not in EXPERIMENTS:
+        raise ValueError(f"{folder} is not the folder of a run: it has no config.json that names an experiment.")
+    return EXPERIMENTS[config["experiment"]].from_config(config)
+
+
+def build(folder: Path | str) -> list[dict[str, Any]]:
+    """Write summary, figures and page of a finished run; returns the summary."""
+    path = Path(folder)
+    experiment = load(path)
+    summary = experiment.summary(read_csv(path / "results.csv"))
+    write_csv(path / "summary.csv", summary)
+    drawn = []
+    for chart in experiment.charts(summary, read_csv(path / "curves.csv")):
+        picture = svg(chart)
+        write_text(path / f"{chart.file}.svg", picture)
+        drawn.append((chart, picture[picture.index("<svg") :]))
+    write_text(
+        path / "report.html",
+        page(experiment, summary, drawn, read_csv(path / "timings.csv"), read_json(path / "run.json")),
+    )
+    return summary
+
+
+def page(
+    experiment: Experiment, summary: Sequence[dict[str, Any]], drawn: Sequence[Any], timings: Sequence[Any], run: Any
+) -> str:
+    """The report: one HTML file that needs nothing else. Every text that came from outside is escaped."""
+    from jinja2 import Environment, PackageLoader
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("synib.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("page.html").render(
+        experiment=experiment,
+        charts=[(chart, Markup(picture)) for chart, picture in drawn],
+        table=table(experiment, summary),
+        settings=experiment.settings(),
+        seconds=sum(t["seconds"] for t in timings),
+        models=sum(t["cells"] for t in timings),
+        devices=sorted({t["device"] for t in timings}),
+        run=run or {},
+        version=synib.__version__,
+    )
+
+
+def table(experiment: Experiment, summary: Sequence[dict[str, Any]], metric: str = "test_accuracy") -> dict[str, Any]:
+    """One metric as a table: a row for each method, a column for each combination of factors."""
+    rows = [row for row in summary if row["metric"] == metric]
+    columns = list(dict.fromkeys(tuple(row[f] for f in experiment.factors) for row in rows))
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    cells = {(row["method"], tuple(row[f] for f in experiment.factors)): row for row in rows}
+    return {
+        "metric": metric.replace("_", " "),
+        "columns": [
+            ", ".join(
+                f"{f} = {v:g}" if isinstance(v, float) else f"{f} = {v}"
+                for f, v in zip(experiment.factors, c, strict=True)
+            )
+            for c in columns
+        ],
+        "rows": [(m, [cells.get((m, c)) for c in columns]) for m in methods],
+    }
