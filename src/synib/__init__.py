@@ -12,6 +12,7 @@ from synib.masks import (
     ShuffledNoise,
     StandardNoise,
 )
+from synib.methods import Confidence, Vanilla
 from synib.models import FusionModel
 from synib.objective import (
     Bernoulli,
@@ -32,6 +33,7 @@ __all__ = [
     "AmortizedMask",
     "Bernoulli",
     "Categorical",
+    "Confidence",
     "Fixed",
     "FusionModel",
     "Gaussian",
@@ -50,4 +52,5 @@ __all__ = [
     "Tokens",
     "Uniform",
     "Unimodal",
+    "Vanilla",
 ]

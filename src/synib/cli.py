@@ -1,5 +1,6 @@
 """The command ``synib``."""
 
+import json
 import os
 import shlex
 import sys
@@ -24,7 +25,7 @@ reproduce = typer.Typer(
 )
 app.add_typer(reproduce, name="reproduce")
 
-Seeds = Annotated[int | None, typer.Option(help="How many seeds, counted from 0.  [default: 3]", show_default=False)]
+Seeds = Annotated[int | None, typer.Option(help="How many seeds, counted from 0.  \\[default: 3]", show_default=False)]
 Beta = Annotated[
     list[float] | None,
     typer.Option(help="Strength of the shortcut; give it several times for several.", show_default=False),
@@ -32,8 +33,14 @@ Beta = Annotated[
 Method = Annotated[
     list[str] | None, typer.Option("--method", help="Only this method; may be repeated.", show_default=False)
 ]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Change a method's setting, as in --set synib-random.p=1; may be repeated.", show_default=False
+    ),
+]
 Quick = Annotated[bool, typer.Option("--quick", help="A smaller version: fewer strengths, one seed.")]
-Out = Annotated[Path | None, typer.Option(help="Folder for the results.  [default: runs/NAME]", show_default=False)]
+Out = Annotated[Path | None, typer.Option(help="Folder for the results.  \\[default: runs/NAME]", show_default=False)]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Together = Annotated[int, typer.Option("--together", help="How many models to train at once.", min=1)]
 Config = Annotated[
@@ -43,24 +50,24 @@ Config = Annotated[
 
 @reproduce.command("spurious-xor")
 def spurious_xor(
-    quick: Quick = False, seeds: Seeds = None, beta: Beta = None, method: Method = None, out: Out = None,
-    device: Device = "auto", together: Together = 16, config: Config = None,
+    quick: Quick = False, seeds: Seeds = None, beta: Beta = None, method: Method = None, setting: Set = None,
+    out: Out = None, device: Device = "auto", together: Together = 16, config: Config = None,
 ) -> None:  # fmt: skip
     """Two bits, their XOR, and a shortcut: plain fusion falls for it, SynIB does not.
 
     Trains every method at every strength β of the shortcut and draws test accuracy against β.
     """
-    options = {"beta": beta and tuple(beta), "methods": method and tuple(method), "seeds": seeds}
+    options = _options(beta=beta, methods=method, seeds=seeds, overrides=_overrides(setting))
     _run("spurious-xor", options, {"seeds": 1, "beta": (0.0, 0.6, 1.0)} if quick else {}, out, device, together, config)
 
 
 @reproduce.command("parity")
 def parity(
-    quick: Quick = False, seeds: Seeds = None, beta: Beta = None, method: Method = None, out: Out = None,
-    device: Device = "auto", together: Together = 16, config: Config = None,
+    quick: Quick = False, seeds: Seeds = None, beta: Beta = None, method: Method = None, setting: Set = None,
+    out: Out = None, device: Device = "auto", together: Together = 16, config: Config = None,
 ) -> None:  # fmt: skip
     """Three modalities: the parity of three bits, and a shortcut in one of them."""
-    options = {"beta": beta and tuple(beta), "methods": method and tuple(method), "seeds": seeds}
+    options = _options(beta=beta, methods=method, seeds=seeds, overrides=_overrides(setting))
     _run("parity", options, {"seeds": 1, "beta": (1.0,)} if quick else {}, out, device, together, config)
 
 
@@ -78,6 +85,28 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
     if version:
         typer.echo(f"synib {synib.__version__}")
         raise typer.Exit
+
+
+def _options(**given: Any) -> dict[str, Any]:
+    """The options that were given; lists become tuples, as an experiment has them."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if v is not None}
+
+
+def _overrides(texts: list[str] | None) -> dict[str, dict[str, Any]] | None:
+    """``["synib-random.p=1"]`` as ``{"synib-random": {"p": 1}}``; values are JSON, or else text."""
+    if texts is None:
+        return None
+    changes: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        place, equals, value = text.partition("=")
+        method, dot, name = place.rpartition(".")
+        if not (equals and dot and method and name):
+            raise ValueError(f"--set takes METHOD.SETTING=VALUE, as in synib-random.p=1; got {text!r}.")
+        try:
+            changes.setdefault(method, {})[name] = json.loads(value)
+        except json.JSONDecodeError:
+            changes[method][name] = value
+    return changes
 
 
 def _run(
@@ -100,13 +129,13 @@ def _run(
     from synib.experiments import EXPERIMENTS
     from synib.report import build
 
-    given = {k: v for k, v in options.items() if v is not None}
     saved: dict[str, Any] = {}
     if config is not None:
         saved = read_json(config) or {}
-        if saved.pop("experiment", None) != name:
+        if not isinstance(saved, dict) or saved.pop("experiment", None) != name:
             raise ValueError(f"{config} is not the config.json of a {name} run.")
-    experiment = EXPERIMENTS[name].from_config({**saved, **quick, **given})
+    experiment = EXPERIMENTS[name].from_config({**saved, **quick, **options})
+    experiment.check()
     device = choose_device(device)
     folder = Folder(out if out is not None else Path("runs") / name, experiment.config())
     versions = {"synib": synib.__version__, "torch": torch.__version__, "python": platform.python_version()}
@@ -116,12 +145,17 @@ def _run(
 
     console = Console()
     cells = experiment.cells()
-    console.print(f"{experiment.title}: {len(cells)} models on {device}.")
-    with _bar(console) as advance:
-        sweep(experiment, cells, folder, device=device, shard_size=together, on_progress=advance)
+    console.print(f"{experiment.title}\n{len(cells)} model{'s' * (len(cells) != 1)} on {device}.", markup=False)
+    try:
+        with _bar(console) as advance:
+            sweep(experiment, cells, folder, device=device, shard_size=together, on_progress=advance)
+    except KeyboardInterrupt:  # typer would take it and say nothing
+        typer.echo("synib: stopped. What was finished is kept; the same command goes on from there.", err=True)
+        raise typer.Exit(130) from None
     summary = build(folder.path)
     console.print(_table(experiment, summary))
-    console.print(f"Figure: {folder.path / 'figure.svg'}\nPage:   {folder.path / 'report.html'}", soft_wrap=True)
+    places = f"Figure: {folder.path / 'figure.svg'}\nPage:   {folder.path / 'report.html'}"
+    console.print(places, soft_wrap=True, markup=False)
 
 
 def _bar(console: Any) -> Any:
@@ -149,7 +183,9 @@ def _table(experiment: Any, summary: Any) -> Any:
     from synib.report.build import table
 
     shown = table(experiment, summary)
-    grid = Table(title=f"{shown['metric']}, mean ± standard error over {experiment.seeds} seeds", title_justify="left")
+    grid = Table(
+        title=f"{shown['metric']}, mean ± standard error over seeds, n = {experiment.seeds}", title_justify="left"
+    )
     grid.add_column("method", no_wrap=True)
     for column in shown["columns"]:
         grid.add_column(column, justify="right")
@@ -168,9 +204,6 @@ def main() -> None:
             raise
         typer.echo(f"synib: {mistake}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("synib: stopped. What was finished is kept; the same command goes on from there.", err=True)
-        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def fresh(device: torch.device | str | None = None) -> Tensor:
 def fold(key: Tensor, *labels: int | str) -> Tensor:
     """A new key for each sequence of labels (a step number, a modality's name, ...) under the same parent."""
     for label in labels:
-        number = zlib.crc32(label.encode()) if isinstance(label, str) else label  # stable, unlike hash()
+        number = _number(label) if isinstance(label, str) else label
         key = _mix((key ^ _signed(number * (_MIX_1 % 2**64))) + _GOLDEN)
     return key
 
@@ -84,6 +84,11 @@ def _high(bits: Tensor) -> Tensor:
 
 def _low(bits: Tensor) -> Tensor:
     return (bits & 0xFFFFFF).to(torch.float32)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # dynamo cannot look into zlib
+def _number(label: str) -> int:
+    return zlib.crc32(label.encode())  # stable, unlike hash()
 
 
 def _signed(number: int) -> int:

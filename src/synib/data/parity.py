@@ -1,5 +1,6 @@
 """n bits in n modalities, the label their parity, and a shortcut that is there in training only."""
 
+import math
 from typing import Literal
 
 import torch
@@ -40,8 +41,8 @@ def parity(
     """
     if modalities < 2:
         raise ValueError(f"Parity needs at least two modalities; got {modalities}.")
-    if not beta >= 0:
-        raise ValueError(f"beta is at least 0; got {beta}.")
+    if not 0 <= beta < math.inf:
+        raise ValueError(f"beta is a finite number of at least 0; got {beta}.")
     if min(train, validation, test) < 1:
         raise ValueError(f"Every split needs examples; got train={train}, validation={validation}, test={test}.")
     if test_shortcut not in ("independent", "constant"):

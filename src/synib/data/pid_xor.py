@@ -39,7 +39,7 @@ def pid_xor(
         >>> from synib.data import pid_xor
         >>> data = pid_xor(0.45, 0.0, 0.45, 0.10, seed=0)
         >>> {source: int(rows.sum()) for source, rows in data.test.groups.items()}
-        {'U1': 1744, 'U2': 0, 'R': 1847, 'S': 409}
+        {'U1': 1811, 'U2': 0, 'R': 1778, 'S': 411}
     """
     mixture = torch.tensor([p_u1, p_u2, p_r, p_s], dtype=torch.float64)
     if not (mixture >= 0).all() or abs(mixture.sum().item() - 1.0) > 1e-6:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from synib.data import Dataset
+from synib.masks import Noise
 from synib.models import FusionModel
 from synib.objective import Objective
 from synib.objective.base import Parts
@@ -83,7 +84,12 @@ def learner(recipe: Recipe, cell: Cell, data: Dataset) -> Learner:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(cell.seed)
         model = recipe.model(cell, data)
-        return Learner(model, recipe.method(cell, data))
+        method = recipe.method(cell, data)
+    # Models are stacked before their first batch: buffers that it would bring must be there already.
+    for noise in (m for m in method.modules() if isinstance(m, Noise)):
+        for name, x in data.train.modalities.items():
+            noise.prepare(x, name)
+    return Learner(model, method)
 
 
 def shards(cells: Sequence[Cell], size: int) -> list[list[Cell]]:

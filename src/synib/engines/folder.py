@@ -5,7 +5,7 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +27,23 @@ class Folder:
 
     def __init__(self, path: Path | str, config: Mapping[str, Any]) -> None:
         self.path = Path(path)
+        config = json.loads(json.dumps(config))
         try:
-            (self.path / "shards").mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.path):
-                pass
+            existing = read_json(self.path / "config.json")
+            if existing is None or existing == config:
+                (self.path / "shards").mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=self.path):
+                    pass
         except OSError as e:
             raise ValueError(
                 f"Cannot write to the output folder {self.path}: {e.strerror}. Choose another with --out."
             ) from e
-        config = json.loads(json.dumps(config))
-        existing = read_json(self.path / "config.json")
         if existing is None:
             write_json(self.path / "config.json", config)
         elif existing != config:
-            differing = sorted(k for k in {*existing, *config} if existing.get(k) != config.get(k))
             raise ValueError(
-                f"{self.path} holds a run with other settings ({', '.join(_changes(existing, config, differing))}); nothing "
-                "was touched. Choose another folder with --out."
+                f"{self.path} holds a run with other settings ({', '.join(_changes(existing, config))}); nothing was "
+                "touched. Choose another folder with --out."
             )
 
     def shards(self, cells: Sequence[Cell], proposed: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
@@ -61,8 +61,8 @@ class Folder:
         return [[by_id[i] for i in shard] for shard in recorded]
 
     def finished(self, shard: Sequence[Cell]) -> bool:
-        """Whether this shard is already there."""
-        return self._file(shard).exists()
+        """Whether this shard is already there, whole."""
+        return self._read(shard) is not None
 
     def write(self, shard: Sequence[Cell], content: Mapping[str, Any]) -> None:
         """Keep a finished shard."""
@@ -74,7 +74,8 @@ class Folder:
         curves: dict[str, list[Row]] = {}
         timings = []
         for shard in shards:
-            content = read_json(self._file(shard))
+            content = self._read(shard)
+            assert content is not None, "collect is called when every shard is finished"
             for cell, row, curve in zip(shard, content["rows"], content["curves"], strict=True):
                 rows[cell.id] = row
                 who = {"method": cell.method, **cell.factors, "seed": cell.seed}
@@ -87,11 +88,22 @@ class Folder:
         write_csv(self.path / "curves.csv", [row for cell in cells for row in curves[cell.id]])
         write_csv(self.path / "timings.csv", timings)
 
+    def _read(self, shard: Sequence[Cell]) -> dict[str, Any] | None:
+        content = read_json(self._file(shard))
+        if content is not None and not (isinstance(content, dict) and {"rows", "curves", "timing"} <= content.keys()):
+            raise ValueError(
+                f"{self._file(shard)} is damaged (it holds no results); remove it and run again to make it anew."
+            )
+        return content
+
     def _file(self, shard: Sequence[Cell]) -> Path:
         return self.path / "shards" / f"{digest([cell.id for cell in shard])}.json"
 
 
-def _changes(existing: Row, config: Row, differing: Iterable[str]) -> list[str]:
+def _changes(existing: Any, config: Row) -> list[str]:
+    if not isinstance(existing, dict):
+        return ["its config.json is not one of ours"]
+    differing = sorted(k for k in {*existing, *config} if existing.get(k) != config.get(k))
     return [f"{name} {existing.get(name)!r} there, {config.get(name)!r} now" for name in differing]
 
 
@@ -101,7 +113,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except FileNotFoundError:
         return None
-    except json.JSONDecodeError as e:
+    except (json.JSONDecodeError, UnicodeDecodeError) as e:
         raise ValueError(f"{path} is damaged ({e}); remove it and run again to make it anew.") from e
 
 

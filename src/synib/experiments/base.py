@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, ClassVar, Self
 
 from synib import methods
@@ -38,8 +38,23 @@ class Experiment(ABC):
 
     @classmethod
     @abstractmethod
-    def settings(cls) -> dict[str, dict[str, Any]]:
-        """How each method is trained."""
+    def defaults(cls) -> dict[str, dict[str, Any]]:
+        """How each method is trained, unless the run says otherwise."""
+
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """How each method is trained in this run."""
+        changes: Mapping[str, Mapping[str, Any]] = getattr(self, "overrides", {})
+        for method in changes:
+            if methods.check_method(method) not in self.defaults():
+                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(self.defaults())}.")
+        return {method: {**given, **changes.get(method, {})} for method, given in self.defaults().items()}
+
+    def check(self) -> None:
+        """Build one model and method of each kind, so that a setting that cannot be is said before training starts."""
+        for cell in {cell.program: cell for cell in self.cells()}.values():
+            data = self.data(cell)
+            self.method(cell, data)
+            self.model(cell, data)
 
     @abstractmethod
     def cells(self) -> list[Cell]:
@@ -84,6 +99,9 @@ class Experiment(ABC):
             raise ValueError(
                 f"{cls.name} has no option {unknown[0]!r}; it has {', '.join(f.name for f in fields(cls))}."
             )
+        for f in fields(cls):
+            if f.name in options and f.default is not MISSING and not _like(options[f.name], f.default):
+                raise ValueError(f"{cls.name} takes {f.name} in the form {f.default!r}; got {options[f.name]!r}.")
         return cls(**options)
 
     def summary(self, results: Sequence[Row]) -> list[dict[str, Any]]:
@@ -107,6 +125,14 @@ class Experiment(ABC):
                     }
                 )
         return table
+
+
+def _like(value: Any, default: Any) -> bool:
+    """Whether a value that came from a file is of the kind of an option's default."""
+    if isinstance(default, tuple):
+        return isinstance(value, tuple) and all(_like(v, default[0]) for v in value)
+    kinds = (int, float) if isinstance(default, float) else (type(default),)
+    return type(value) in kinds
 
 
 def statistics(numbers: Sequence[float]) -> dict[str, float | int | None]:

@@ -1,11 +1,12 @@
 """Figure "Test accuracy vs. spurious correlation strength": does a model fall for a shortcut that vanishes at test?"""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
-from synib.data import Dataset, spurious_xor
+from synib.data import Dataset, parity
 from synib.data.parity import TestShortcut
 from synib.engines import Cell
 from synib.experiments.base import Experiment, Row, statistics
@@ -31,7 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "vanilla": PLAIN,
     "confidence": PENALISED,
     "synib-random": PENALISED | {"p": 0.4},
-    "synib-learned": PENALISED | {"steps": 50, "mask_lr": 3.0, "sparsity": 0.03, "norm": "mean", "init": -4.0},
+    "synib-learned": PENALISED | {"steps": 50, "mask_lr": 3.0, "sparsity": 0.03, "init": -4.0},
     "synib-marginal": PENALISED | {"lr": 1e-3, "draws": 16},
     "synib-oracle": PENALISED | {"blocks": ["signal"]},
 }
@@ -48,6 +49,7 @@ class SpuriousXOR(Experiment):
         methods: Which methods.
         test_shortcut: ``"independent"`` of the label at test, or ``"constant"`` (the paper's literal text).
         epochs: Passes over the training data.
+        overrides: For some methods, settings other than the default ones.
     """
 
     name: ClassVar[str] = "spurious-xor"
@@ -58,41 +60,54 @@ class SpuriousXOR(Experiment):
         "is pure noise. A model that takes the shortcut is right in training and guesses at test."
     )
     factors: ClassVar[tuple[str, ...]] = ("beta",)
+    modalities: ClassVar[int] = 2
+    examples: ClassVar[int] = 300
 
     seeds: int = 3
     beta: tuple[float, ...] = BETAS
     methods: tuple[str, ...] = tuple(SETTINGS)
     test_shortcut: TestShortcut = "independent"
     epochs: int = 100
+    overrides: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse options that make no experiment."""
+        object.__setattr__(self, "beta", tuple(float(b) for b in self.beta))  # 1 and 1.0 are one cell, with one id
         if self.seeds < 1:
             raise ValueError(f"An experiment needs at least one seed; got {self.seeds}.")
         if self.epochs < 1:
             raise ValueError(f"Training takes at least one epoch; got {self.epochs}.")
-        if not self.beta or min(self.beta) < 0:
-            raise ValueError(f"beta is one or more strengths of at least 0; got {list(self.beta)}.")
+        if not self.beta or not all(0 <= b < math.inf for b in self.beta):
+            raise ValueError(f"beta is one or more finite strengths of at least 0; got {list(self.beta)}.")
+        if self.test_shortcut not in get_args(TestShortcut):
+            raise ValueError(f"test_shortcut is 'independent' or 'constant'; got {self.test_shortcut!r}.")
+        if not self.methods:
+            raise ValueError(f"An experiment needs at least one method; {self.name} has {', '.join(self.settings())}.")
+        for option, given in (("beta", self.beta), ("methods", self.methods)):
+            if len(set(given)) < len(given):  # the same model twice would pass for two seeds
+                raise ValueError(f"{option} names each value once; got {list(given)}.")
         for method in self.methods:
             if check_method(method) not in self.settings():
                 raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(self.settings())}.")
 
     @classmethod
-    def settings(cls) -> dict[str, dict[str, Any]]:
+    def defaults(cls) -> dict[str, dict[str, Any]]:
         """How each method is trained."""
         return SETTINGS
 
     def cells(self) -> list[Cell]:
         fixed = {"epochs": self.epochs, "data": {"test_shortcut": self.test_shortcut}}
+        settings = self.settings()
         return [
-            Cell(self.name, method, {"beta": beta}, self.settings()[method] | fixed, seed)
+            Cell(self.name, method, {"beta": beta}, settings[method] | fixed, seed)
             for method in self.methods
             for beta in self.beta
             for seed in range(self.seeds)
         ]
 
     def data(self, cell: Cell) -> Dataset:
-        return _data(cell.factors["beta"], cell.seed, cell.settings["data"]["test_shortcut"])
+        shortcut = cell.settings["data"]["test_shortcut"]
+        return _data(self.modalities, self.examples, cell.factors["beta"], cell.seed, shortcut)
 
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
         return spurious_xor_model(data.widths)
@@ -127,7 +142,7 @@ class SpuriousXOR(Experiment):
             series=lines,
             reading=(
                 "Every line is one way of training the same network from the same initial weights; the band is ± one "
-                f"standard error over {self.seeds} seeds. Chance is 0.5. The oracle (dashed) is told which coordinates "
+                f"standard error over seeds (n = {self.seeds}). Chance is 0.5. The oracle (dashed) is told which coordinates "
                 "hold the bits; nobody else is."
             ),
             chance=0.5,
@@ -170,9 +185,9 @@ def _curve(method: str, label: str, metric: str, curves: Sequence[Row], dashed: 
 
 
 @lru_cache(maxsize=256)
-def _data(beta: float, seed: int, test_shortcut: TestShortcut) -> Dataset:
-    made = spurious_xor(beta, seed, test_shortcut=test_shortcut)
+def _data(modalities: int, examples: int, beta: float, seed: int, test_shortcut: TestShortcut) -> Dataset:
+    made = parity(modalities, beta, seed, train=examples, test_shortcut=test_shortcut)
+    if test_shortcut == "constant" or beta == 0:
+        return made
     # The independent test set is the same whatever β is: keep it once.
-    return (
-        made if test_shortcut == "constant" or beta == 0 else replace(made, test=_data(0.0, seed, test_shortcut).test)
-    )
+    return replace(made, test=_data(modalities, examples, 0.0, seed, test_shortcut).test)

@@ -77,7 +77,7 @@ class AmortizedMask(Mask):
 
         def objective(gate: Tensor) -> Tensor:
             corrupted = torch.lerp(v, noise, gate.expand_as(v).to(v.dtype))
-            return (self.sparsity * gate.sum() - unimodal_loss(corrupted).sum()) / v.shape[0]
+            return (self.sparsity * gate.sum() - unimodal_loss(corrupted).sum()) / max(v.shape[0], 1)
 
         # The gradient at the gates is all the network needs; the model's parameters are never differentiated.
         with torch.no_grad():

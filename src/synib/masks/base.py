@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from synib.tokens import Modality, values
@@ -100,8 +99,3 @@ def check_fraction(name: str, value: float) -> float:
     if not 0.0 <= value <= 1.0:
         raise ValueError(f"{name} is a probability between 0 and 1; got {value}.")
     return value
-
-
-def as_bool(x: Tensor) -> Tensor:
-    """Coordinates given as 0/1 numbers or booleans, as booleans."""
-    return x if x.dtype == torch.bool else x != 0

@@ -75,8 +75,8 @@ class LearnedMask(Mask):
         # autograd's own recording is off. The rest of the chain rule is short enough to write out, and cheaper so.
         slope = torch.func.grad(lambda corrupted: -unimodal_loss(corrupted).sum())
         with torch.no_grad():
-            logits = _like(v, mask_shape(x, self.over)).fill_(self.init)
-            first, second = torch.zeros_like(logits), torch.zeros_like(logits)
+            logits = torch.full(mask_shape(x, self.over), self.init, dtype=torch.float32, device=v.device)
+            first = second = torch.zeros_like(logits)
             price = self.sparsity / (1 if self.norm == "sum" else math.prod(logits.shape[1:]))
             for step, step_key in enumerate(keys.split(key, self.steps).unbind(), 1):
                 gate = torch.sigmoid(logits if self.temperature == 1.0 else logits / self.temperature)
@@ -86,6 +86,8 @@ class LearnedMask(Mask):
                 gradient.mul_(gate.neg_().add_(1.0))  # d gate / d logit = gate (1 - gate), up to the temperature
                 if self.temperature != 1.0:
                     gradient.div_(self.temperature)
+                if step == 1:  # under vmap the first gradient decides what is batched; from then on all change in place
+                    first, second, logits = 0.0 * gradient, 0.0 * gradient, logits + 0.0 * gradient
                 first.mul_(0.9).add_(gradient, alpha=0.1)
                 second.mul_(0.999).add_(gradient.square(), alpha=0.001)
                 scale = torch.sqrt(second).mul_((1 - 0.999**step) ** -0.5).add_(1e-8)
@@ -98,11 +100,6 @@ class LearnedMask(Mask):
             f"steps={self.steps}, lr={self.lr}, sparsity={self.sparsity}, norm={self.norm!r}, init={self.init}, "
             f"over={self.over!r}"
         )
-
-
-def _like(v: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A float32 tensor of another shape that is batched under ``vmap`` where ``v`` is, so that it can change in place."""
-    return v.new_empty(shape, dtype=torch.float32)
 
 
 def _sum_to(x: Tensor, like: Tensor) -> Tensor:

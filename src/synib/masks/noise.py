@@ -24,13 +24,16 @@ class Noise(nn.Module):
         """``draws`` replacements for every row, one draw after the other: ``(draws * batch, ...)``."""
         raise NotImplementedError(f"{type(self).__name__} must define forward(x, key, modality, draws).")
 
+    def prepare(self, x: Modality, modality: str) -> None:
+        """Make room for what :meth:`observe` will keep, where the first batch cannot (under ``vmap``)."""
+
     def observe(self, x: Modality, modality: str) -> None:
         """Take note of a training batch, for fills that follow the data."""
 
     def corrupt(self, x: Modality, mask: Tensor, key: Tensor, modality: str = "", draws: int = 1) -> Modality:
         r"""The gate :math:`\tilde x = (1 - M) \odot x + M \odot \epsilon` (Eq. gate-app), ``draws`` times."""
-        original = _for_each_draw(values(x), draws * values(x).shape[0])
-        mask = _for_each_draw(mask, original.shape[0])
+        rows = draws * values(x).shape[0]
+        original, mask = _for_each_draw(values(x), rows), _for_each_draw(mask, rows)
         return with_values(x, torch.where(mask, self(x, key, modality, draws), original))
 
 
@@ -70,6 +73,9 @@ class MatchedNoise(Noise):
         for name, width in (widths or {}).items():
             self._prepare(name, torch.zeros(width))
 
+    def prepare(self, x: Modality, modality: str) -> None:
+        self._prepare(modality, _statistics(x)[0])
+
     def observe(self, x: Modality, modality: str) -> None:
         if not self.training:
             return
@@ -87,10 +93,12 @@ class MatchedNoise(Noise):
                 f"MatchedNoise has seen no training batch of {modality!r} yet: call the objective in training mode first, "
                 "or load its state."
             )
-        debias = 1.0 - self.momentum ** getattr(self, f"seen_{modality}").to(torch.float32)
+        seen = getattr(self, f"seen_{modality}")
+        debias = 1.0 - self.momentum ** seen.clamp(min=1).to(torch.float32)
         shape = _feature_shape(v)
         mean = (getattr(self, f"mean_{modality}") / debias).view(shape)
-        deviation = (getattr(self, f"variance_{modality}") / debias).sqrt().view(shape)
+        variance = getattr(self, f"variance_{modality}") / debias
+        deviation = torch.where(seen > 0, variance, 1.0).sqrt().view(shape)  # standard noise before the first batch
         draw = keys.normal(key, (draws * v.shape[0], *v.shape[1:]))
         return torch.addcmul(mean, deviation, draw).to(v.dtype)
 
@@ -170,7 +178,7 @@ class HideTokens(Noise):
             )
         rows = draws * x.padding.shape[0]
         hidden = _for_each_draw(x.padding, rows) | _for_each_draw(mask.squeeze(-1), rows)
-        return Tokens(_for_each_draw(x.values, rows), hidden)
+        return Tokens(_for_each_draw(x.values, rows).expand(rows, -1, -1), hidden.expand(rows, -1))
 
 
 def _for_each_draw(t: Tensor, rows: int) -> Tensor:

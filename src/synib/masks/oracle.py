@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from synib.masks.base import Mask, Probe, as_bool
+from synib.masks.base import Mask, Probe
 from synib.tokens import Modality, values
 
 
@@ -26,12 +26,17 @@ class OracleMask(Mask):
         self.indices: dict[str, list[int]] = {}
         self.widths: dict[str, int | None] = {}
         for name, chosen in coordinates.items():
-            if isinstance(chosen, Tensor) and chosen.dtype == torch.bool:
-                self.widths[name] = chosen.shape[-1]
-                self.indices[name] = as_bool(chosen).nonzero().flatten().tolist()
+            given = torch.as_tensor(chosen)
+            if given.ndim != 1:
+                raise ValueError(
+                    f"The coordinates of {name!r} are one row of indices or booleans; got {tuple(given.shape)}."
+                )
+            if given.dtype == torch.bool:
+                self.widths[name] = len(given)
+                self.indices[name] = given.nonzero().flatten().tolist()
             else:
                 self.widths[name] = None
-                self.indices[name] = [int(i) for i in chosen]
+                self.indices[name] = [int(i) for i in given.tolist()]
             if not self.indices[name]:
                 raise ValueError(
                     f"OracleMask corrupts nothing in {name!r}: its coordinates are empty. Name at least one, or leave "

@@ -21,7 +21,12 @@ METHODS: dict[str, Callable[..., Objective]] = {
 
 def build(name: str, **settings: Any) -> Objective:
     """The method of that name with these settings."""
-    return METHODS[check_method(name)](**settings)
+    make = METHODS[check_method(name)]
+    try:
+        return make(**settings)
+    except TypeError as mistake:
+        given = ", ".join(settings) or "none"
+        raise ValueError(f"{name} cannot be made from these settings ({given}): {mistake}.") from mistake
 
 
 def check_method(name: str) -> str:

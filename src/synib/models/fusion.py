@@ -76,6 +76,8 @@ class FusionModel(nn.Module):
             dropout: After every hidden layer.
             detach_heads: See :class:`FusionModel`.
         """
+        if not hidden:
+            raise ValueError("hidden names the width of at least one encoder layer; got none.")
         encoders = {
             name: mlp([width, *hidden], dropout=dropout, last_activation=True) for name, width in widths.items()
         }
@@ -120,11 +122,11 @@ class FusionModel(nn.Module):
     def has_head(self, name: str) -> bool:
         return name in self.heads
 
-    def head(self, name: str, latent: Any) -> Tensor:
-        return cast(Tensor, self.heads[name](latent.detach() if self.detach_heads else latent))
+    def head(self, name: str, latent: Any, through: bool = False) -> Tensor:
+        return cast(Tensor, self.heads[name](latent.detach() if self.detach_heads and not through else latent))
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:
-        return [self.encoders[name], self.heads[name]]
+        return [self.encoders[name], *([self.heads[name]] if name in self.heads else [])]
 
     def mixes_rows(self) -> bool:
         return batch_dependent(self)
@@ -145,7 +147,7 @@ class OnLatents:
         return x
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:
-        return [self.model.heads[name]]
+        return [self.model.heads[name]] if name in self.model.heads else []
 
     def mixes_rows(self) -> bool:
         return batch_dependent(self.model.fusion) or batch_dependent(self.model.heads)

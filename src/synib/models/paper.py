@@ -24,7 +24,7 @@ def pid_xor_model(
     Args:
         widths: For each modality its width.
         width: Of the encoders' and heads' layers; less than 1024 is not the paper's network but trains on a laptop.
-        dropout: After hidden layers; the paper names no rate.
+        dropout: After every hidden layer; the paper has it after the first of each part only, and names no rate.
         detach_heads: Whether the heads' loss stops at the latents, as in the authors' script but not in the text.
     """
     return FusionModel.mlp(

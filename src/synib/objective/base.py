@@ -69,8 +69,12 @@ class Objective(nn.Module):
         look = False
         if not torch.compiler.is_compiling():
             check_modalities(modalities, model.names)
-            device = values(next(iter(modalities.values()))).device
-            look = self.check if self.check is not None else device.type == "cpu" or not self._looked
+            first = values(next(iter(modalities.values())))
+            if target.shape[:1] != first.shape[:1]:
+                raise ValueError(
+                    f"The target needs a row for each of {first.shape[0]} examples; got shape {tuple(target.shape)}."
+                )
+            look = self.check if self.check is not None else first.device.type == "cpu" or not self._looked
             if look:
                 check_finite(modalities)
                 self._looked = True

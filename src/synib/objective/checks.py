@@ -21,11 +21,18 @@ def check_modalities(modalities: Mapping[str, Modality], names: Sequence[str] | 
         wrong += [f"missing: {', '.join(map(repr, missing))}"] * bool(missing)
         raise ValueError(f"The model's modalities are {', '.join(map(repr, names))}; {'; '.join(wrong)}.")
     for name, x in modalities.items():
+        if not isinstance(name, str) or not name or "." in name:
+            raise ValueError(f"A modality's name is a text without a dot in it; got {name!r}.")
         if not isinstance(x, torch.Tensor | Tokens):
             raise ValueError(f"Modality {name!r} is a tensor or synib.Tokens; got {type(x).__name__}.")
         if values(x).ndim < 2:
             raise ValueError(
                 f"Modality {name!r} is (batch, ...) with at least 2 dimensions; got {tuple(values(x).shape)}."
+            )
+        if isinstance(x, Tokens) and (x.padding.shape != x.values.shape[:2] or x.padding.dtype != torch.bool):
+            raise ValueError(
+                f"The padding of {name!r} is boolean, {tuple(x.values.shape[:2])}; got {x.padding.dtype}, "
+                f"{tuple(x.padding.shape)}."
             )
     sizes = {name: values(x).shape[0] for name, x in modalities.items()}
     if len(set(sizes.values())) > 1:

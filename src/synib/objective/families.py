@@ -56,8 +56,10 @@ class Bernoulli(Family):
 
     def kl(self, parameters: Tensor, reference: Tensor) -> Tensor:
         logit, ref = _one_logit(parameters), _one_logit(reference)
-        # pi·(l - l_r) + log(1 - pi) - log(1 - rho), in a form that neither overflows nor cancels at large logits.
-        return torch.sigmoid(logit) * (logit - ref) + F.softplus(ref) - F.softplus(logit)
+        # Cross-entropy minus entropy, the entropy through |l| so that nothing overflows or cancels at large logits.
+        size = logit.abs()
+        entropy = size * torch.sigmoid(-size) + F.softplus(-size)
+        return F.softplus(ref) - ref * torch.sigmoid(logit) - entropy
 
     def average(self, parameters: Tensor) -> Tensor:
         p = _full(parameters)
@@ -194,7 +196,10 @@ class Gaussian(Family):
         mean = y.mean(0, keepdim=True)
         if self.covariance == "diagonal":
             return torch.cat([mean, y.var(0, correction=0, keepdim=True).log()], -1)
-        return self._pack(mean, torch.linalg.cholesky((y - mean).mT @ (y - mean) / len(y))[None])
+        factor, failed = torch.linalg.cholesky_ex((y - mean).mT @ (y - mean) / len(y))
+        if failed:
+            raise ValueError("A full-covariance prior needs target coordinates that are not multiples of each other.")
+        return self._pack(mean, factor[None])
 
     def predict(self, parameters: Tensor) -> Tensor:
         return parameters[..., : self.dim]

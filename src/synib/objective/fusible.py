@@ -30,8 +30,8 @@ class Fusible(Protocol):
     def has_head(self, name: str) -> bool:
         """Whether this modality has a unimodal predictor."""
 
-    def head(self, name: str, latent: Any) -> Tensor:
-        """One latent → parameters of this modality's own prediction."""
+    def head(self, name: str, latent: Any, through: bool = False) -> Tensor:
+        """One latent → parameters of this modality's own prediction; ``through``: differentiable even if trained detached."""
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:
         """The modules that take part in this modality's own prediction."""
@@ -60,7 +60,7 @@ class Whole:
     def has_head(self, name: str) -> bool:
         return name in self.unimodal
 
-    def head(self, name: str, latent: Modality) -> Tensor:
+    def head(self, name: str, latent: Modality, through: bool = False) -> Tensor:
         return self.unimodal[name](latent)
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:

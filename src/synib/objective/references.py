@@ -1,5 +1,6 @@
 """What a prediction should fall back to when a modality is corrupted: the reference r(y)."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -62,11 +63,11 @@ class Fixed(Reference):
         if isinstance(family, Categorical):
             if len(self.log_rho) != like.shape[-1]:
                 raise ValueError(f"The reference has {len(self.log_rho)} classes, the prediction {like.shape[-1]}.")
-            return self.log_rho.to(like.dtype)[None]
+            return self.log_rho[None]
         if isinstance(family, Bernoulli):
             if len(self.log_rho) != 2:
                 raise ValueError(f"The reference has {len(self.log_rho)} classes, a Bernoulli prediction 2.")
-            return (self.log_rho[1] - self.log_rho[0]).to(like.dtype).reshape((1,) * like.ndim)
+            return (self.log_rho[1] - self.log_rho[0]).reshape((1,) * like.ndim)
         raise ValueError(f"Fixed gives class probabilities; for {family!r} use Uniform() or Prior(target, family).")
 
     def extra_repr(self) -> str:
@@ -90,7 +91,10 @@ class Prior(Reference):
     parameters_of_prior: Tensor
 
     def forward(self, like: Tensor, family: Family, unimodal: Mapping[str, Tensor]) -> Tensor:
-        return self.parameters_of_prior.to(like.dtype).reshape(1, *like.shape[1:])
+        prior = self.parameters_of_prior
+        if prior.numel() != math.prod(like.shape[1:]):
+            raise ValueError(f"The prior has {prior.numel()} parameters, the prediction {math.prod(like.shape[1:])}.")
+        return prior.to(torch.promote_types(like.dtype, torch.float32)).reshape(1, *like.shape[1:])
 
 
 class Unimodal(Reference):

@@ -101,7 +101,7 @@ class SynIB(Penalised):
         for name, x in modalities.items():
             self.noise.observe(x, name)
 
-        pieces = [] if swaps else self._corrupt(model, modalities, target, scenes, key)
+        pieces = [] if swaps else self._corrupt(model, modalities, target, scenes, key, look)
         latents, intact, corrupted = _encode(model, modalities, pieces, fused)
         brought = iter(corrupted)
 
@@ -116,15 +116,17 @@ class SynIB(Penalised):
         prediction, *uncertain = _combine(model, batches, fused)
 
         total, parts, alone = self.supervised(model, latents, prediction, target, look)
-        penalties = [self._penalty(s, u, alone, batch, len(scenes)) for s, u in zip(scenes, uncertain, strict=True)]
+        penalties = [self._penalty(s, u, alone) for s, u in zip(scenes, uncertain, strict=True)]
         weight = self.weight_of_step()
         total = total + weight * torch.stack(penalties).sum()
         parts |= {f"penalty/{s.label}": p.detach() for s, p in zip(scenes, penalties, strict=True)}
         parts["weight"] = weight.detach()
-        for piece in pieces:
-            if piece.loss is not None:
-                total = total + (piece.loss - piece.loss.detach())  # trains the mask, leaves the value alone
-                parts[f"mask/{piece.name}"] = piece.loss.detach()
+        for name in modalities:
+            searched = [p.loss for p in pieces if p.name == name and p.loss is not None]
+            if searched:
+                own = torch.stack(searched).mean()
+                total = total + (own - own.detach())  # trains the mask, leaves the value alone
+                parts[f"mask/{name}"] = own.detach()
         return total, parts
 
     def _corrupt(
@@ -134,6 +136,7 @@ class SynIB(Penalised):
         target: Tensor,
         scenes: Sequence[Counterfactual],
         key: Tensor,
+        look: bool,
     ) -> list["_Piece"]:
         """Every corrupted modality that the counterfactuals need, in their order; shared between those of all rows."""
         made: dict[tuple[str, str], _Piece] = {}
@@ -145,17 +148,21 @@ class SynIB(Penalised):
                     rows = scene.rows
                     x = modalities[name] if rows is None else tokens.take(modalities[name], rows)
                     y = target if rows is None else target[rows]
-                    made[tag] = self._piece(model, name, x, y, keys.fold(key, *tag))
+                    made[tag] = self._piece(model, name, x, y, keys.fold(key, *tag), look)
                     ordered.append(made[tag])
                 else:
                     ordered.append(made[tag]._replace(loss=None))
         return ordered
 
-    def _piece(self, model: Fusible, name: str, x: Modality, target: Tensor, key: Tensor) -> "_Piece":
+    def _piece(self, model: Fusible, name: str, x: Modality, target: Tensor, key: Tensor, look: bool) -> "_Piece":
         family, noise = self.family, self.noise
 
         def unimodal_loss(v: Tensor) -> Tensor:
-            return family.nll(model.head(name, model.encode(name, tokens.with_values(x, v))), target)
+            nonlocal look
+            own = model.head(name, model.encode(name, tokens.with_values(x, v)), through=True)
+            family.check_target(own, target, values=look)  # a searching mask meets the target first
+            look = False
+            return family.nll(own, target)
 
         probe = Probe(name, lambda k: noise(x, k, name), unimodal_loss if model.has_head(name) else None)
         mask_key = keys.fold(key, "mask")
@@ -173,9 +180,7 @@ class SynIB(Penalised):
         rows = noise.rows(keys.fold(key, name, "", "noise"), batch, self.draws)
         return rows if scene.rows is None else rows.view(self.draws, batch)[:, scene.rows].reshape(-1)
 
-    def _penalty(
-        self, scene: Counterfactual, uncertain: Tensor, alone: Mapping[str, Tensor], batch: int, kinds: int
-    ) -> Tensor:
+    def _penalty(self, scene: Counterfactual, uncertain: Tensor, alone: Mapping[str, Tensor]) -> Tensor:
         """KL of the corrupted prediction to the reference, averaged over the examples of this counterfactual."""
         intact = {}
         if self.reference.needs_unimodal:
@@ -195,10 +200,8 @@ class SynIB(Penalised):
             halves = draws.unflatten(0, (2, -1))
             bias = 0.5 * (self._divergence(halves[0], intact) + self._divergence(halves[1], intact))
             divergence = 2 * divergence - bias
-        if scene.rows is None:
-            return divergence.mean()
-        # Dealt rows: the expectation is that of the mean over all rows, and few rows give no NaN.
-        return divergence.sum() * (kinds / (cast(int, self.sample) * batch))
+        # Of dealt rows too the expectation is that of the mean over all rows; where a batch is too small to deal any, 0.
+        return divergence.sum() / max(divergence.shape[0], 1)
 
     def _divergence(self, draws: Tensor, intact: Mapping[str, Tensor]) -> Tensor:
         prediction = draws[0] if draws.shape[0] == 1 else self.family.average(draws)
@@ -211,7 +214,7 @@ class SynIB(Penalised):
                 self._said = True
                 warnings.warn(
                     "A BatchNorm layer in training mode mixes the rows of a batch, so intact and corrupted rows take "
-                    "separate passes. The result is the same as the plain loop's; only the saving is lost.",
+                    "separate passes, as in a plain loop, and the step costs as much as one.",
                     stacklevel=4,
                 )
             return False

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import synib
 from synib.engines.folder import read_csv, read_json, write_csv, write_text
 from synib.experiments import EXPERIMENTS, Experiment
 from synib.report.draw import svg
@@ -50,12 +49,11 @@ def page(
         experiment=experiment,
         charts=[(chart, Markup(picture)) for chart, picture in drawn],
         table=table(experiment, summary),
-        settings=experiment.settings(),
+        settings={cell.method: cell.settings for cell in experiment.cells()},
         seconds=sum(t["seconds"] for t in timings),
         models=sum(t["cells"] for t in timings),
         devices=sorted({t["device"] for t in timings}),
         run=run or {},
-        version=synib.__version__,
     )
 
 

@@ -29,7 +29,7 @@ def svg(chart: Chart) -> str:
         if chart.chance is not None:
             axes.axhline(chart.chance, color="#c5c8ce", linewidth=1, linestyle=":", zorder=0)
             axes.annotate(
-                "chance", (0.995, chart.chance), xycoords=("axes fraction", "data"), xytext=(0, 3), ha="right",
+                "chance", (0.005, chart.chance), xycoords=("axes fraction", "data"), xytext=(0, 3), ha="left",
                 textcoords="offset points", color="#8a8f98", fontsize=8,
             )  # fmt: skip
         for series in chart.series:

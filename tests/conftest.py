@@ -1,0 +1,35 @@
+"""What every test shares: a fixed seed, and hypothesis without deadlines, examples that repeat, and no folder left behind."""
+
+import pytest
+import torch
+from hypothesis import settings
+from torch import Tensor
+
+from synib import keys
+from synib.masks import Probe
+
+torch.set_num_threads(
+    1
+)  # tensors here are tiny: a second thread costs more than it brings, much more on a busy machine
+settings.register_profile("synib", deadline=None, max_examples=25, derandomize=True, database=None)
+settings.load_profile("synib")
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def key() -> Tensor:
+    return keys.key(0)
+
+
+@pytest.fixture
+def probe() -> Probe:
+    """A probe of a modality called ``a`` that nobody may ask anything."""
+
+    def refuse(_: Tensor) -> Tensor:
+        raise AssertionError("this mask has nothing to ask")
+
+    return Probe("a", refuse, None)

@@ -1,0 +1,222 @@
+"""Models trained together are the models they would have been alone."""
+
+import dataclasses
+import itertools
+
+import pytest
+import torch
+
+from synib import keys
+from synib.data import Split
+from synib.engines import fleet
+from synib.methods import METHODS
+from synib.models import FusionModel
+
+
+def three(cell, method, **settings):
+    """Cells that differ in everything cells of one program may differ in."""
+    own = [{"weight": w} if method != "vanilla" else {} for w in (1.0, 5.0, 0.1)]
+    return [
+        cell(method, beta=1.0, seed=0, lr=1e-2, weight_decay=1e-3, **own[0], **settings),
+        cell(method, beta=0.5, seed=1, lr=3e-3, weight_decay=0.0, **own[1], **settings),
+        cell(method, beta=0.0, seed=0, lr=1e-3, weight_decay=1e-1, **own[2], **settings),
+    ]
+
+
+def assert_same(one, other):
+    """Learners equal up to the order in which sums add up."""
+    a, b = one.state_dict(), other.state_dict()
+    assert a.keys() == b.keys()
+    for name in a:
+        assert torch.allclose(a[name], b[name], rtol=1e-4, atol=1e-5), name
+
+
+def assert_together_is_alone(recipe, cells):
+    together = fleet.train(recipe, cells)
+    for i, cell in enumerate(cells):
+        alone = fleet.train(recipe, [cell])
+        assert_same(together.learners[i], alone.learners[0])
+        assert together.metrics[i] == pytest.approx(alone.metrics[0])
+        assert together.curves[i].keys() == alone.curves[0].keys()
+        for name, curve in together.curves[i].items():
+            assert curve == pytest.approx(alone.curves[0][name])
+
+
+def by_hand(recipe, cell):
+    """The cell in an ordinary PyTorch loop: module, objective, torch's Adam, one batch after the other."""
+    data = recipe.data(cell)
+    torch.manual_seed(cell.seed)
+    model = recipe.model(cell, data)
+    objective = recipe.method(cell, data)
+    optimiser = torch.optim.Adam(model.parameters(), lr=cell.settings["lr"], weight_decay=cell.settings["weight_decay"])
+    key, step = keys.key(cell.seed), itertools.count()
+    for epoch in range(cell.settings["epochs"]):
+        order = keys.permutation(keys.fold(key, "order", epoch), len(data.train))
+        for rows in order.split(cell.settings["batch_size"]):
+            batch = {name: x[rows] for name, x in data.train.modalities.items()}
+            loss, _ = objective(model, batch, data.train.target[rows], key=keys.fold(key, "step", next(step)))
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    return model.eval(), data
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_cells_trained_together_equal_cells_trained_alone(tiny, cell, method):
+    assert_together_is_alone(tiny(), three(cell, method))
+
+
+@pytest.mark.parametrize("method", ["vanilla", "synib-random", "synib-learned"])
+def test_models_that_drop_units_too_equal_themselves_trained_alone(tiny, cell, method):
+    assert_together_is_alone(tiny(dropout=0.3), three(cell, method))
+
+
+@pytest.mark.parametrize("noise", ["matched", "shuffled"])
+def test_every_noise_trains_together_as_alone(tiny, cell, noise):
+    assert_together_is_alone(tiny(), three(cell, "synib-random", noise=noise))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("method", ["vanilla", "synib-random", "synib-oracle"])
+def test_a_cell_equals_an_ordinary_pytorch_loop(tiny, cell, method, dropout):
+    cells = three(cell, method)
+    trained = fleet.train(tiny(dropout), cells)
+    for one, metrics, mine in zip(trained.learners, trained.metrics, cells, strict=True):
+        model, data = by_hand(tiny(dropout), mine)
+        assert_same(one.model, model)
+        for part, name in ((data.train, "train"), (data.validation, "validation"), (data.test, "test")):
+            with torch.no_grad():
+                hits = (model(part.modalities).flatten() > 0).long() == part.target
+            assert metrics[f"{name}_accuracy"] == pytest.approx(hits.double().mean().item(), abs=1e-6)
+
+
+def test_training_goes_on_from_the_seeds_initial_weights(tiny, cell):
+    """Learning rates near zero leave the weights where the seed put them."""
+    still = fleet.train(tiny(), [cell(lr=1e-12)]).learners[0].model
+    torch.manual_seed(0)
+    assert_same(still, tiny().model(cell(), tiny().data(cell())))
+
+
+@pytest.mark.parametrize(("name", "value"), [("lr", 2e-2), ("weight_decay", 0.3), ("weight", 20.0)])
+def test_each_cell_is_trained_with_its_own_setting(tiny, cell, name, value):
+    base = cell("synib-random", epochs=1)
+    changed = dataclasses.replace(base, settings={**base.settings, name: value})
+    one, other, again = fleet.train(tiny(), [base, changed, base]).learners
+    assert_same(one, again)
+    assert not torch.allclose(one.model.encoders["x1"][0].weight, other.model.encoders["x1"][0].weight, atol=1e-4)
+
+
+def test_all_methods_of_a_seed_see_the_same_batches_in_the_same_order(tiny, cell, monkeypatch):
+    seen: dict[str, list] = {}
+
+    class Spy(fleet._Fleet):
+        def __init__(self, learners, *rest):
+            super().__init__(learners, *rest)
+            gradient, name = self.gradient, type(learners[0].method).__name__
+
+            def spied(parameters, buffers, batch, target, key):
+                seen.setdefault(name, []).append((batch["x1"].clone(), target.clone(), key.clone()))
+                return gradient(parameters, buffers, batch, target, key)
+
+            self.gradient = spied
+
+    monkeypatch.setattr(fleet, "_Fleet", Spy)
+    for method in ("vanilla", "confidence", "synib-random"):
+        fleet.train(tiny(), [cell(method)])
+    first = seen["Vanilla"]
+    assert [len(target[0]) for _, target, _ in first] == [16, 16, 8] * 2  # the last, smaller batch counts too
+    rows = torch.cat([x[0] for x, _, _ in first[:3]])
+    train = tiny().data(cell()).train.modalities["x1"]
+    assert torch.equal(rows.sum(1).sort().values, train.sum(1).sort().values)  # an epoch meets every example once
+    assert not torch.equal(first[0][0], first[3][0])  # and the next epoch in another order
+    for method in ("Confidence", "SynIB"):
+        assert all(
+            torch.equal(a, b) for x, y in zip(first, seen[method], strict=True) for a, b in zip(x, y, strict=True)
+        )
+    assert len({key.item() for _, _, key in first}) == 6  # every step draws afresh
+
+
+def test_neighbours_do_not_change_a_cells_draws(tiny, cell):
+    """The same cell first among two, and last among four others."""
+    mine = cell("synib-random", beta=1.0, seed=7)
+    one = fleet.train(tiny(0.2), [mine, cell("synib-random", beta=0.0, seed=1)])
+    other = fleet.train(tiny(0.2), [*(cell("synib-random", beta=b, seed=s) for b, s in ((0.2, 3), (1.0, 4))), mine])
+    assert_same(one.learners[0], other.learners[-1])
+    assert one.metrics[0] == pytest.approx(other.metrics[-1])
+
+
+def test_training_again_gives_the_same_bytes(tiny, cell):
+    first, again = (fleet.train(tiny(), three(cell, "synib-random")) for _ in range(2))
+    assert first.metrics == again.metrics
+    for a, b in zip(first.learners, again.learners, strict=True):
+        assert all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+
+
+def test_training_neither_reads_nor_moves_torchs_generator(tiny, cell):
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first = fleet.train(tiny(0.2), [cell("synib-random")])
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(1)
+    assert_same(first.learners[0], fleet.train(tiny(0.2), [cell("synib-random")]).learners[0])
+
+
+def test_metrics_are_those_of_the_last_epoch_and_curves_have_every_epoch(tiny, cell):
+    passed = []
+    trained = fleet.train(tiny(), [cell(epochs=3)], on_epoch=lambda: passed.append(1))
+    assert len(passed) == 3
+    assert list(trained.metrics[0]) == ["train_accuracy", "validation_accuracy", "test_accuracy"]
+    curves = trained.curves[0]
+    assert {name: len(curve) for name, curve in curves.items()} == {"train_accuracy": 3, "validation_accuracy": 3}
+    assert all(trained.metrics[0][name] == curve[-1] for name, curve in curves.items())
+
+
+def test_a_shortcut_is_taken_and_gone_at_test(tiny, cell):
+    metrics = fleet.train(tiny(), [cell(beta=2.0, epochs=5)]).metrics[0]
+    assert metrics["train_accuracy"] == 1.0
+    assert metrics["validation_accuracy"] == 1.0
+    assert metrics["test_accuracy"] < 0.75
+
+
+def test_groups_get_accuracies_of_their_own_and_an_empty_one_has_none(tiny, cell):
+    class Grouped(type(tiny())):
+        def data(self, cell):
+            made = super().data(cell)
+
+            def grouped(split):
+                first = torch.arange(len(split)) < 10
+                return Split(
+                    split.modalities, split.target, {"first": first, "rest": ~first, "none": torch.zeros_like(first)}
+                )
+
+            return dataclasses.replace(
+                made, train=grouped(made.train), validation=grouped(made.validation), test=grouped(made.test)
+            )
+
+    trained = fleet.train(Grouped(), [cell(), cell(seed=1)])
+    for metrics, curves in zip(trained.metrics, trained.curves, strict=True):
+        parts = 10 * metrics["test_accuracy_first"] + 54 * metrics["test_accuracy_rest"]
+        assert parts == pytest.approx(64 * metrics["test_accuracy"], abs=1e-4)
+        assert metrics["test_accuracy_none"] != metrics["test_accuracy_none"]  # NaN
+        assert len(curves["validation_accuracy_first"]) == 2
+
+
+def test_cells_with_splits_of_different_sizes_are_refused_with_the_sizes(tiny, cell):
+    class Uneven(type(tiny())):
+        def data(self, cell):
+            made = super().data(cell)
+            shorter = Split({n: x[:30] for n, x in made.train.modalities.items()}, made.train.target[:30])
+            return dataclasses.replace(made, train=shorter) if cell.seed else made
+
+    with pytest.raises(ValueError, match=r"splits of one size; got \[30, 40\]"):
+        fleet.train(Uneven(), [cell(), cell(seed=1)])
+
+
+def test_the_trained_model_is_an_ordinary_module(tiny, cell):
+    trained = fleet.train(tiny(), [cell(), cell(seed=1)])
+    data = tiny().data(cell(seed=1))
+    model = trained.learners[1].model
+    assert isinstance(model, FusionModel)
+    with torch.no_grad():
+        hits = (model(data.test.modalities).flatten() > 0).long() == data.test.target
+    assert hits.double().mean().item() == pytest.approx(trained.metrics[1]["test_accuracy"])

@@ -1,0 +1,177 @@
+"""The results folder: whole files or none, and nothing finished is lost."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from synib.engines import folder as module
+from synib.engines.folder import Folder, read_csv, read_json, write_csv, write_json, write_text
+
+CONFIG = {"experiment": "e", "seeds": 3, "beta": (0.0, 1.0)}
+
+
+def contents(path):
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def content(rows):
+    return {"rows": rows, "curves": [{} for _ in rows], "timing": {"seconds": 1.0, "device": "d"}}
+
+
+def test_a_new_folder_holds_its_config_and_the_same_config_opens_it_again(tmp_path):
+    path = tmp_path / "deep" / "run"
+    Folder(path, CONFIG)
+    before = contents(path)
+    assert json.loads(before["config.json"]) == {"experiment": "e", "seeds": 3, "beta": [0.0, 1.0]}
+    Folder(path, CONFIG)
+    assert contents(path) == before
+
+
+def test_a_folder_of_another_config_is_refused_with_the_difference_and_left_as_it_was(tmp_path):
+    Folder(tmp_path, CONFIG)
+    (tmp_path / "shards").rmdir()  # a run whose shards were cleaned away still is a run
+    (tmp_path / "results.csv").write_text("a\n1\n")
+    before, names = contents(tmp_path), sorted(os.listdir(tmp_path))
+    with pytest.raises(ValueError, match=r"other settings \(seeds 3 there, 5 now\); nothing was touched"):
+        Folder(tmp_path, {**CONFIG, "seeds": 5})
+    assert contents(tmp_path) == before
+    assert sorted(os.listdir(tmp_path)) == names
+
+
+def test_a_config_that_is_none_of_ours_is_refused_too(tmp_path):
+    (tmp_path / "config.json").write_text("[1, 2]")
+    with pytest.raises(ValueError, match="nothing was touched"):
+        Folder(tmp_path, CONFIG)
+
+
+def test_a_folder_that_cannot_be_written_is_said_at_once(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(
+            ValueError, match=r"Cannot write to the output folder .*file.*: .*\. Choose another"
+        ) as said:
+            Folder(path, CONFIG)
+        assert str(path) in str(said.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_said_at_once(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(ValueError, match=r"Cannot write to the output folder .*Permission denied"):
+            Folder(tmp_path / "below", CONFIG)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "table.csv"
+    write_text(path, "old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    for broken in ("fsync", "replace"):
+        with monkeypatch.context() as m:
+            m.setattr(module.os, broken, full)
+            with pytest.raises(OSError, match="No space left"):
+                write_text(path, "new and longer")
+            with pytest.raises(OSError, match="No space left"):
+                write_json(tmp_path / "fresh.json", {"a": 1})
+        assert path.read_text() == "old"
+        assert os.listdir(tmp_path) == ["table.csv"]  # neither half a file nor a temporary one
+    write_text(path, "new β\n")
+    assert path.read_bytes() == "new β\n".encode()
+
+
+def test_an_interrupted_write_leaves_nothing_either(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_text(tmp_path / "a", "text")
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_grouping_is_recorded_once_and_kept(tmp_path, cell):
+    cells = [cell(seed=s) for s in range(4)]
+    folder = Folder(tmp_path, CONFIG)
+    first = folder.shards(cells, [cells[:3], cells[3:]])
+    assert first == [cells[:3], cells[3:]]
+    assert Folder(tmp_path, CONFIG).shards(cells, [[c] for c in cells]) == first
+
+
+def test_a_grouping_of_other_cells_is_refused_and_left_as_it_was(tmp_path, cell):
+    cells = [cell(seed=s) for s in range(3)]
+    folder = Folder(tmp_path, CONFIG)
+    folder.shards(cells, [cells])
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=r"recorded for other cells .*nothing was touched"):
+        folder.shards(cells[:2], [cells[:2]])
+    assert contents(tmp_path) == before
+
+
+def test_a_shard_is_finished_once_it_is_written(tmp_path, cell):
+    folder, shard = Folder(tmp_path, CONFIG), [cell(seed=0), cell(seed=1)]
+    assert not folder.finished(shard)
+    folder.write(shard, content([{}, {}]))
+    assert folder.finished(shard)
+    assert not folder.finished(shard[:1])
+
+
+def test_tables_have_their_rows_in_the_order_of_the_cells(tmp_path, cell):
+    cells = [cell(seed=s, beta=b) for b in (0.0, 1.0) for s in (0, 1)]
+    folder = Folder(tmp_path, CONFIG)
+    shards = [[cells[3], cells[0]], [cells[2], cells[1]]]
+    for shard in shards:
+        rows = [{"cell": c.id, "seed": c.seed} for c in shard]
+        folder.write(shard, content(rows) | {"curves": [{"train_accuracy": [0.5, c.seed]} for c in shard]})
+    folder.collect(shards, cells)
+    assert [row["cell"] for row in read_csv(tmp_path / "results.csv")] == [c.id for c in cells]
+    curves = read_csv(tmp_path / "curves.csv")
+    assert list(curves[0]) == ["method", "beta", "seed", "epoch", "train_accuracy"]
+    assert [(r["beta"], r["seed"], r["epoch"], r["train_accuracy"]) for r in curves[:4]] == [
+        (0.0, 0, 1, 0.5), (0.0, 0, 2, 0), (0.0, 1, 1, 0.5), (0.0, 1, 2, 1),
+    ]  # fmt: skip
+    assert [row["cells"] for row in read_csv(tmp_path / "timings.csv")] == [2, 2]
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"rows": [', b"{}", b"[]", b"\xff\xfe\x00"])
+def test_a_damaged_shard_is_named_in_a_sentence(tmp_path, cell, damage):
+    folder, shard = Folder(tmp_path, CONFIG), [cell()]
+    folder.write(shard, content([{}]))
+    (file,) = (tmp_path / "shards").iterdir()
+    file.write_bytes(damage)
+    with pytest.raises(ValueError, match=rf"{file.name} is damaged .*remove it and run again"):
+        folder.collect([shard], shard)
+    assert not (tmp_path / "results.csv").exists()
+
+
+def test_a_table_comes_back_as_it_went_and_what_is_missing_stays_missing(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [
+        {"method": "vanilla", "beta": 0.2, "n": 3, "mean": 1 / 3, "se": None, "note": 'a, "b"\nc'},
+        {"method": "synib-random", "beta": 1.0, "n": 0, "mean": float("nan"), "extra": True},
+    ]
+    write_csv(path, rows)
+    assert path.read_text().splitlines()[0] == "method,beta,n,mean,se,note,extra"
+    assert path.read_text().endswith("synib-random,1.0,0,,,,True\n")
+    assert read_csv(path) == [
+        {"method": "vanilla", "beta": 0.2, "n": 3, "mean": 0.333333, "se": None, "note": 'a, "b"\nc', "extra": None},
+        {"method": "synib-random", "beta": 1.0, "n": 0, "mean": None, "se": None, "note": None, "extra": "True"},
+    ]
+    assert [type(read_csv(path)[0][name]) for name in ("beta", "n")] == [float, int]
+
+
+def test_a_table_that_is_not_there_is_said_with_its_folder(tmp_path):
+    with pytest.raises(ValueError, match=rf"There is no results.csv in {tmp_path}: is it the folder of a finished run"):
+        read_csv(tmp_path / "results.csv")
+
+
+def test_a_json_file_that_is_not_there_holds_nothing(tmp_path):
+    assert read_json(tmp_path / "none.json") is None
+    write_json(Path(tmp_path / "some.json"), {"β": [1, None]})
+    assert read_json(tmp_path / "some.json") == {"β": [1, None]}

@@ -1,0 +1,66 @@
+import pytest
+import torch
+
+from synib import FusionModel, LearnedMask, OracleMask, RandomMask, ShuffledNoise, StandardNoise
+from synib.methods import METHODS, build, check_method
+
+SETTINGS = {
+    "vanilla": {},
+    "confidence": {"weight": 2.0},
+    "synib-random": {"p": 0.4, "weight": 2.0},
+    "synib-learned": {"steps": 2, "mask_lr": 1.0, "sparsity": 0.1, "weight": 2.0},
+    "synib-marginal": {"draws": 4, "debias": True, "weight": 2.0},
+    "synib-oracle": {"coordinates": {"a": [0], "b": [1]}, "weight": 2.0},
+}
+
+
+def test_every_method_is_tried_here():
+    assert SETTINGS.keys() == METHODS.keys()
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_method_trains_a_fusion_model(name, key):
+    model = FusionModel.mlp({"a": 4, "b": 3}, hidden=[5], classes=3, head_hidden=[])
+    x = {"a": torch.randn(6, 4), "b": torch.randn(6, 3)}
+    loss, parts = build(name, **SETTINGS[name])(model, x, torch.arange(6) % 3, key=key)
+    loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    assert {"task", "unimodal/a", "unimodal/b"} <= parts.keys()
+
+
+def test_synib_methods_are_the_masks_they_are_named_after():
+    random = build("synib-random", p=0.4, noise="shuffled")
+    assert isinstance(random.mask, RandomMask)
+    assert isinstance(random.noise, ShuffledNoise)
+    learned = build("synib-learned", steps=7, mask_lr=3.0, sparsity=0.03, norm="mean", init=-4.0)
+    assert isinstance(learned.mask, LearnedMask)
+    mask = learned.mask
+    assert (mask.steps, mask.lr, mask.sparsity, mask.norm, mask.init) == (7, 3.0, 0.03, "mean", -4.0)
+    oracle = build("synib-oracle", coordinates={"a": [0]})
+    assert isinstance(oracle.mask, OracleMask)
+    assert isinstance(oracle.noise, StandardNoise)
+    marginal = build("synib-marginal", draws=8)
+    assert marginal.mask.whole
+    assert isinstance(marginal.noise, ShuffledNoise)
+    assert marginal.draws == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("vanila", "No method is called 'vanila': did you mean 'vanilla'"),
+        ("synib-randon", "did you mean 'synib-random'"),
+        ("synib_oracle", "did you mean 'synib-oracle'"),
+        ("zzz", "No method is called 'zzz': there are vanilla, confidence, synib-random"),
+    ],
+)
+def test_an_unknown_method_is_answered_with_close_names(name, message):
+    with pytest.raises(ValueError, match=message):
+        check_method(name)
+    with pytest.raises(ValueError, match=message):
+        build(name)
+
+
+def test_an_unknown_noise_is_refused():
+    with pytest.raises(ValueError, match="noise is one of standard, matched, shuffled; got 'pink'"):
+        build("synib-random", p=0.5, noise="pink")

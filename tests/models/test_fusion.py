@@ -1,0 +1,151 @@
+import pytest
+import torch
+from torch import nn
+
+from synib import FusionModel, RandomMask, StandardNoise, SynIB, Tokens
+from synib.models import ConcatFusion, mlp
+
+WIDTHS = {"a": 4, "b": 3, "c": 2}
+
+
+def batch(names=("a", "b", "c"), rows=5):
+    return {name: torch.randn(rows, WIDTHS[name]) for name in names}
+
+
+@pytest.mark.parametrize("names", ["ab", "abc"])
+@pytest.mark.parametrize("layers", [[3], [6, 3], [6, 5, 3]])
+def test_concat_fusion_equals_a_concatenation_and_one_linear_layer(names, layers):
+    fusion = ConcatFusion({name: WIDTHS[name] for name in names}, layers)
+    latents = batch(names)
+    first = nn.Linear(sum(WIDTHS[name] for name in names), layers[0])
+    with torch.no_grad():
+        first.weight.copy_(torch.cat([fusion.slices[name].weight for name in names], 1))
+        first.bias.copy_(fusion.bias)
+    explicit = fusion.rest(first(torch.cat([latents[name] for name in names], 1)))
+    torch.testing.assert_close(fusion(latents), explicit)
+    assert fusion(latents).shape == (5, 3)
+
+
+def test_concat_fusion_begins_as_the_concatenated_layer_would():
+    torch.manual_seed(3)
+    fusion = ConcatFusion({"a": 4, "b": 3}, [6])
+    torch.manual_seed(3)
+    whole = nn.Linear(7, 6)
+    assert torch.equal(torch.cat([s.weight for s in fusion.slices.values()], 1), whole.weight)
+    assert torch.equal(fusion.bias, whole.bias)
+    assert sum(p.numel() for p in fusion.parameters()) == sum(p.numel() for p in whole.parameters())
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_an_mlp_fusion_model_predicts_from_every_modality(names, classes):
+    model = FusionModel.mlp({name: WIDTHS[name] for name in names}, hidden=[6, 5], classes=classes, head_hidden=[4])
+    x = batch(names)
+    assert model(x).shape == (5, classes)
+    assert model.names == tuple(names)
+    assert {name: p.shape for name, p in model.unimodal(x).items()} == dict.fromkeys(names, (5, classes))
+    assert {name: z.shape for name, z in model.encode_all(x).items()} == dict.fromkeys(names, (5, 5))
+
+
+def test_the_order_of_the_dict_does_not_matter():
+    model = FusionModel.mlp(WIDTHS, hidden=[6], classes=3)
+    x = batch()
+    assert torch.equal(model(x), model(dict(reversed(x.items()))))
+    latents = model.encode_all(x)
+    assert torch.equal(model(x), model.on_latents()(dict(reversed(latents.items()))))
+
+
+def test_a_fusion_that_concatenates_sees_the_encoders_order_whatever_the_batchs(key):
+    class Concatenate(nn.Linear):
+        def forward(self, latents):
+            return super().forward(torch.cat(list(latents.values()), -1))
+
+    model = FusionModel({name: nn.Linear(width, 4) for name, width in WIDTHS.items()}, Concatenate(12, 3))
+    x, y = batch(), torch.arange(5) % 3
+    objective = SynIB(RandomMask(0.5), StandardNoise())
+    losses = [objective(model, given, y, key=key)[0] for given in (x, dict(reversed(x.items())))]
+    assert torch.equal(*losses)
+
+
+def test_on_latents_is_the_model_behind_its_encoders():
+    model = FusionModel.mlp(WIDTHS, hidden=[6], classes=3, head_hidden=[])
+    x = batch()
+    latents = model.encode_all(x)
+    behind = model.on_latents()
+    assert torch.equal(behind(latents), model(x))
+    assert behind.names == model.names
+    assert behind.encode("a", latents["a"]) is latents["a"]
+    assert torch.equal(behind.head("a", latents["a"]), model.unimodal(x)["a"])
+
+
+def test_a_fusion_of_ones_own_needs_no_projection():
+    class Add(nn.Module):
+        def forward(self, latents):
+            return sum(latents.values())
+
+    model = FusionModel({name: nn.Linear(width, 3) for name, width in WIDTHS.items()}, Add())
+    x = batch()
+    torch.testing.assert_close(model(x), sum(model.encoders[name](x[name]) for name in x))
+
+
+def test_encoders_may_read_tokens():
+    class Read(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.values).masked_fill(x.padding.unsqueeze(-1), 0.0).sum(1)
+
+    model = FusionModel({"a": Read(4, 6), "b": mlp([3, 6])}, ConcatFusion({"a": 6, "b": 6}, [2]))
+    tokens = Tokens(torch.randn(5, 7, 4), torch.zeros(5, 7, dtype=torch.bool))
+    assert model({"a": tokens, "b": torch.randn(5, 3)}).shape == (5, 2)
+
+
+@pytest.mark.parametrize("detach", [False, True])
+def test_detached_heads_teach_the_encoders_nothing(detach):
+    model = FusionModel.mlp(WIDTHS, hidden=[6], classes=3, head_hidden=[], detach_heads=detach)
+    sum(p.square().sum() for p in model.unimodal(batch()).values()).backward()
+    assert all(p.grad is not None for p in model.heads.parameters())
+    assert all((p.grad is None) is detach for p in model.encoders.parameters())
+
+
+def test_detached_heads_can_be_looked_through():
+    model = FusionModel.mlp(WIDTHS, hidden=[6], classes=3, head_hidden=[], detach_heads=True)
+    latent = torch.randn(5, 6, requires_grad=True)
+    assert torch.autograd.grad(model.head("a", latent, through=True).sum(), latent)[0].any()
+
+
+def test_modules_of_the_unimodal_path_are_the_encoder_and_the_head():
+    model = FusionModel.mlp({"a": 4, "b": 3}, hidden=[6], classes=3, head_hidden=[])
+    assert model.unimodal_modules("a") == [model.encoders["a"], model.heads["a"]]
+    assert model.on_latents().unimodal_modules("a") == [model.heads["a"]]
+    headless = FusionModel.mlp({"a": 4, "b": 3}, hidden=[6], classes=3)
+    assert headless.unimodal_modules("a") == [headless.encoders["a"]]
+    assert headless.on_latents().unimodal_modules("a") == []
+    assert headless.unimodal(batch("ab")) == {}
+
+
+def test_only_some_modalities_may_have_heads():
+    encoders = {"a": nn.Linear(4, 6), "b": nn.Linear(3, 6)}
+    model = FusionModel(encoders, ConcatFusion({"a": 6, "b": 6}, [3]), heads={"b": nn.Linear(6, 3)})
+    assert [model.has_head(name) for name in "ab"] == [False, True]
+    assert set(model.unimodal(batch("ab"))) == {"b"}
+
+
+def test_the_state_of_a_model_makes_its_twin():
+    first, second = (FusionModel.mlp(WIDTHS, hidden=[6], classes=3, head_hidden=[], dropout=0.1) for _ in range(2))
+    second.load_state_dict(first.state_dict())
+    x = batch()
+    assert torch.equal(first.eval()(x), second.eval()(x))
+
+
+@pytest.mark.parametrize(
+    ("encoders", "heads", "message"),
+    [
+        ({"a": nn.Identity()}, None, "at least two modalities; got a"),
+        ({}, None, "at least two modalities; got none"),
+        ({"a": nn.Identity(), "b": nn.Identity()}, {"c": nn.Identity()}, "got heads for c"),
+        ({"a.b": nn.Identity(), "c": nn.Identity()}, None, "no dot in it; got 'a.b'"),
+        ({"": nn.Identity(), "c": nn.Identity()}, None, "not empty .* got ''"),
+    ],
+)
+def test_a_model_that_cannot_be_is_refused(encoders, heads, message):
+    with pytest.raises(ValueError, match=message):
+        FusionModel(encoders, nn.Identity(), heads)

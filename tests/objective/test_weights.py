@@ -1,0 +1,51 @@
+import pytest
+import torch
+
+from synib import FusionModel, LinearWarmup, RandomMask, StandardNoise, SynIB
+from synib.objective import Constant
+
+
+def test_a_constant_weight_is_the_same_at_every_step():
+    assert [Constant(3.0)(torch.tensor(step)).item() for step in (0, 1, 1000)] == [3.0, 3.0, 3.0]
+
+
+def test_a_warm_up_grows_linearly_and_then_stays():
+    weights = [LinearWarmup(8.0, steps=4)(torch.tensor(step)).item() for step in range(7)]
+    assert weights == [2.0, 4.0, 6.0, 8.0, 8.0, 8.0, 8.0]
+
+
+def test_a_warm_up_of_one_step_is_full_at_once():
+    assert LinearWarmup(3.0, steps=1)(torch.tensor(0)) == 3.0
+
+
+@pytest.mark.parametrize("weight", [-1.0, -1e-9, float("nan")])
+def test_a_negative_weight_is_refused(weight):
+    for make in (Constant, lambda w: LinearWarmup(w, 5), lambda w: SynIB(weight=w)):
+        with pytest.raises(ValueError, match=f"The weight of the penalty is at least 0; got {weight}"):
+            make(weight)
+
+
+def test_a_warm_up_without_steps_is_refused():
+    with pytest.raises(ValueError, match="at least one step; got 0"):
+        LinearWarmup(1.0, steps=0)
+
+
+def test_steps_count_in_training_mode_only(key):
+    model = FusionModel.mlp({"a": 2, "b": 2}, hidden=[3], classes=2)
+    x, y = {"a": torch.randn(4, 2), "b": torch.randn(4, 2)}, torch.tensor([0, 1, 0, 1])
+    objective = SynIB(RandomMask(), StandardNoise(), weight=LinearWarmup(1.0, steps=4))
+
+    def weight():
+        return objective(model, x, y, key=key)[1]["weight"].item()
+
+    assert [weight(), weight()] == [0.25, 0.5]
+    objective.eval()
+    assert [weight(), weight()] == [0.75, 0.75]
+    objective.train()
+    assert [weight(), weight(), weight()] == [0.75, 1.0, 1.0]
+    assert objective.step == 5
+
+
+def test_weights_say_what_they_are():
+    assert repr(Constant(2.0)) == "Constant(2)"
+    assert repr(LinearWarmup(0.5, steps=10)) == "LinearWarmup(0.5, steps=10)"

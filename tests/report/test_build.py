@@ -1,0 +1,176 @@
+"""From a results folder to summary, figures and page."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from synib.engines.folder import Folder, write_csv, write_json
+from synib.experiments import SpuriousXOR
+from synib.experiments.charts import Chart
+from synib.report import build
+from synib.report.build import load, page, table
+
+EXPERIMENT = SpuriousXOR(seeds=2, beta=(0.0, 1.0), methods=("vanilla", "synib-random"), epochs=2)
+VALUES = {"vanilla": (0.98, 0.5), "synib-random": (0.9, 0.7)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A finished run, its numbers made up."""
+    Folder(tmp_path, EXPERIMENT.config())
+    results, curves = [], []
+    for cell in EXPERIMENT.cells():
+        at = VALUES[cell.method][int(cell.factors["beta"])] + 0.02 * cell.seed
+        who = {"method": cell.method, **cell.factors, "seed": cell.seed}
+        results.append({"experiment": cell.experiment, **who, "test_accuracy": at, "cell": cell.id, "versions": "v"})
+        for epoch in (1, 2):
+            curves.append({**who, "epoch": epoch, "train_accuracy": 1.0, "validation_accuracy": 0.9})
+    write_csv(tmp_path / "results.csv", results)
+    write_csv(tmp_path / "curves.csv", curves)
+    write_csv(tmp_path / "timings.csv", [{"shard": "a", "cells": 8, "seconds": 12.4, "device": "a test's CPU"}])
+    write_json(
+        tmp_path / "run.json", {"command": "synib reproduce spurious-xor --seeds 2", "versions": {"torch": "9.9"}}
+    )
+    return tmp_path
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the text outside of figures."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.text = [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_experiment_of_a_folder_comes_back_with_its_options(folder):
+    assert load(folder) == EXPERIMENT
+
+
+def test_a_build_writes_summary_figures_and_page_and_returns_the_summary(folder):
+    summary = build(folder)
+    assert [s["mean"] for s in summary] == pytest.approx([0.99, 0.51, 0.91, 0.71])
+    assert [s["se"] for s in summary] == pytest.approx([0.01] * 4)
+    for name in ("summary.csv", "figure.svg", "validation.svg", "report.html"):
+        assert (folder / name).stat().st_size > 100
+    for name in ("figure.svg", "validation.svg"):
+        assert "<svg" in (folder / name).read_text()
+        assert (folder / name).read_text().rstrip().endswith("</svg>")
+
+
+def test_a_second_build_gives_the_same_bytes_and_leaves_the_numbers_alone(folder):
+    kept = {
+        n: (folder / n).read_bytes() for n in ("results.csv", "curves.csv", "timings.csv", "config.json", "run.json")
+    }
+    build(folder)
+    made = {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
+    assert all(made[name] == content for name, content in kept.items())
+    for name in ("summary.csv", "figure.svg", "validation.svg", "report.html"):
+        (folder / name).unlink()
+    build(folder)
+    assert {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()} == made
+
+
+def test_the_page_needs_nothing_from_elsewhere(folder):
+    build(folder)
+    text = (folder / "report.html").read_text()
+    elements = Elements(text).found
+    assert not {"script", "link", "iframe", "img", "object", "embed", "base"} & {tag for tag, _ in elements}
+    assert "@import" not in text
+    assert all(target.startswith("#") for target in re.findall(r"url\(['\"]?([^)'\"]*)", text))
+    for tag, attributes in elements:
+        for name, value in attributes.items():
+            if name in ("src", "href", "xlink:href", "data", "action", "poster", "srcset"):
+                assert value.startswith("#"), (tag, name, value)
+            elif value and "//" in value:  # names of XML vocabularies are not loaded
+                assert name.startswith("xmlns") or name == "rdf:resource", (tag, name, value)
+    assert text.count("<svg") == 2
+
+
+def test_the_page_says_how_it_was_made_and_what_came_out(folder):
+    build(folder)
+    text = (folder / "report.html").read_text()
+    assert text.startswith("<!doctype html>")
+    assert "<pre>synib reproduce spurious-xor --seeds 2</pre>" in text
+    assert "torch 9.9" in text
+    said = " ".join(Elements(text).text.split())
+    assert "8 models in 12 s of training on a test's CPU" in said
+    for number in ("0.510", "± 0.010, n = 2", "paper 0.50", "paper 0.68", "beta = 0", "beta = 1"):
+        assert number in said
+    assert "paper 0.83" not in said  # the learned masks did not take part
+    assert "lr=0.01" in said
+    assert EXPERIMENT.about in said
+    for chart in EXPERIMENT.charts(build(folder), [])[:1]:
+        assert chart.reading in said
+
+
+def test_the_page_shows_the_settings_that_were_used_and_not_the_defaults(folder):
+    build(folder)
+    said = Elements((folder / "report.html").read_text()).text
+    assert "epochs=2" in said
+    assert "epochs=100" not in said
+
+
+def test_text_from_outside_is_escaped(folder):
+    wicked = "<script>alert('β')</script>"
+    write_json(folder / "run.json", {"command": f"synib --out {wicked}", "versions": {wicked: "1"}})
+    write_csv(folder / "timings.csv", [{"shard": "a", "cells": 1, "seconds": 1.0, "device": wicked}])
+    build(folder)
+    text = (folder / "report.html").read_text()
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") == 3
+
+
+def test_a_chart_with_wicked_words_is_escaped_too():
+    chart = Chart("figure", '"><script>', "x", "y", [], reading="<b>bold</b>")
+    text = page(EXPERIMENT, [], [(chart, "<svg></svg>")], [], None)
+    assert "<script" not in text
+    assert "<b>" not in text
+    assert "synib reproduce spurious-xor" in text  # what to type where no command was recorded
+
+
+def test_the_table_has_a_row_for_each_method_and_a_column_for_each_strength():
+    summary = [
+        {"metric": "test_accuracy", "method": "vanilla", "beta": 0.0, "mean": 1.0},
+        {"metric": "test_accuracy", "method": "vanilla", "beta": 0.2, "mean": 0.9},
+        {"metric": "train_accuracy", "method": "vanilla", "beta": 5.0, "mean": 0.9},
+        {"metric": "test_accuracy", "method": "confidence", "beta": 0.2, "mean": 0.8},
+    ]
+    made = table(EXPERIMENT, summary)
+    assert made["metric"] == "test accuracy"
+    assert made["columns"] == ["beta = 0", "beta = 0.2"]
+    assert made["rows"] == [("vanilla", summary[:2]), ("confidence", [None, summary[3]])]
+
+
+@pytest.mark.parametrize("content", [None, "{}", "[]", '{"experiment": "nonsense"}'])
+def test_a_folder_that_is_no_run_is_said_so(tmp_path, content):
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=rf"{tmp_path} is not the folder of a run"):
+        build(tmp_path)
+
+
+def test_a_damaged_config_is_said_so(tmp_path):
+    (tmp_path / "config.json").write_text('{"experiment": ')
+    with pytest.raises(ValueError, match=r"config\.json is damaged"):
+        build(tmp_path)
+
+
+def test_a_run_that_is_not_finished_has_no_report(tmp_path):
+    Folder(tmp_path, EXPERIMENT.config())
+    with pytest.raises(ValueError, match=r"There is no results\.csv in .*finished run"):
+        build(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_run_without_a_record_of_its_command_still_gets_a_page(folder):
+    (folder / "run.json").unlink()
+    build(folder)
+    assert "<pre>synib reproduce spurious-xor</pre>" in (folder / "report.html").read_text()

@@ -1,0 +1,297 @@
+"""The command, as a user meets it."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+import synib
+from synib import cli
+from synib.engines import fleet
+from synib.experiments import SpuriousXOR
+
+EXPERIMENT = SpuriousXOR(seeds=1, beta=(0.0, 1.0), methods=("vanilla", "confidence"), epochs=2)
+
+
+@pytest.fixture
+def synib_command(monkeypatch, capsys, tmp_path):
+    """``synib_command(*arguments)`` → exit code, standard output, standard error; in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("SYNIB_DEBUG", raising=False)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["synib", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as e:
+            code = e.code or 0
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Fails the test if anything is trained."""
+
+    def train(*_):
+        raise AssertionError("nothing should have been trained")
+
+    monkeypatch.setattr(fleet, "train", train)
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "tiny.json"
+    path.write_text(json.dumps(EXPERIMENT.config()))
+    return path
+
+
+def files(path):
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def test_help_says_what_it_is_for_and_where_to_start(synib_command):
+    code, out, err = synib_command("--help")
+    assert code == 0
+    assert err == ""
+    assert "use what only the modalities together say" in out
+    assert "synib reproduce spurious-xor" in out
+    assert {"report", "reproduce"} <= set(out.split())
+
+
+@pytest.mark.parametrize("name", ["spurious-xor", "parity"])
+def test_help_of_an_experiment_lists_its_options_with_their_defaults(synib_command, name):
+    code, out, _ = synib_command("reproduce", name, "--help")
+    assert code == 0
+    for option in ("--quick", "--seeds", "--beta", "--method", "--out", "--device", "--together", "--config"):
+        assert option in out
+    for default in ("[default: 3]", "[default: runs/NAME]", "[default: auto]"):
+        assert default in out
+
+
+def test_version_is_the_packages(synib_command):
+    assert synib_command("--version") == (0, f"synib {synib.__version__}\n", "")
+
+
+def test_the_command_is_installed_and_its_mistakes_have_no_traceback(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "synib.cli", "reproduce", "spurious-xor", "--device", "gpu"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "synib: --device is auto, cpu or cuda; got 'gpu'.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--device", "gpu"], r"--device is auto, cpu or cuda; got 'gpu'\."),
+        (["--device", "cuda"], r"--device cuda was asked for, but torch finds no CUDA device here; use --device cpu\."),
+        (["--method", "synib-randm"], r"No method is called 'synib-randm': did you mean 'synib-random' .*\?"),
+        (["--method", "zzz"], r"No method is called 'zzz': there are vanilla, .*\."),
+        (["--beta", "-1"], r"beta is one or more finite strengths of at least 0; got \[-1\.0\]\."),
+        (["--beta", "nan"], r"beta is .*; got \[nan\]\."),
+        (["--beta", "inf"], r"beta is .*; got \[inf\]\."),
+        (["--beta", "1", "--beta", "1"], r"beta names each value once; got \[1\.0, 1\.0\]\."),
+        (["--seeds", "0"], r"An experiment needs at least one seed; got 0\."),
+        (["--config", "none.json"], r"none\.json is not the config\.json of a spurious-xor run\."),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2_before_anything_is_touched(
+    synib_command, untrained, monkeypatch, tmp_path, arguments, said
+):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    code, out, err = synib_command("reproduce", "spurious-xor", "--out", "run", *arguments)
+    assert code == 2
+    assert out == ""
+    assert re.fullmatch(f"synib: {said}\n", err)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["--seeds", "many"], ["--together", "0"], ["--no-such-option"]])
+def test_an_option_that_cannot_be_read_is_exit_code_2_without_a_traceback(synib_command, untrained, arguments):
+    code, _, err = synib_command("reproduce", "spurious-xor", *arguments)
+    assert code == 2
+    assert "Traceback" not in err
+    assert arguments[0] in err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[1]", "is not the config.json of a spurious-xor run"),
+        ('{"experiment": "parity"}', "is not the config.json of a spurious-xor run"),
+        ('{"experiment": "spurious-xor", "seed": 1}', "has no option 'seed'; it has seeds"),
+        ('{"experiment": "spurious-xor", "seeds": "one"}', "takes seeds in the form 3; got 'one'"),
+        ('{"experiment": ', "is damaged"),
+    ],
+)
+def test_a_config_that_cannot_be_used_is_one_sentence(synib_command, untrained, tmp_path, content, said):
+    (tmp_path / "c.json").write_text(content)
+    code, _, err = synib_command("reproduce", "spurious-xor", "--config", "c.json", "--out", "run")
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_training(synib_command, untrained, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, out, err = synib_command("reproduce", "spurious-xor", "--out", "file/run")
+    assert (code, out) == (2, "")
+    assert err == "synib: Cannot write to the output folder file/run: Not a directory. Choose another with --out.\n"
+
+
+def test_a_run_says_where_its_results_are_and_is_repeatable_from_its_config(synib_command, config, tmp_path):
+    code, out, err = synib_command("reproduce", "spurious-xor", "--config", config, "--out", "first", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert "4 models on cpu" in out
+    assert "100 %" in out
+    assert "first/figure.svg" in out
+    assert "first/report.html" in out
+    assert re.search(r"vanilla\W+\d\.\d\d", out)
+    run = json.loads((tmp_path / "first" / "run.json").read_text())
+    assert run["command"] == f"synib reproduce spurious-xor --config {config} --out first --device cpu"
+    assert run["versions"]["synib"] == synib.__version__
+
+    again = synib_command("reproduce", "spurious-xor", "--config", "first/config.json", "--out", "second")
+    assert again[0] == 0
+    for name in ("config.json", "results.csv", "summary.csv", "curves.csv", "figure.svg", "validation.svg"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+
+
+def test_what_is_typed_counts_more_than_the_config(synib_command, config, tmp_path):
+    code, _, _ = synib_command(
+        "reproduce", "spurious-xor", "--config", config, "--method", "vanilla", "--beta", "0.5", "--out", "run"
+    )
+    assert code == 0
+    saved = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert saved == {**json.loads(config.read_text()), "methods": ["vanilla"], "beta": [0.5]}
+
+
+def test_a_setting_can_be_changed_and_is_part_of_the_config(synib_command, config, tmp_path):
+    out = tmp_path / "changed"
+    code, _, error = synib_command(
+        "reproduce", "spurious-xor", "--config", config, "--set", "vanilla.lr=0.5", "--set", "confidence.weight=2", "--out", out
+    )  # fmt: skip
+    assert (code, error) == (0, "")
+    assert json.loads((out / "config.json").read_text())["overrides"] == {
+        "vanilla": {"lr": 0.5},
+        "confidence": {"weight": 2},
+    }
+    assert "lr=0.5" in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("vanilla", "METHOD.SETTING=VALUE"),
+        ("vanila.lr=1", "did you mean 'vanilla'"),
+        ("vanilla.warmth=1", "unexpected keyword argument 'warmth'"),
+        ("confidence.weight=-1", "at least 0; got -1"),
+        ("synib-random.p=2", "between 0 and 1; got 2"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_one_sentence_before_training(synib_command, untrained, tmp_path, setting, said):
+    code, _, error = synib_command("reproduce", "spurious-xor", "--set", setting, "--out", tmp_path / "never")
+    assert code == 2
+    assert said in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "never").exists()
+
+
+def test_quick_is_one_seed_and_what_is_typed_counts_more(synib_command, config, monkeypatch, tmp_path):
+    class Enough(Exception):
+        pass
+
+    def train(*_):
+        raise Enough
+
+    monkeypatch.setattr(fleet, "train", train)
+    for name, beta in (("spurious-xor", [0.0, 0.6, 1.0]), ("parity", [1.0])):
+        with pytest.raises(Enough):
+            synib_command("reproduce", name, "--quick")
+        saved = json.loads((tmp_path / "runs" / name / "config.json").read_text())  # the folder by default
+        assert (saved["seeds"], saved["beta"]) == (1, beta)
+    with pytest.raises(Enough):
+        synib_command("reproduce", "spurious-xor", "--quick", "--seeds", "2", "--out", "other")
+    assert json.loads((tmp_path / "other" / "config.json").read_text())["seeds"] == 2
+
+
+def test_a_second_run_with_other_settings_is_refused_and_touches_nothing(synib_command, config, tmp_path, monkeypatch):
+    assert synib_command("reproduce", "spurious-xor", "--config", config, "--out", "run")[0] == 0
+    before = files(tmp_path / "run")
+    monkeypatch.setattr(fleet, "train", None)
+    code, out, err = synib_command("reproduce", "spurious-xor", "--config", config, "--seeds", "2", "--out", "run")
+    assert (code, out) == (2, "")
+    assert err == (
+        "synib: run holds a run with other settings (seeds 1 there, 2 now); nothing was touched. "
+        "Choose another folder with --out.\n"
+    )
+    assert synib_command("reproduce", "parity", "--out", "run")[0] == 2
+    assert files(tmp_path / "run") == before
+
+    # The same settings again train nothing and change nothing.
+    assert synib_command("reproduce", "spurious-xor", "--config", config, "--out", "run")[0] == 0
+    assert files(tmp_path / "run") == before
+
+
+def test_a_run_that_is_stopped_says_so_and_goes_on(synib_command, config, tmp_path, monkeypatch):
+    train, calls = fleet.train, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return train(*arguments)
+
+    with monkeypatch.context() as m:
+        m.setattr(fleet, "train", interrupted)
+        code, _, err = synib_command("reproduce", "spurious-xor", "--config", config, "--out", "run")
+    assert code == 130
+    assert "What was finished is kept; the same command goes on from there" in err
+    assert len(list((tmp_path / "run" / "shards").iterdir())) == 1
+    assert synib_command("reproduce", "spurious-xor", "--config", config, "--out", "run")[0] == 0
+    assert (tmp_path / "run" / "results.csv").exists()
+
+
+def test_a_folders_name_may_hold_brackets(synib_command, config, tmp_path):
+    code, out, err = synib_command("reproduce", "spurious-xor", "--config", config, "--out", "a[/b][red]c")
+    assert (code, err) == (0, "")
+    assert "a[/b][red]c/report.html" in out.replace("\n", "")
+
+
+def test_report_makes_summary_figures_and_page_anew(synib_command, config, tmp_path):
+    assert synib_command("reproduce", "spurious-xor", "--config", config, "--out", "run")[0] == 0
+    before = files(tmp_path / "run")
+    for name in ("summary.csv", "figure.svg", "validation.svg", "report.html"):
+        (tmp_path / "run" / name).unlink()
+    code, out, err = synib_command("report", "run")
+    assert (code, out, err) == (0, "Written: run/report.html\n", "")
+    assert files(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_report_on_a_folder_that_is_no_run_is_one_sentence(synib_command, tmp_path, exists):
+    if exists:
+        (tmp_path / "other").mkdir()
+    code, out, err = synib_command("report", "other")
+    assert (code, out) == (2, "")
+    assert err == "synib: other is not the folder of a run: it has no config.json that names an experiment.\n"
+
+
+def test_debugging_shows_the_traceback(synib_command, monkeypatch):
+    monkeypatch.setenv("SYNIB_DEBUG", "1")
+    with pytest.raises(ValueError, match="not the folder of a run"):
+        synib_command("report", "other")

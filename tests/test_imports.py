@@ -1,0 +1,82 @@
+"""Imports go one way, and ``import synib`` brings torch and little else."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import synib
+
+SOURCE = Path(synib.__file__).parent
+# From low to high; a file may import from its own layer and those before it. "synib" is the package's own __init__.
+LAYERS = [
+    {"keys", "tokens"},
+    {"masks"},
+    {"objective"},
+    {"models"},
+    {"data"},
+    {"methods", "synib"},
+    {"measure"},
+    {"engines"},
+    {"experiments"},
+    {"report"},
+    {"cli"},
+]
+HEIGHT = {name: height for height, layer in enumerate(LAYERS) for name in layer}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def layer(parts: tuple[str, ...]) -> str:
+    """The layer of a module of synib, given by its dotted name's parts after ``synib``."""
+    return parts[0] if parts else "synib"
+
+
+def layer_of(file: Path) -> str:
+    parts = file.relative_to(SOURCE).with_suffix("").parts
+    return layer(() if parts == ("__init__",) else parts)
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Every module a file imports, at its top or later, by dotted name."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file} has a relative import"
+            for alias in node.names:
+                inside = SOURCE.parent.joinpath(*node.module.split("."), alias.name)
+                is_module = inside.is_dir() or inside.with_suffix(".py").exists()
+                yield f"{node.module}.{alias.name}" if is_module else node.module
+
+
+def test_every_file_has_a_layer():
+    assert {layer_of(file) for file in FILES} <= HEIGHT.keys()
+    assert len(FILES) > 30
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_a_file_imports_only_from_its_own_layer_and_lower_ones(file):
+    mine = layer_of(file)
+    for name in imported(file):
+        first, *rest = name.split(".")
+        if first == "synib":
+            theirs = layer(tuple(rest))
+            assert HEIGHT[theirs] <= HEIGHT[mine], f"{mine} must not import {name}, which is of {theirs}"
+
+
+@pytest.mark.parametrize("package", ["objective", "masks"])
+def test_the_objective_and_masks_need_torch_alone(package):
+    for file in (SOURCE / package).rglob("*.py"):
+        outside = {name.split(".")[0] for name in imported(file)} - sys.stdlib_module_names
+        assert outside <= {"torch", "synib"}, file
+
+
+@pytest.mark.parametrize("module", ["synib", "synib.experiments"])
+def test_importing_brings_nothing_that_only_the_command_or_the_report_needs(module):
+    heavy = ("matplotlib", "pandas", "typer", "rich", "sklearn", "jinja2")
+    code = f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}} & set({heavy!r})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
