@@ -125,7 +125,7 @@ def _run(
     from rich.console import Console
 
     from synib.engines.folder import Folder, read_json, write_json
-    from synib.engines.sweep import choose_device, sweep
+    from synib.engines.sweep import choose_device, hardware, sweep
     from synib.experiments import EXPERIMENTS
     from synib.report import build
 
@@ -141,7 +141,7 @@ def _run(
     versions = {"synib": synib.__version__, "torch": torch.__version__, "python": platform.python_version()}
     command = shlex.join(["synib", *sys.argv[1:]])
     if not (folder.path / "run.json").exists():
-        write_json(folder.path / "run.json", {"command": command, "versions": versions})
+        write_json(folder.path / "run.json", {"command": command, "versions": versions, "hardware": hardware()})
 
     console = Console()
     cells = experiment.cells()

@@ -132,9 +132,9 @@ def test_tables_have_their_rows_in_the_order_of_the_cells(tmp_path, cell):
     folder.collect(shards, cells)
     assert [row["cell"] for row in read_csv(tmp_path / "results.csv")] == [c.id for c in cells]
     curves = read_csv(tmp_path / "curves.csv")
-    assert list(curves[0]) == ["method", "beta", "seed", "epoch", "train_accuracy"]
-    assert [(r["beta"], r["seed"], r["epoch"], r["train_accuracy"]) for r in curves[:4]] == [
-        (0.0, 0, 1, 0.5), (0.0, 0, 2, 0), (0.0, 1, 1, 0.5), (0.0, 1, 2, 1),
+    assert list(curves[0]) == ["method", "beta", "epoch", "metric", "mean", "se", "n"]
+    assert [(r["beta"], r["epoch"], r["mean"], r["se"], r["n"]) for r in curves] == [
+        (0.0, 1, 0.5, 0.0, 2), (0.0, 2, 0.5, 0.5, 2), (1.0, 1, 0.5, 0.0, 2), (1.0, 2, 0.5, 0.5, 2),
     ]  # fmt: skip
     assert [row["cells"] for row in read_csv(tmp_path / "timings.csv")] == [2, 2]
 

@@ -7,7 +7,7 @@ import pytest
 from synib.data import Dataset, spurious_xor
 from synib.engines import Cell
 from synib.experiments import EXPERIMENTS, Experiment, SpuriousXOR
-from synib.experiments.base import statistics
+from synib.measure import statistics
 from synib.objective import Bernoulli, Objective
 
 

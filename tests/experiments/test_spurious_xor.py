@@ -136,7 +136,7 @@ def test_a_run_leaves_every_file_it_promises(run):
     path, _ = run
     assert {p.name for p in path.iterdir()} == {
         "config.json", "shards.json", "shards", "results.csv", "curves.csv", "timings.csv", "summary.csv", "figure.svg",
-        "validation.svg", "report.html",
+        "validation.svg", "report.html", "README.md",
     }  # fmt: skip
 
 
@@ -170,11 +170,13 @@ def test_the_summary_repeats_the_results(run):
         assert row["mean"] == results[row["method"], row["beta"]][row["metric"]]
 
 
-def test_curves_have_every_epoch_of_every_model(run):
+def test_curves_have_every_epoch_of_every_metric(run):
     rows = read(run[0] / "curves.csv")
-    assert list(rows[0]) == ["method", "beta", "seed", "epoch", "train_accuracy", "validation_accuracy"]
-    assert len(rows) == 6 * 2
-    assert [r["epoch"] for r in rows[:2]] == ["1", "2"]
+    assert list(rows[0]) == ["method", "beta", "epoch", "metric", "mean", "se", "n"]
+    assert len(rows) == 6 * 2 * 2
+    assert [(r["epoch"], r["metric"]) for r in rows[:3]] == [
+        ("1", "train_accuracy"), ("2", "train_accuracy"), ("1", "validation_accuracy"),
+    ]  # fmt: skip
 
 
 def test_the_figures_show_accuracy_against_beta_and_validation_over_training_at_beta_1():
@@ -186,8 +188,9 @@ def test_the_figures_show_accuracy_against_beta_and_validation_over_training_at_
         )
     ]  # fmt: skip
     curves = [
-        {"method": m, "beta": b, "seed": s, "epoch": e, "train_accuracy": 1.0, "validation_accuracy": 0.5 + 0.1 * s}
-        for m in ("vanilla", "synib-oracle") for b in (0.0, 1.0) for s in (0, 1) for e in (1, 2)
+        {"method": m, "beta": b, "epoch": e, "metric": name, "mean": mean, "se": 0.05, "n": 2}
+        for m in ("vanilla", "synib-oracle") for b in (0.0, 1.0) for e in (1, 2)
+        for name, mean in (("train_accuracy", 1.0), ("validation_accuracy", 0.55))
     ]  # fmt: skip
     figure, validation = experiment.charts(summary, curves)
     assert (figure.file, validation.file) == ("figure", "validation")

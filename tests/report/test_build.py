@@ -9,7 +9,7 @@ from synib.engines.folder import Folder, write_csv, write_json
 from synib.experiments import SpuriousXOR
 from synib.experiments.charts import Chart
 from synib.report import build
-from synib.report.build import load, page, table
+from synib.report.build import load, render, table
 
 EXPERIMENT = SpuriousXOR(seeds=2, beta=(0.0, 1.0), methods=("vanilla", "synib-random"), epochs=2)
 VALUES = {"vanilla": (0.98, 0.5), "synib-random": (0.9, 0.7)}
@@ -24,8 +24,9 @@ def folder(tmp_path):
         at = VALUES[cell.method][int(cell.factors["beta"])] + 0.02 * cell.seed
         who = {"method": cell.method, **cell.factors, "seed": cell.seed}
         results.append({"experiment": cell.experiment, **who, "test_accuracy": at, "cell": cell.id, "versions": "v"})
-        for epoch in (1, 2):
-            curves.append({**who, "epoch": epoch, "train_accuracy": 1.0, "validation_accuracy": 0.9})
+        for metric in ("train_accuracy", "validation_accuracy"):
+            across = {"method": cell.method, **cell.factors, "metric": metric, "mean": 0.9, "se": 0.0, "n": 2}
+            curves += [{**across, "epoch": epoch} for epoch in (1, 2) if cell.seed == 0]
     write_csv(tmp_path / "results.csv", results)
     write_csv(tmp_path / "curves.csv", curves)
     write_csv(tmp_path / "timings.csv", [{"shard": "a", "cells": 8, "seconds": 12.4, "device": "a test's CPU"}])
@@ -130,7 +131,9 @@ def test_text_from_outside_is_escaped(folder):
 
 def test_a_chart_with_wicked_words_is_escaped_too():
     chart = Chart("figure", '"><script>', "x", "y", [], reading="<b>bold</b>")
-    text = page(EXPERIMENT, [], [(chart, "<svg></svg>")], [], None)
+    shown = {"experiment": EXPERIMENT, "charts": [(chart, "<svg></svg>")], "table": table(EXPERIMENT, []), "run": {}}
+    settings = {method: {} for method in EXPERIMENT.methods}
+    text = render("page.html", shown | {"settings": settings, "seconds": 0, "models": 0, "devices": []})
     assert "<script" not in text
     assert "<b>" not in text
     assert "synib reproduce spurious-xor" in text  # what to type where no command was recorded
@@ -174,3 +177,13 @@ def test_a_run_without_a_record_of_its_command_still_gets_a_page(folder):
     (folder / "run.json").unlink()
     build(folder)
     assert "<pre>synib reproduce spurious-xor</pre>" in (folder / "report.html").read_text()
+
+
+def test_the_readme_holds_table_command_and_figures(folder):
+    build(folder)
+    text = (folder / "README.md").read_text()
+    assert "| method | beta = 0 | beta = 1 |" in text
+    assert "| vanilla | 0.990 ± 0.010 | 0.510 ± 0.010 [0.50] |" in text
+    assert "synib reproduce spurious-xor --seeds 2" in text
+    assert "](figure.svg)" in text
+    assert "8 models in 12 s" in text

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from synib.engines.cells import Cell, digest
+from synib.measure import statistics
 
 Row = Mapping[str, Any]
 
@@ -71,21 +72,16 @@ class Folder:
     def collect(self, shards: Sequence[Sequence[Cell]], cells: Sequence[Cell]) -> None:
         """Write the tables from the finished shards, rows in the order of the cells."""
         rows: dict[str, Row] = {}
-        curves: dict[str, list[Row]] = {}
+        curves: dict[str, dict[str, list[float]]] = {}
         timings = []
         for shard in shards:
             content = self._read(shard)
             assert content is not None, "collect is called when every shard is finished"
             for cell, row, curve in zip(shard, content["rows"], content["curves"], strict=True):
-                rows[cell.id] = row
-                who = {"method": cell.method, **cell.factors, "seed": cell.seed}
-                curves[cell.id] = [
-                    {**who, "epoch": epoch + 1, **{name: v[epoch] for name, v in curve.items()}}
-                    for epoch in range(len(next(iter(curve.values()), [])))
-                ]
+                rows[cell.id], curves[cell.id] = row, curve
             timings.append({"shard": self._file(shard).stem, "cells": len(shard), **content["timing"]})
         write_csv(self.path / "results.csv", [rows[cell.id] for cell in cells])
-        write_csv(self.path / "curves.csv", [row for cell in cells for row in curves[cell.id]])
+        write_csv(self.path / "curves.csv", _over_seeds(cells, curves))
         write_csv(self.path / "timings.csv", timings)
 
     def _read(self, shard: Sequence[Cell]) -> dict[str, Any] | None:
@@ -98,6 +94,20 @@ class Folder:
 
     def _file(self, shard: Sequence[Cell]) -> Path:
         return self.path / "shards" / f"{digest([cell.id for cell in shard])}.json"
+
+
+def _over_seeds(cells: Sequence[Cell], curves: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Row]:
+    """Mean, standard error and n over seeds of every metric after every epoch; single curves stay in the shards."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(digest([cell.method, cell.factors]), []).append(cell)
+    table: list[Row] = []
+    for same in groups.values():
+        who = {"method": same[0].method, **same[0].factors}
+        for metric in curves[same[0].id]:
+            for epoch, values in enumerate(zip(*(curves[cell.id][metric] for cell in same), strict=True), 1):
+                table.append({**who, "epoch": epoch, "metric": metric, **statistics([v for v in values if v == v])})
+    return table
 
 
 def _changes(existing: Any, config: Row) -> list[str]:

@@ -1,9 +1,11 @@
 """Train all cells of an experiment, shard by shard, and leave a table of results."""
 
 import itertools
+import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -85,6 +87,17 @@ def device_name(device: str) -> str:
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+
+
+def hardware() -> str:
+    """This machine in words."""
+    model = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass  # not Linux: what platform says must do
+    return f"{model}, {os.cpu_count()} cores"
 
 
 def choose_device(device: str) -> str:

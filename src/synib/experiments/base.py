@@ -1,6 +1,5 @@
 """What every experiment is: its cells, how to train one, and what to show of the results."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -10,6 +9,7 @@ from synib import methods
 from synib.data import Dataset
 from synib.engines import Cell
 from synib.experiments.charts import Chart
+from synib.measure import statistics
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Family, Objective
 
@@ -133,15 +133,3 @@ def _like(value: Any, default: Any) -> bool:
         return isinstance(value, tuple) and all(_like(v, default[0]) for v in value)
     kinds = (int, float) if isinstance(default, float) else (type(default),)
     return type(value) in kinds
-
-
-def statistics(numbers: Sequence[float]) -> dict[str, float | int | None]:
-    """Mean, standard error of the mean, and n; what cannot be had from so few numbers is ``None``."""
-    n = len(numbers)
-    if n == 0:
-        return {"mean": None, "se": None, "n": 0}
-    mean = sum(numbers) / n
-    if n == 1:
-        return {"mean": mean, "se": None, "n": 1}
-    variance = sum((x - mean) ** 2 for x in numbers) / (n - 1)
-    return {"mean": mean, "se": math.sqrt(variance / n), "n": n}

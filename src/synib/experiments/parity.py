@@ -25,7 +25,7 @@ class Parity(SpuriousXOR):
     modalities: ClassVar[int] = 3
     examples: ClassVar[int] = 1000
 
-    beta: tuple[float, ...] = (0.0, 0.4, 0.8, 1.0, 2.0)
+    beta: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0)
 
     def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
         return None

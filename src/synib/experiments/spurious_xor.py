@@ -9,7 +9,7 @@ from typing import Any, ClassVar, get_args
 from synib.data import Dataset, parity
 from synib.data.parity import TestShortcut
 from synib.engines import Cell
-from synib.experiments.base import Experiment, Row, statistics
+from synib.experiments.base import Experiment, Row
 from synib.experiments.charts import Chart, Series
 from synib.methods import check_method
 from synib.models import FusionModel, spurious_xor_model
@@ -174,13 +174,9 @@ class SpuriousXOR(Experiment):
 
 
 def _curve(method: str, label: str, metric: str, curves: Sequence[Row], dashed: bool) -> Series:
-    by_epoch: dict[int, list[float]] = {}
-    for row in curves:
-        if row["method"] == method and row["beta"] == 1.0:
-            by_epoch.setdefault(row["epoch"], []).append(row[metric])
-    found = [statistics(numbers) for numbers in by_epoch.values()]
+    mine = [r for r in curves if (r["method"], r["beta"], r["metric"]) == (method, 1.0, metric)]
     return Series(
-        method, label, list(by_epoch), [f["mean"] or 0.0 for f in found], [f["se"] or 0.0 for f in found], dashed
+        method, label, [r["epoch"] for r in mine], [r["mean"] for r in mine], [r["se"] or 0.0 for r in mine], dashed
     )
 
 

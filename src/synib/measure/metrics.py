@@ -1,6 +1,7 @@
 """How good predictions are, as fractions in [0, 1]."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
@@ -24,3 +25,15 @@ def accuracies(hits: Tensor, groups: Mapping[str, Tensor], name: str) -> dict[st
     for group, members in groups.items():
         result[f"{name}_{group}"] = (hits * members).sum(-1) / members.sum(-1)
     return result
+
+
+def statistics(numbers: Sequence[float]) -> dict[str, float | int | None]:
+    """Mean, standard error of the mean, and n; what cannot be had from so few numbers is ``None``."""
+    n = len(numbers)
+    if n == 0:
+        return {"mean": None, "se": None, "n": 0}
+    mean = sum(numbers) / n
+    if n == 1:
+        return {"mean": mean, "se": None, "n": 1}
+    variance = sum((x - mean) ** 2 for x in numbers) / (n - 1)
+    return {"mean": mean, "se": math.sqrt(variance / n), "n": n}

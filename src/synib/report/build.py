@@ -1,6 +1,6 @@
 """From ``results.csv`` to everything a person looks at: ``summary.csv``, figures, the page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,43 +18,44 @@ def load(folder: Path | str) -> Experiment:
 
 
 def build(folder: Path | str) -> list[dict[str, Any]]:
-    """Write summary, figures and page of a finished run; returns the summary."""
+    """Write summary, figures, ``report.html`` and ``README.md`` of a finished run; returns the summary."""
     path = Path(folder)
     experiment = load(path)
     summary = experiment.summary(read_csv(path / "results.csv"))
     write_csv(path / "summary.csv", summary)
-    drawn = []
-    for chart in experiment.charts(summary, read_csv(path / "curves.csv")):
-        picture = svg(chart)
+    charts = experiment.charts(summary, read_csv(path / "curves.csv"))
+    drawn = [(chart, svg(chart)) for chart in charts]
+    for chart, picture in drawn:
         write_text(path / f"{chart.file}.svg", picture)
-        drawn.append((chart, picture[picture.index("<svg") :]))
-    write_text(
-        path / "report.html",
-        page(experiment, summary, drawn, read_csv(path / "timings.csv"), read_json(path / "run.json")),
-    )
+    timings = read_csv(path / "timings.csv")
+    shown = {
+        "experiment": experiment,
+        "charts": drawn,
+        "table": table(experiment, summary),
+        "settings": {cell.method: cell.settings for cell in experiment.cells()},
+        "seconds": sum(t["seconds"] for t in timings),
+        "models": sum(t["cells"] for t in timings),
+        "devices": sorted({t["device"] for t in timings}),
+        "run": read_json(path / "run.json") or {},
+    }
+    write_text(path / "report.html", render("page.html", shown))
+    write_text(path / "README.md", render("readme.md", shown))
     return summary
 
 
-def page(
-    experiment: Experiment, summary: Sequence[dict[str, Any]], drawn: Sequence[Any], timings: Sequence[Any], run: Any
-) -> str:
-    """The report: one HTML file that needs nothing else. Every text that came from outside is escaped."""
-    from jinja2 import Environment, PackageLoader
+def render(template: str, shown: Mapping[str, Any]) -> str:
+    """A page from its template. In HTML every text is escaped but our own pictures."""
+    from jinja2 import Environment, PackageLoader, select_autoescape
     from markupsafe import Markup
 
     environment = Environment(
-        loader=PackageLoader("synib.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("synib.report", "."),
+        autoescape=select_autoescape(["html"]),
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.get_template("page.html").render(
-        experiment=experiment,
-        charts=[(chart, Markup(picture)) for chart, picture in drawn],
-        table=table(experiment, summary),
-        settings={cell.method: cell.settings for cell in experiment.cells()},
-        seconds=sum(t["seconds"] for t in timings),
-        models=sum(t["cells"] for t in timings),
-        devices=sorted({t["device"] for t in timings}),
-        run=run or {},
-    )
+    environment.filters["picture"] = lambda svg: Markup(svg[svg.index("<svg") :])
+    return environment.get_template(template).render(shown)
 
 
 def table(experiment: Experiment, summary: Sequence[dict[str, Any]], metric: str = "test_accuracy") -> dict[str, Any]:
