@@ -15,6 +15,8 @@ SIGNAL = {"x1": [0, 1, 2, 3], "x2": [0, 1, 2, 3]}
 OWN: dict[str, dict[str, Any]] = {
     "vanilla": {},
     "confidence": {"weight": 2.0},
+    "masked-random": {"p": 0.4},
+    "masked-oracle": {"coordinates": SIGNAL},
     "synib-random": {"weight": 2.0, "p": 0.4},
     "synib-learned": {"weight": 2.0, "steps": 3, "mask_lr": 1.0, "sparsity": 0.03, "init": -1.0},
     "synib-marginal": {"weight": 2.0, "draws": 3},

@@ -7,6 +7,8 @@ from synib.methods import METHODS, build, check_method
 SETTINGS = {
     "vanilla": {},
     "confidence": {"weight": 2.0},
+    "masked-random": {"p": 0.4},
+    "masked-oracle": {"coordinates": {"a": [0], "b": [1]}},
     "synib-random": {"p": 0.4, "weight": 2.0},
     "synib-learned": {"steps": 2, "mask_lr": 1.0, "sparsity": 0.1, "weight": 2.0},
     "synib-marginal": {"draws": 4, "debias": True, "weight": 2.0},
@@ -51,7 +53,7 @@ def test_synib_methods_are_the_masks_they_are_named_after():
         ("vanila", "No method is called 'vanila': did you mean 'vanilla'"),
         ("synib-randon", "did you mean 'synib-random'"),
         ("synib_oracle", "did you mean 'synib-oracle'"),
-        ("zzz", "No method is called 'zzz': there are vanilla, confidence, synib-random"),
+        ("zzz", "No method is called 'zzz': there are vanilla, confidence, masked-random"),
     ],
 )
 def test_an_unknown_method_is_answered_with_close_names(name, message):

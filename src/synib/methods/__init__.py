@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from synib.methods.confidence import Confidence
+from synib.methods.masked_input import MaskedInput, masked_oracle, masked_random
 from synib.methods.synib import synib_learned, synib_marginal, synib_oracle, synib_random
 from synib.methods.vanilla import Vanilla
 from synib.objective import Objective
@@ -12,6 +13,8 @@ from synib.objective import Objective
 METHODS: dict[str, Callable[..., Objective]] = {
     "vanilla": Vanilla,
     "confidence": Confidence,
+    "masked-random": masked_random,
+    "masked-oracle": masked_oracle,
     "synib-random": synib_random,
     "synib-learned": synib_learned,
     "synib-marginal": synib_marginal,
@@ -38,4 +41,4 @@ def check_method(name: str) -> str:
     return name
 
 
-__all__ = ["METHODS", "Confidence", "Vanilla", "build", "check_method"]
+__all__ = ["METHODS", "Confidence", "MaskedInput", "Vanilla", "build", "check_method"]

@@ -40,6 +40,11 @@ def synib_marginal(*, draws: int, debias: bool = False, **settings: Any) -> SynI
 
 
 def _synib(mask: Mask, noise: str, settings: dict[str, Any]) -> SynIB:
-    if noise not in NOISES:
-        raise ValueError(f"noise is one of {', '.join(NOISES)}; got {noise!r}.")
-    return SynIB(mask, NOISES[noise](), **settings)
+    return SynIB(mask, make_noise(noise), **settings)
+
+
+def make_noise(name: str) -> Noise:
+    """The noise of that name."""
+    if name not in NOISES:
+        raise ValueError(f"noise is one of {', '.join(NOISES)}; got {name!r}.")
+    return NOISES[name]()

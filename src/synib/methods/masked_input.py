@@ -1,0 +1,58 @@
+"""Masked inputs as data augmentation: SynIB's masks without its penalty."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from synib import keys, tokens
+from synib.masks import Mask, Noise, OracleMask, Probe, RandomMask
+from synib.methods.synib import NoiseName, make_noise
+from synib.objective import Fusible, Objective
+from synib.objective.base import Parts
+from synib.tokens import Modality
+
+
+class MaskedInput(Objective):
+    """Cross-entropy on the union of intact and masked examples (App. "Disentangling Masking Effects from SynIB").
+
+    A masked copy has *all* its modalities masked. What SynIB gains beyond this, it does not gain from merely seeing
+    corrupted inputs.
+
+    Args:
+        mask: What to corrupt in a copy. Masks that search a unimodal predictor are not for this.
+        noise: What goes there.
+        settings: ``family``, ``unimodal_weight``, ``check``, see :class:`Objective`.
+    """
+
+    def __init__(self, mask: Mask, noise: Noise, **settings: Any) -> None:
+        super().__init__(**settings)
+        if mask.probes:
+            raise ValueError(f"{type(mask).__name__} searches a unimodal predictor; masked inputs take fixed masks.")
+        self.mask, self.noise = mask, noise
+
+    def loss(
+        self, model: Fusible, modalities: Mapping[str, Modality], target: Tensor, key: Tensor, look: bool = False
+    ) -> tuple[Tensor, Parts]:
+        union: dict[str, Modality] = {}
+        for name, x in modalities.items():
+            self.noise.observe(x, name)
+            mine = keys.fold(key, name)
+            mask = self.mask(x, keys.fold(mine, "mask"), Probe(name, lambda k: k, None))
+            union[name] = tokens.join([x, self.noise.corrupt(x, mask, keys.fold(mine, "noise"), name)])
+        latents, prediction = self.intact(model, union)
+        total, parts, _ = self.supervised(model, latents, prediction, torch.cat([target, target]), look)
+        return total, parts
+
+
+def masked_random(*, p: float, noise: NoiseName = "standard", **settings: Any) -> MaskedInput:
+    """Masked inputs with each coordinate corrupted with probability ``p``."""
+    return MaskedInput(RandomMask(p), make_noise(noise), **settings)
+
+
+def masked_oracle(
+    *, coordinates: Mapping[str, Sequence[int]], noise: NoiseName = "standard", **settings: Any
+) -> MaskedInput:
+    """Masked inputs with known ``coordinates`` corrupted: the unimodal ones, so that only synergy is left."""
+    return MaskedInput(OracleMask(coordinates), make_noise(noise), **settings)
