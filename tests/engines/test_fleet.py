@@ -15,7 +15,8 @@ from synib.models import FusionModel
 
 def three(cell, method, **settings):
     """Cells that differ in everything cells of one program may differ in."""
-    own = [{"weight": w} if method != "vanilla" else {} for w in (1.0, 5.0, 0.1)]
+    penalised = "weight" in cell(method).settings
+    own = [{"weight": w} if penalised else {} for w in (1.0, 5.0, 0.1)]
     return [
         cell(method, beta=1.0, seed=0, lr=1e-2, weight_decay=1e-3, **own[0], **settings),
         cell(method, beta=0.5, seed=1, lr=3e-3, weight_decay=0.0, **own[1], **settings),
