@@ -183,7 +183,8 @@ def test_what_is_typed_counts_more_than_the_config(synib_command, config, tmp_pa
 def test_a_setting_can_be_changed_and_is_part_of_the_config(synib_command, config, tmp_path):
     out = tmp_path / "changed"
     code, _, error = synib_command(
-        "reproduce", "spurious-xor", "--config", config, "--set", "vanilla.lr=0.5", "--set", "confidence.weight=2", "--out", out
+        "reproduce", "spurious-xor", "--config", config, "--set", "vanilla.lr=0.5", "--set", "confidence.weight=2",
+        "--set", "synib-random.noise=shuffled", "--out", out
     )  # fmt: skip
     assert (code, error) == (0, "")
     assert json.loads((out / "config.json").read_text())["overrides"] == {

@@ -103,9 +103,10 @@ def _overrides(texts: list[str] | None) -> dict[str, dict[str, Any]] | None:
         if not (equals and dot and method and name):
             raise ValueError(f"--set takes METHOD.SETTING=VALUE, as in synib-random.p=1; got {text!r}.")
         try:
-            changes.setdefault(method, {})[name] = json.loads(value)
+            value = json.loads(value)
         except json.JSONDecodeError:
-            changes[method][name] = value
+            pass  # a plain word
+        changes.setdefault(method, {})[name] = value
     return changes
 
 
@@ -153,7 +154,7 @@ def _run(
         typer.echo("synib: stopped. What was finished is kept; the same command goes on from there.", err=True)
         raise typer.Exit(130) from None
     summary = build(folder.path)
-    console.print(_table(experiment, summary))
+    console.print(_table(experiment, summary, console.width))
     places = f"Figure: {folder.path / 'figure.svg'}\nPage:   {folder.path / 'report.html'}"
     console.print(places, soft_wrap=True, markup=False)
 
@@ -177,22 +178,26 @@ def _bar(console: Any) -> Any:
     return shown()
 
 
-def _table(experiment: Any, summary: Any) -> Any:
+def _table(experiment: Any, summary: Any, width: int) -> Any:
+    """The summary for the terminal; without the errors where they would not fit in a line."""
     from rich.table import Table
 
     from synib.report.build import table
 
     shown = table(experiment, summary)
-    grid = Table(
-        title=f"{shown['metric']}, mean ± standard error over seeds, n = {experiment.seeds}", title_justify="left"
-    )
+    roomy = width >= 20 + 14 * len(shown["columns"])
+    spread = " ± standard error" if roomy else ""
+    grid = Table(title=f"{shown['metric']}, mean{spread} over seeds, n = {experiment.seeds}", title_justify="left")
     grid.add_column("method", no_wrap=True)
     for column in shown["columns"]:
         grid.add_column(column, justify="right")
     for method, cells in shown["rows"]:
-        texts = [f"{c['mean']:.2f}" + (f" ± {c['se']:.2f}" if c["se"] is not None else "") if c else "–" for c in cells]
-        grid.add_row(method, *texts)
+        grid.add_row(method, *(_shown(c, roomy) if c else "–" for c in cells))
     return grid
+
+
+def _shown(cell: Any, with_error: bool) -> str:
+    return f"{cell['mean']:.2f}" + (f" ± {cell['se']:.2f}" if with_error and cell["se"] is not None else "")
 
 
 def main() -> None:

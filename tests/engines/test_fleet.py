@@ -115,9 +115,9 @@ def test_all_methods_of_a_seed_see_the_same_batches_in_the_same_order(tiny, cell
             super().__init__(learners, *rest)
             gradient, name = self.gradient, type(learners[0].method).__name__
 
-            def spied(parameters, buffers, batch, target, key):
+            def spied(parameters, buffers, batch, target, examples, key):
                 seen.setdefault(name, []).append((batch["x1"].clone(), target.clone(), key.clone()))
-                return gradient(parameters, buffers, batch, target, key)
+                return gradient(parameters, buffers, batch, target, examples, key)
 
             self.gradient = spied
 

@@ -23,6 +23,7 @@ from synib import (
     Unimodal,
     keys,
 )
+from synib.objective.base import Batch
 
 WIDTHS = {"a": 3, "b": 2, "c": 4}
 MASKS = {
@@ -159,7 +160,7 @@ def test_many_models_at_once_equal_one_by_one(mask, noise):
     many = torch.stack([keys.key(seed) for seed in range(3)])
 
     def one(x, key):
-        return objective.loss(model, x, y, key)[0]
+        return objective.loss(model, Batch(x, y), key)[0]
 
     with torch.no_grad():
         together = torch.func.vmap(one)(xs, many)

@@ -13,7 +13,7 @@ from synib.data import Dataset
 from synib.masks import Noise
 from synib.models import FusionModel
 from synib.objective import Objective
-from synib.objective.base import Parts
+from synib.objective.base import Batch, Parts
 
 Plain = str | int | float | bool | None | Sequence[Any]
 
@@ -72,10 +72,10 @@ class Learner(nn.Module):
         self.model, self.method = model, method
 
     def forward(
-        self, modalities: Mapping[str, Tensor], target: Tensor, key: Tensor
+        self, modalities: Mapping[str, Tensor], target: Tensor, examples: Tensor, key: Tensor
     ) -> tuple[Tensor, tuple[Parts, dict[str, Tensor]]]:
         """The loss; its parts and the buffers as this step leaves them."""
-        loss, parts = self.method.loss(self.model, modalities, target, key)
+        loss, parts = self.method.loss(self.model, Batch(modalities, target, examples), key)
         return loss, (parts, dict(self.named_buffers()))
 
 

@@ -125,7 +125,9 @@ class _Fleet:
             rows = slice(start, start + self.batch_size)
             batch = {name: x[:, rows] for name, x in modalities.items()}
             key = keys.fold(self.seeds, "step", self.steps)
-            gradient, (_, self.buffers) = self.gradient(self.parameters, self.buffers, batch, target[:, rows], key)
+            gradient, (_, self.buffers) = self.gradient(
+                self.parameters, self.buffers, batch, target[:, rows], order[:, rows], key
+            )
             self.adam.step(gradient)
             self.steps += 1
 
@@ -151,10 +153,8 @@ class _Fleet:
         pieces = flat.split([shape.numel() for shape in self.shapes.values()])
         return {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
 
-    def _loss(
-        self, flat: Tensor, buffers: Mapping[str, Tensor], modalities: Mapping[str, Tensor], target: Tensor, key: Tensor
-    ) -> Any:
-        return functional_call(self.template, {**self._unflatten(flat), **buffers}, (modalities, target, key))
+    def _loss(self, flat: Tensor, buffers: Mapping[str, Tensor], *batch: Any) -> Any:
+        return functional_call(self.template, {**self._unflatten(flat), **buffers}, batch)
 
     def _predict(self, flat: Tensor, buffers: Mapping[str, Tensor], modalities: Mapping[str, Tensor]) -> Any:
         state = {**self._unflatten(flat), **buffers}

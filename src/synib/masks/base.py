@@ -19,11 +19,13 @@ class Probe(NamedTuple):
         fill: Key → one draw of the noise that would replace it, shaped like its values.
         loss: Values of this modality → the negative log-likelihood of the target under this modality's *unimodal*
             prediction, per example. ``None`` where the model has no unimodal predictor.
+        examples: Which training examples the rows are, where that is known.
     """
 
     modality: str
     fill: Callable[[Tensor], Tensor]
     loss: Callable[[Tensor], Tensor] | None
+    examples: Tensor | None = None
 
 
 class Mask(nn.Module):

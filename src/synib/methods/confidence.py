@@ -1,13 +1,11 @@
 """The confidence penalty: SynIB without corruption, the control that it has to beat."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
 from synib.objective import Fusible
-from synib.objective.base import Parts, Penalised
-from synib.tokens import Modality
+from synib.objective.base import Batch, Parts, Penalised
 
 
 class Confidence(Penalised):
@@ -29,12 +27,10 @@ class Confidence(Penalised):
                 "The confidence penalty corrupts no modality, so the Unimodal reference has no complement."
             )
 
-    def loss(
-        self, model: Fusible, modalities: Mapping[str, Modality], target: Tensor, key: Tensor, look: bool = False
-    ) -> tuple[Tensor, Parts]:
-        latents, prediction = self.intact(model, modalities)
-        total, parts, _ = self.supervised(model, latents, prediction, target, look)
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        latents, prediction = self.intact(model, batch.modalities)
+        total, parts, _ = self.supervised(model, latents, prediction, batch)
         penalty = self.family.kl(prediction, self.reference(prediction, self.family, {})).mean()
         weight = self.weight_of_step()
         parts |= {"penalty": penalty.detach(), "weight": weight.detach()}
-        return total + weight * len(modalities) * penalty, parts
+        return total + weight * len(batch.modalities) * penalty, parts

@@ -10,7 +10,7 @@ from synib import keys, tokens
 from synib.masks import Mask, Noise, OracleMask, Probe, RandomMask
 from synib.methods.synib import NoiseName, make_noise
 from synib.objective import Fusible, Objective
-from synib.objective.base import Parts
+from synib.objective.base import Batch, Parts
 from synib.tokens import Modality
 
 
@@ -32,17 +32,17 @@ class MaskedInput(Objective):
             raise ValueError(f"{type(mask).__name__} searches a unimodal predictor; masked inputs take fixed masks.")
         self.mask, self.noise = mask, noise
 
-    def loss(
-        self, model: Fusible, modalities: Mapping[str, Modality], target: Tensor, key: Tensor, look: bool = False
-    ) -> tuple[Tensor, Parts]:
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         union: dict[str, Modality] = {}
-        for name, x in modalities.items():
+        for name, x in batch.modalities.items():
             self.noise.observe(x, name)
             mine = keys.fold(key, name)
             mask = self.mask(x, keys.fold(mine, "mask"), Probe(name, lambda k: k, None))
             union[name] = tokens.join([x, self.noise.corrupt(x, mask, keys.fold(mine, "noise"), name)])
         latents, prediction = self.intact(model, union)
-        total, parts, _ = self.supervised(model, latents, prediction, torch.cat([target, target]), look)
+        total, parts, _ = self.supervised(
+            model, latents, prediction, Batch(union, torch.cat([batch.target] * 2), look=batch.look)
+        )
         return total, parts
 
 

@@ -1,7 +1,7 @@
 """What every training objective is: a loss from (model, modalities, target), and its parts for logging."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,27 @@ from synib.objective.weights import Constant
 from synib.tokens import Modality, values
 
 Parts = dict[str, Tensor]
+
+
+class Batch(NamedTuple):
+    """What an objective learns from in one step.
+
+    Args:
+        modalities: Name → tensor (or :class:`~synib.Tokens`), batch first.
+        target: What is to be predicted.
+        examples: Which training examples these are, for masks that remember what they found.
+        look: Whether to look at the target's values, and not only at its shape.
+    """
+
+    modalities: Mapping[str, Modality]
+    target: Tensor
+    examples: Tensor | None = None
+    look: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of examples."""
+        return values(next(iter(self.modalities.values()))).shape[0]
 
 
 class Objective(nn.Module):
@@ -51,6 +72,7 @@ class Objective(nn.Module):
         target: Tensor,
         *,
         key: Tensor | None = None,
+        examples: Tensor | None = None,
         unimodal: Mapping[str, Callable[[Modality], Tensor]] | None = None,
     ) -> tuple[Tensor, Parts]:
         """The loss of a batch.
@@ -60,6 +82,7 @@ class Objective(nn.Module):
             modalities: Name → tensor (or :class:`~synib.Tokens`), batch first.
             target: What is to be predicted.
             key: Decides every random draw; by default drawn from torch's generator.
+            examples: Which training examples these are, for masks that remember what they found.
             unimodal: Name → that modality's own predictor, for a plain callable whose mask or reference needs one.
 
         Returns:
@@ -80,13 +103,11 @@ class Objective(nn.Module):
                 self._looked = True
         if key is None:
             key = keys.fresh(values(next(iter(modalities.values()))).device)
-        return self.loss(model, modalities, target, key, look)
+        return self.loss(model, Batch(modalities, target, examples, look), key)
 
-    def loss(
-        self, model: Fusible, modalities: Mapping[str, Modality], target: Tensor, key: Tensor, look: bool = False
-    ) -> tuple[Tensor, Parts]:
-        """The loss itself, with nothing checked but shapes; ``look`` also looks at the target's values."""
-        raise NotImplementedError(f"{type(self).__name__} must define loss(model, modalities, target, key, look).")
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        """The loss itself and its parts, with nothing checked but shapes, and values where ``batch.look`` says so."""
+        raise NotImplementedError(f"{type(self).__name__} must define loss(model, batch, key).")
 
     @staticmethod
     def intact(model: Fusible, modalities: Mapping[str, Modality]) -> tuple[dict[str, Any], Tensor]:
@@ -95,10 +116,11 @@ class Objective(nn.Module):
         return latents, model.combine({name: model.project(name, z) for name, z in latents.items()})
 
     def supervised(
-        self, model: Fusible, latents: Mapping[str, Any], prediction: Tensor, target: Tensor, look: bool
+        self, model: Fusible, latents: Mapping[str, Any], prediction: Tensor, batch: Batch
     ) -> tuple[Tensor, Parts, dict[str, Tensor]]:
         """Task loss on the intact prediction, plus the unimodal predictors' losses: total, parts, their predictions."""
-        self.family.check_target(prediction, target, values=look)
+        target = batch.target
+        self.family.check_target(prediction, target, values=batch.look)
         total = self.family.nll(prediction, target).mean()
         parts = {"task": total.detach()}
         alone = {name: model.head(name, z) for name, z in latents.items() if model.has_head(name)}

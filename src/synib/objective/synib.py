@@ -10,7 +10,7 @@ from torch import Tensor
 from synib import keys, tokens
 from synib.masks import HideTokens, Mask, MatchedNoise, Noise, Probe, RandomMask
 from synib.masks.base import undisturbed
-from synib.objective.base import Parts, Penalised
+from synib.objective.base import Batch, Parts, Penalised
 from synib.objective.counterfactuals import Counterfactual, Subsets, plan
 from synib.objective.families import Family
 from synib.objective.fusible import Fusible, Whole
@@ -91,17 +91,15 @@ class SynIB(Penalised):
         self.cost = 1.5 + 0.1 * draws + self.mask.cost
         self._said = False
 
-    def loss(
-        self, model: Fusible, modalities: Mapping[str, Modality], target: Tensor, key: Tensor, look: bool = False
-    ) -> tuple[Tensor, Parts]:
-        batch = values(next(iter(modalities.values()))).shape[0]
-        scenes = plan(list(modalities), self.subsets, self.sample, batch, keys.fold(key, "plan"))
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        modalities = batch.modalities
+        scenes = plan(list(modalities), self.subsets, self.sample, batch.size, keys.fold(key, "plan"))
         fused = self._is_fused(model)
         swaps = self.mask.whole and self.noise.shuffles
         for name, x in modalities.items():
             self.noise.observe(x, name)
 
-        pieces = [] if swaps else self._corrupt(model, modalities, target, scenes, key, look)
+        pieces = [] if swaps else self._corrupt(model, batch, scenes, key)
         latents, intact, corrupted = _encode(model, modalities, pieces, fused)
         brought = iter(corrupted)
 
@@ -110,12 +108,12 @@ class SynIB(Penalised):
             changed: dict[str, Any] = {}
             for name in scene.corrupted:
                 changed[name] = (
-                    tokens.take(intact[name], self._swap(key, name, scene, batch)) if swaps else next(brought)
+                    tokens.take(intact[name], self._swap(key, name, scene, batch.size)) if swaps else next(brought)
                 )
             batches.append({name: changed.get(name, _repeat(z, scene.rows, self.draws)) for name, z in intact.items()})
         prediction, *uncertain = _combine(model, batches, fused)
 
-        total, parts, alone = self.supervised(model, latents, prediction, target, look)
+        total, parts, alone = self.supervised(model, latents, prediction, batch)
         penalties = [self._penalty(s, u, alone) for s, u in zip(scenes, uncertain, strict=True)]
         weight = self.weight_of_step()
         total = total + weight * torch.stack(penalties).sum()
@@ -129,15 +127,7 @@ class SynIB(Penalised):
                 parts[f"mask/{name}"] = own.detach()
         return total, parts
 
-    def _corrupt(
-        self,
-        model: Fusible,
-        modalities: Mapping[str, Modality],
-        target: Tensor,
-        scenes: Sequence[Counterfactual],
-        key: Tensor,
-        look: bool,
-    ) -> list["_Piece"]:
+    def _corrupt(self, model: Fusible, batch: Batch, scenes: Sequence[Counterfactual], key: Tensor) -> list["_Piece"]:
         """Every corrupted modality that the counterfactuals need, in their order; shared between those of all rows."""
         made: dict[tuple[str, str], _Piece] = {}
         ordered = []
@@ -145,17 +135,17 @@ class SynIB(Penalised):
             for name in scene.corrupted:
                 tag = (name, "" if scene.rows is None else scene.label)
                 if tag not in made:
-                    rows = scene.rows
-                    x = modalities[name] if rows is None else tokens.take(modalities[name], rows)
-                    y = target if rows is None else target[rows]
-                    made[tag] = self._piece(model, name, x, y, keys.fold(key, *tag), look)
+                    made[tag] = self._piece(model, name, batch, scene.rows, keys.fold(key, *tag))
                     ordered.append(made[tag])
                 else:
                     ordered.append(made[tag]._replace(loss=None))
         return ordered
 
-    def _piece(self, model: Fusible, name: str, x: Modality, target: Tensor, key: Tensor, look: bool) -> "_Piece":
-        family, noise = self.family, self.noise
+    def _piece(self, model: Fusible, name: str, batch: Batch, rows: Tensor | None, key: Tensor) -> "_Piece":
+        family, noise, look = self.family, self.noise, batch.look
+        x, target, examples = batch.modalities[name], batch.target, batch.examples
+        if rows is not None:
+            x, target, examples = tokens.take(x, rows), target[rows], None if examples is None else examples[rows]
 
         def unimodal_loss(v: Tensor) -> Tensor:
             nonlocal look
@@ -164,7 +154,7 @@ class SynIB(Penalised):
             look = False
             return family.nll(own, target)
 
-        probe = Probe(name, lambda k: noise(x, k, name), unimodal_loss if model.has_head(name) else None)
+        probe = Probe(name, lambda k: noise(x, k, name), unimodal_loss if model.has_head(name) else None, examples)
         mask_key = keys.fold(key, "mask")
         if self.mask.probes:
             with undisturbed(model.unimodal_modules(name)):

@@ -9,6 +9,8 @@ from synib.experiments.charts import Chart
 STYLES: dict[str, dict[str, Any]] = {
     "vanilla": {"color": "#8a8f98", "marker": "o"},
     "confidence": {"color": "#b98a5e", "marker": "s"},
+    "masked-random": {"color": "#c9b458", "marker": "<"},
+    "masked-oracle": {"color": "#7d8f3a", "marker": ">"},
     "synib-random": {"color": "#6fa8dc", "marker": "^"},
     "synib-learned": {"color": "#2f6fb5", "marker": "v"},
     "synib-marginal": {"color": "#d9541e", "marker": "D"},
