@@ -182,14 +182,14 @@ def test_what_is_typed_counts_more_than_the_config(synib_command, config, tmp_pa
 
 def test_a_setting_can_be_changed_and_is_part_of_the_config(synib_command, config, tmp_path):
     out = tmp_path / "changed"
-    code, _, error = synib_command(
-        "reproduce", "spurious-xor", "--config", config, "--set", "vanilla.lr=0.5", "--set", "confidence.weight=2",
-        "--set", "synib-random.noise=shuffled", "--out", out
-    )  # fmt: skip
+    changes = ["vanilla.lr=0.5", "confidence.weight=2", "synib-random.noise=shuffled"]
+    settings = [word for change in changes for word in ("--set", change)]
+    code, _, error = synib_command("reproduce", "spurious-xor", "--config", config, *settings, "--out", out)
     assert (code, error) == (0, "")
     assert json.loads((out / "config.json").read_text())["overrides"] == {
         "vanilla": {"lr": 0.5},
         "confidence": {"weight": 2},
+        "synib-random": {"noise": "shuffled"},
     }
     assert "lr=0.5" in (out / "report.html").read_text()
 

@@ -1,5 +1,6 @@
 """The command ``synib``."""
 
+import contextlib
 import json
 import os
 import shlex
@@ -102,10 +103,8 @@ def _overrides(texts: list[str] | None) -> dict[str, dict[str, Any]] | None:
         method, dot, name = place.rpartition(".")
         if not (equals and dot and method and name):
             raise ValueError(f"--set takes METHOD.SETTING=VALUE, as in synib-random.p=1; got {text!r}.")
-        try:
+        with contextlib.suppress(json.JSONDecodeError):  # else it is a plain word
             value = json.loads(value)
-        except json.JSONDecodeError:
-            pass  # a plain word
         changes.setdefault(method, {})[name] = value
     return changes
 
