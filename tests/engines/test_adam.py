@@ -2,7 +2,7 @@
 
 import torch
 
-from synib.engines.adam import Adam
+from synib.engines.adam import Adam, update
 
 LR, WEIGHT_DECAY = [1e-2, 3e-4, 1e-1, 1e-3], [0.0, 1e-3, 1e-1, 1e-5]
 
@@ -21,6 +21,23 @@ def test_each_row_follows_torchs_adam_step_for_step_with_its_own_rate_and_decay(
             optimiser.step()
         fleet.step(gradient.clone())
         assert torch.allclose(ours, torch.stack([p.detach() for p in alone]), rtol=1e-12, atol=1e-14)
+
+
+def test_the_form_for_the_compiler_is_the_same_update():
+    g = torch.Generator().manual_seed(1)
+    start = torch.randn(4, 30, generator=g, dtype=torch.float64)
+    lr, decay = torch.tensor(LR, dtype=torch.float64), torch.tensor(WEIGHT_DECAY, dtype=torch.float64)
+    plain, other = start.clone(), start.clone()
+    adam = Adam(plain, lr, decay)
+    first, second = torch.zeros_like(start), torch.zeros_like(start)
+    for step in range(1, 11):
+        gradient = torch.randn(4, 30, generator=g, dtype=torch.float64)
+        adam.step(gradient.clone())
+        update(
+            other, gradient, first, second, lr[:, None], decay[:, None], torch.tensor(float(step), dtype=torch.float64)
+        )
+    torch.testing.assert_close(other, plain)
+    torch.testing.assert_close((first, second), (adam.first, adam.second))
 
 
 def test_parameters_change_in_place_and_a_row_without_gradient_or_decay_stays():

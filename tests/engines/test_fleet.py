@@ -110,10 +110,10 @@ def test_each_cell_is_trained_with_its_own_setting(tiny, cell, name, value):
 def test_all_methods_of_a_seed_see_the_same_batches_in_the_same_order(tiny, cell, monkeypatch):
     seen: dict[str, list] = {}
 
-    class Spy(fleet._Fleet):
-        def __init__(self, learners, *rest):
-            super().__init__(learners, *rest)
-            gradient, name = self.gradient, type(learners[0].method).__name__
+    class Spy(fleet.Fleet):
+        def __init__(self, recipe, *rest):
+            super().__init__(recipe, *rest)
+            gradient, name = self.gradient, type(self.template.method).__name__
 
             def spied(parameters, buffers, batch, target, examples, key):
                 seen.setdefault(name, []).append((batch["x1"].clone(), target.clone(), key.clone()))
@@ -121,7 +121,7 @@ def test_all_methods_of_a_seed_see_the_same_batches_in_the_same_order(tiny, cell
 
             self.gradient = spied
 
-    monkeypatch.setattr(fleet, "_Fleet", Spy)
+    monkeypatch.setattr(fleet, "Fleet", Spy)
     for method in ("vanilla", "confidence", "synib-random"):
         fleet.train(tiny(), [cell(method)])
     first = seen["Vanilla"]

@@ -254,3 +254,64 @@ def test_many_keys_on_one_batch_may_be_searched_under_vmap():
     several = torch.stack([keys.key(i) for i in range(3)])
     together = torch.func.vmap(lambda key: mask(x, key, probe))(several)
     assert torch.equal(together, torch.stack([mask(x, key, probe) for key in several]))
+
+
+@pytest.fixture
+def linear_probe():
+    torch.manual_seed(0)
+    x, target, weights = torch.randn(8, 5), torch.randint(2, (8,)).float(), 3 * torch.randn(5)
+
+    def probe(rows, examples=None):
+        def loss(v):
+            return F.binary_cross_entropy_with_logits(v @ weights, target[rows], reduction="none")
+
+        return x[rows], Probe("a", lambda k: 0.0 * x[rows], loss, examples)
+
+    return probe
+
+
+def test_a_mask_that_remembers_goes_on_where_it_stopped(linear_probe):
+    """Noise that never changes: four visits of five steps are one visit of twenty."""
+    rows = torch.arange(8)
+    kept = LearnedMask(steps=5, lr=0.5, remember=8)
+    for _ in range(4):
+        found = kept(*_with_key(linear_probe(rows, rows)))
+    x, probe = linear_probe(rows)
+    whole = LearnedMask(steps=20, lr=0.5)
+    assert torch.equal(found, whole(x, keys.key(0), probe))
+    assert kept.visits_a.tolist() == [4.0] * 8
+
+
+def test_examples_are_remembered_apart(linear_probe):
+    kept = LearnedMask(steps=3, lr=0.5, remember=8)
+    kept(*_with_key(linear_probe(torch.tensor([5, 2]), torch.tensor([5, 2]))))
+    assert kept.visits_a.tolist() == [0, 0, 1, 0, 0, 1, 0, 0]
+    assert (kept.logits_a[[0, 1, 3, 4, 6, 7]] == 0).all()
+    assert (kept.logits_a[[2, 5]] != 0).any(1).all()
+
+
+def test_in_evaluation_nothing_is_remembered(linear_probe):
+    kept = LearnedMask(steps=3, lr=0.5, remember=8).eval()
+    kept(*_with_key(linear_probe(torch.arange(8), torch.arange(8))))
+    assert kept.visits_a.sum() == 0
+
+
+def test_a_memory_is_part_of_the_checkpoint(linear_probe):
+    rows = torch.arange(8)
+    kept = LearnedMask(steps=3, lr=0.5, remember=8)
+    kept(*_with_key(linear_probe(rows, rows)))
+    fresh = LearnedMask(steps=3, lr=0.5, remember=8)
+    fresh.load_state_dict(kept.state_dict())
+    for mask in (kept, fresh):
+        mask(*_with_key(linear_probe(rows, rows)))
+    assert torch.equal(kept.logits_a, fresh.logits_a)
+
+
+def test_a_mask_that_remembers_must_know_the_examples(linear_probe):
+    with pytest.raises(ValueError, match="must know which training examples a batch holds"):
+        LearnedMask(remember=8)(*_with_key(linear_probe(torch.arange(8))))
+
+
+def _with_key(of):
+    x, probe = of
+    return x, keys.key(0), probe

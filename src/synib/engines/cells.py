@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from synib.data import Dataset
-from synib.masks import Noise
+from synib.masks import Mask, Noise
 from synib.models import FusionModel
 from synib.objective import Objective
 from synib.objective.base import Batch, Parts
@@ -79,16 +79,24 @@ class Learner(nn.Module):
         return loss, (parts, dict(self.named_buffers()))
 
 
-def learner(recipe: Recipe, cell: Cell, data: Dataset) -> Learner:
-    """The learner of a cell. Weights depend on the seed alone, so all methods start from the same ones."""
+def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None = None) -> Learner:
+    """The learner of a cell. Weights depend on the seed alone, so all methods start from the same ones.
+
+    Args:
+        recipe: Gives the model and the method.
+        cell: The cell.
+        data: Its data.
+        model: A model to use instead of a fresh one.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(cell.seed)
-        model = recipe.model(cell, data)
+        model = recipe.model(cell, data) if model is None else model
+        torch.manual_seed(cell.seed)
         method = recipe.method(cell, data)
     # Models are stacked before their first batch: buffers that it would bring must be there already.
-    for noise in (m for m in method.modules() if isinstance(m, Noise)):
+    for part in (m for m in method.modules() if isinstance(m, Mask | Noise)):
         for name, x in data.train.modalities.items():
-            noise.prepare(x, name)
+            part.prepare(x, name)
     return Learner(model, method)
 
 

@@ -1,20 +1,24 @@
 """The fleet: many small models trained at once on one device, each as if it were alone."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from synib import keys
-from synib.data import Split
+from synib.data import Dataset, Split
 from synib.engines.adam import Adam
 from synib.engines.cells import Cell, Learner, Recipe, learner
 from synib.measure import accuracies, correct
 
 Metrics = dict[str, float]
+Precision = Literal["float32", "tf32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,17 @@ class Trained:
     Args:
         metrics: For each cell, metric → value at the end of training.
         curves: For each cell, metric → value after each epoch.
-        learners: The trained models with their methods.
+        fleet: The trained parameters and buffers.
     """
 
     metrics: list[Metrics]
     curves: list[dict[str, list[float]]]
-    learners: list[Learner]
+    fleet: "Fleet"
+
+    @property
+    def learners(self) -> list[Learner]:
+        """The trained models with their methods, one module for each cell."""
+        return [self.fleet.learner(i) for i in range(len(self.metrics))]
 
 
 def train(
@@ -37,69 +46,79 @@ def train(
     cells: Sequence[Cell],
     device: torch.device | str = "cpu",
     on_epoch: Callable[[], None] = lambda: None,
+    precision: Precision = "float32",
 ) -> Trained:
     """Train cells that share a program, together.
 
     Parameters of all models lie in one matrix, a row for each; the step is the cell's own step under
     ``torch.func.vmap``. Every draw is keyed by the cell's seed and its step, so a cell's result does not depend on its
-    neighbours beyond the order in which a matrix product adds up.
+    neighbours beyond the order in which a matrix product adds up. Nothing waits for the device before the last epoch.
 
     Args:
         recipe: Gives each cell's data, model and method.
         cells: Cells of one program.
         device: Where to train.
         on_epoch: Called after each epoch.
+        precision: Of matrix products in training: full, or on CUDA TensorFloat-32 or bfloat16 autocast. Evaluation is
+            always in full precision.
     """
-    data = [recipe.data(cell) for cell in cells]
-    learners = [learner(recipe, cell, d) for cell, d in zip(cells, data, strict=True)]
-    fleet = _Fleet(learners, [cell.seed for cell in cells], cells[0].settings, torch.device(device))
-    fleet.optimiser(cells)
-    train_split, validation = fleet.stack([d.train for d in data]), fleet.stack([d.validation for d in data])
+    with ThreadPoolExecutor() as pool:
+        data = list(pool.map(recipe.data, cells))
+    fleet = Fleet(recipe, cells, data, torch.device(device))
+    training, validation = fleet.stack([d.train for d in data]), fleet.stack([d.validation for d in data])
     curves: list[dict[str, Tensor]] = []
     for epoch in range(cells[0].settings["epochs"]):
-        fleet.epoch(train_split, epoch)
-        curves.append(
-            fleet.accuracies(train_split, "train_accuracy") | fleet.accuracies(validation, "validation_accuracy")
-        )
+        with _precision(precision, fleet.device):
+            fleet.epoch(training, epoch)
+        train_now = fleet.accuracies(training, "train_accuracy")
+        curves.append(train_now | fleet.accuracies(validation, "validation_accuracy"))
         on_epoch()
     history = {name: torch.stack([c[name] for c in curves], 1).tolist() for name in curves[0]}
-    fleet.write_back()
-    metrics = []
-    for i, (one, d) in enumerate(zip(learners, data, strict=True)):
-        final = {name: values[i][-1] for name, values in history.items() if "accuracy_" not in name}
-        metrics.append(final | _test(one, d.test, torch.device(device)))
-    return Trained(
-        metrics, [{name: values[i] for name, values in history.items()} for i in range(len(cells))], learners
-    )
+    tested = {
+        name: v.tolist() for name, v in fleet.accuracies(fleet.stack([d.test for d in data]), "test_accuracy").items()
+    }
+    each = range(len(cells))
+    final = [{name: h[i][-1] for name, h in history.items() if "accuracy_" not in name} for i in each]
+    metrics = [final[i] | {name: v[i] for name, v in tested.items()} for i in each]
+    return Trained(metrics, [{name: h[i] for name, h in history.items()} for i in each], fleet)
 
 
-class _Fleet:
-    def __init__(
-        self, learners: Sequence[Learner], seeds: Sequence[int], settings: Mapping[str, Any], device: torch.device
-    ):
-        self.learners, self.device = learners, device
-        self.template = learners[0]
-        self.batch_size: int = settings["batch_size"]
+class Fleet:
+    """Parameters, buffers and optimiser state of many models of one program, a row for each.
+
+    Args:
+        recipe: Gives each cell's model and method.
+        cells: Cells of one program.
+        data: The data of each.
+        device: Where to train.
+    """
+
+    def __init__(self, recipe: Recipe, cells: Sequence[Cell], data: Sequence[Dataset], device: torch.device) -> None:
+        self.device = device
+        self.batch_size: int = cells[0].settings["batch_size"]
+        seeds = list(dict.fromkeys(cell.seed for cell in cells))
+        # Initial weights depend on the program and the seed alone: one model for each seed will do.
+        first = {seed: next(i for i, cell in enumerate(cells) if cell.seed == seed) for seed in seeds}
+        of_seed = {seed: learner(recipe, cells[i], data[i]) for seed, i in first.items()}
+        self.template = of_seed[seeds[0]]
         self.shapes = {name: p.shape for name, p in self.template.named_parameters()}
-        self.parameters = torch.stack(
-            [torch.cat([p.detach().reshape(-1) for p in one.parameters()]) for one in learners]
-        ).to(device)
-        self.buffers = {
-            name: torch.stack([dict(one.named_buffers())[name] for one in learners]).to(device)
-            for name, _ in self.template.named_buffers()
-        }
-        self.seeds = torch.stack([keys.key(seed) for seed in seeds]).to(device)
+        flat = torch.stack([torch.cat([p.detach().reshape(-1) for p in of_seed[s].parameters()]) for s in seeds])
+        self.parameters = flat.to(device)[torch.tensor([seeds.index(cell.seed) for cell in cells], device=device)]
+        own = [
+            dict(learner(recipe, cell, d, model=of_seed[cell.seed].model).named_buffers())
+            for cell, d in zip(cells, data, strict=True)
+        ]
+        self.buffers = {name: torch.stack([b[name] for b in own]).to(device) for name in own[0]}
+        self.seeds = torch.stack([keys.key(cell.seed) for cell in cells]).to(device)
         self.steps = 0
-        self.gradient = vmap(grad(self._loss, has_aux=True), randomness="error")
-        self.predict = vmap(self._predict, randomness="error")
-        self.permute = vmap(lambda key, n: keys.permutation(key, n), in_dims=(0, None))
-
-    def optimiser(self, cells: Sequence[Cell]) -> None:
         self.adam = Adam(
             self.parameters,
-            torch.tensor([c.settings["lr"] for c in cells], device=self.device),
-            torch.tensor([c.settings["weight_decay"] for c in cells], device=self.device),
+            torch.tensor([cell.settings["lr"] for cell in cells], device=device),
+            torch.tensor([cell.settings["weight_decay"] for cell in cells], device=device),
         )
+        self.gradient = vmap(grad(self._loss, has_aux=True), randomness="error")
+        self.predict = vmap(self._predict, randomness="error")
+        self.permute = vmap(keys.permutation, in_dims=(0, None))
 
     def stack(self, splits: Sequence[Split]) -> Split:
         """The same split of all cells, as tensors with the cells in front."""
@@ -131,23 +150,28 @@ class _Fleet:
             self.adam.step(gradient)
             self.steps += 1
 
-    def accuracies(self, split: Split, name: str) -> dict[str, Tensor]:
-        """Accuracy of every cell, overall and for each group."""
+    def accuracies(self, split: Split, name: str, rows: int = 512) -> dict[str, Tensor]:
+        """Accuracy of every cell, overall and for each group; a few rows at a time, since test sets are large."""
         self.template.eval()
+        family = self.template.method.family
+        hits = []
         with torch.no_grad():
-            prediction = self.predict(self.parameters, self.buffers, split.modalities)
-            hits = correct(self.template.method.family, prediction.flatten(0, 1), split.target.flatten(0, 1))
-            return accuracies(hits.view_as(split.target), split.groups, name)
+            for start in range(0, split.target.shape[1], rows):
+                part = slice(start, start + rows)
+                seen = {modality: x[:, part] for modality, x in split.modalities.items()}
+                prediction = self.predict(self.parameters, self.buffers, seen)
+                target = split.target[:, part]
+                hits.append(correct(family, prediction.flatten(0, 1), target.flatten(0, 1)).view(target.shape))
+            return accuracies(torch.cat(hits, 1), split.groups, name)
 
-    def write_back(self) -> None:
-        """Put the trained parameters and buffers into the learners."""
-        parameters = self.parameters.cpu()
-        buffers = {name: b.cpu() for name, b in self.buffers.items()}
-        for i, one in enumerate(self.learners):
-            state = self._unflatten(parameters[i]) | {name: b[i] for name, b in buffers.items()}
-            with torch.no_grad():
-                for name, tensor in [*one.named_parameters(), *one.named_buffers()]:
-                    tensor.copy_(state[name])
+    def learner(self, i: int) -> Learner:
+        """The model and method of cell ``i`` as a module of its own, on the CPU."""
+        one = copy.deepcopy(self.template)
+        state = self._unflatten(self.parameters[i].cpu()) | {name: b[i].cpu() for name, b in self.buffers.items()}
+        with torch.no_grad():
+            for name, tensor in [*one.named_parameters(), *one.named_buffers()]:
+                tensor.copy_(state[name])
+        return one
 
     def _unflatten(self, flat: Tensor) -> dict[str, Tensor]:
         pieces = flat.split([shape.numel() for shape in self.shapes.values()])
@@ -162,11 +186,18 @@ class _Fleet:
         return functional_call(self.template.model, mine, (modalities,))
 
 
-def _test(one: Learner, split: Split, device: torch.device) -> Metrics:
-    """Accuracy on the test examples, of one cell: test sets are large and differ, so they pass one at a time."""
-    model = one.model.eval().to(device)
-    with torch.no_grad():
-        prediction = model({name: x.to(device) for name, x in split.modalities.items()}).cpu()
-    model.cpu()
-    found = accuracies(correct(one.method.family, prediction, split.target), split.groups, "test_accuracy")
-    return {name: value.item() for name, value in found.items()}
+@contextlib.contextmanager
+def _precision(precision: Precision, device: torch.device) -> Iterator[None]:
+    """Matrix products of this precision, inside the context only."""
+    if precision == "bf16":
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            yield
+    elif precision == "tf32":
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+    else:
+        yield

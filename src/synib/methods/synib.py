@@ -27,11 +27,13 @@ def synib_learned(
     sparsity: float,
     norm: Literal["sum", "mean"] = "sum",
     init: float = 0.0,
+    remember: int = 0,
     noise: NoiseName = "standard",
     **settings: Any,
 ) -> SynIB:
     """SynIB with masks searched for each example against the unimodal heads."""
-    return _synib(LearnedMask(steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init), noise, settings)
+    mask = LearnedMask(steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init, remember=remember)
+    return _synib(mask, noise, settings)
 
 
 def synib_marginal(*, draws: int, debias: bool = False, **settings: Any) -> SynIB:
