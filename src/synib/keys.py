@@ -45,30 +45,32 @@ def split(key: Tensor, n: int) -> Tensor:
     return _bits(fold(key, "split"), n)
 
 
-def uniform(key: Tensor, shape: Sequence[int]) -> Tensor:
-    """Uniform draws on [0, 1), ``float32``."""
+def uniform(key: Tensor, shape: Sequence[int], device: torch.device | None = None) -> Tensor:
+    """Uniform draws on [0, 1), ``float32``, on the key's device or another."""
     n = math.prod(shape)
-    bits = _bits(key, (n + 1) // 2)
+    bits = _bits(key, (n + 1) // 2, device)
     halves = torch.cat([_high(bits), _low(bits)])[:n]
     return halves.mul_(_UNIT).reshape(tuple(shape))
 
 
-def normal(key: Tensor, shape: Sequence[int]) -> Tensor:
+def normal(key: Tensor, shape: Sequence[int], device: torch.device | None = None) -> Tensor:
     """Standard normal draws, ``float32`` (Box-Muller, two draws from each 64-bit word)."""
     n = math.prod(shape)
-    bits = _bits(key, (n + 1) // 2)
+    bits = _bits(key, (n + 1) // 2, device)
     radius = _high(bits).add_(0.5).mul_(_UNIT).log_().mul_(-2.0).sqrt_()
     angle = _low(bits).mul_(2.0 * math.pi * _UNIT)
     return torch.cat([radius * angle.cos(), radius.mul_(angle.sin_())])[:n].reshape(tuple(shape))
 
 
-def permutation(key: Tensor, n: int) -> Tensor:
+def permutation(key: Tensor, n: int, device: torch.device | None = None) -> Tensor:
     """A random order of ``range(n)``."""
-    return _bits(key, n).argsort()
+    return _bits(key, n, device).argsort()
 
 
-def _bits(key: Tensor, n: int) -> Tensor:
-    return _mix(torch.arange(1, n + 1, dtype=torch.int64, device=key.device) * _GOLDEN + key)
+def _bits(key: Tensor, n: int, device: torch.device | None = None) -> Tensor:
+    # A key on the host costs nothing to fold, and enters a kernel on the device as a number, without a wait.
+    counter = torch.arange(1, n + 1, dtype=torch.int64, device=device if device is not None else key.device)
+    return _mix(counter * _GOLDEN + key)
 
 
 def _mix(z: Tensor) -> Tensor:

@@ -204,8 +204,8 @@ class WatchedShuffle(ShuffledNoise):
         super().__init__()
         self.asked = []
 
-    def rows(self, key, batch, draws=1):
-        self.asked.append(super().rows(key, batch, draws))
+    def rows(self, key, batch, draws=1, device=None):
+        self.asked.append(super().rows(key, batch, draws, device))
         return self.asked[-1]
 
 

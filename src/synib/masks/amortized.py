@@ -70,7 +70,7 @@ class AmortizedMask(Mask):
         unimodal_loss = required_loss(self, probe)
         logits = self._logits(x, probe)
         noise = probe.fill(keys.fold(key, "fill"))
-        u = keys.uniform(keys.fold(key, "gumbel"), logits.shape).clamp(1e-6, 1 - 1e-6)
+        u = keys.uniform(keys.fold(key, "gumbel"), logits.shape, logits.device).clamp(1e-6, 1 - 1e-6)
         # The difference of two Gumbel variables is logistic: a binary Gumbel-softmax needs a single draw.
         soft = torch.sigmoid((logits + torch.log(u) - torch.log1p(-u)) / self.temperature)
         hard = (soft > 0.5).to(soft.dtype)

@@ -107,7 +107,11 @@ class LearnedMask(Mask):
                 second.mul_(0.999).add_(gradient.square(), alpha=0.001)
                 taken = step + before
                 scale = torch.sqrt(second).mul_(_debias(0.999, taken) ** -0.5).add_(1e-8)
-                logits.sub_(first.div(scale).mul_(self.lr / _debias(0.9, taken)))
+                change, rate = first.div(scale), self.lr / _debias(0.9, taken)
+                if isinstance(rate, Tensor):
+                    logits.sub_(change.mul_(rate))
+                else:
+                    logits.sub_(change, alpha=rate)
             if self.remember and self.training:
                 self._keep(probe, logits, first, second)
             found = torch.sigmoid(logits / self.temperature) > self.threshold

@@ -46,7 +46,7 @@ class StandardNoise(Noise):
 
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
         v = values(x)
-        return keys.normal(key, (draws * v.shape[0], *v.shape[1:])).to(v.dtype)
+        return keys.normal(key, (draws * v.shape[0], *v.shape[1:]), v.device).to(v.dtype)
 
 
 class MatchedNoise(Noise):
@@ -99,7 +99,7 @@ class MatchedNoise(Noise):
         mean = (getattr(self, f"mean_{modality}") / debias).view(shape)
         variance = getattr(self, f"variance_{modality}") / debias
         deviation = torch.where(seen > 0, variance, 1.0).sqrt().view(shape)  # standard noise before the first batch
-        draw = keys.normal(key, (draws * v.shape[0], *v.shape[1:]))
+        draw = keys.normal(key, (draws * v.shape[0], *v.shape[1:]), v.device)
         return torch.addcmul(mean, deviation, draw).to(v.dtype)
 
     def _prepare(self, modality: str, like: Tensor) -> None:
@@ -130,25 +130,25 @@ class ShuffledNoise(Noise):
 
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
         v = values(x)
-        return v[self.rows(key, v.shape[0], draws)]
+        return v[self.rows(key, v.shape[0], draws, v.device)]
 
     def corrupt(self, x: Modality, mask: Tensor, key: Tensor, modality: str = "", draws: int = 1) -> Modality:
         corrupted = super().corrupt(x, mask, key, modality, draws)
         if isinstance(x, Tokens) and isinstance(corrupted, Tokens) and mask.shape[-1] == 1:
             # A whole token that came from another example brings its padding along.
             swapped = _for_each_draw(mask, corrupted.values.shape[0]).squeeze(-1)
-            theirs = x.padding[self.rows(key, x.padding.shape[0], draws)]
+            theirs = x.padding[self.rows(key, x.padding.shape[0], draws, x.padding.device)]
             return Tokens(corrupted.values, torch.where(swapped, theirs, corrupted.padding))
         return corrupted
 
-    def rows(self, key: Tensor, batch: int, draws: int = 1) -> Tensor:
+    def rows(self, key: Tensor, batch: int, draws: int = 1, device: torch.device | None = None) -> Tensor:
         """Which row fills which, one draw after the other: ``(draws * batch,)``."""
         if batch < 2:
             raise ValueError(
                 "ShuffledNoise needs at least 2 rows in a batch, since a single one has no other to take values from; "
                 f"got {batch}. Drop the last batch (drop_last=True) if it is that small."
             )
-        order = keys.permutation(key, batch)
+        order = keys.permutation(key, batch, device)
         place = order.argsort()
         shift = torch.arange(draws, device=order.device) % (batch - 1) + 1
         return order[(place + shift[:, None]) % batch].reshape(-1)

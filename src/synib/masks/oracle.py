@@ -44,6 +44,7 @@ class OracleMask(Mask):
                 )
             if min(self.indices[name]) < 0:
                 raise ValueError(f"OracleMask counts coordinates from 0; got {min(self.indices[name])} for {name!r}.")
+            self.register_buffer(f"at_{name}", torch.tensor(self.indices[name]), persistent=False)
 
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         v = values(x)
@@ -58,8 +59,9 @@ class OracleMask(Mask):
             raise ValueError(
                 f"The oracle mask of {probe.modality!r} {expected}, but the modality is {v.shape[-1]} wide."
             )
-        mask = torch.zeros(v.shape[-1], dtype=torch.bool, device=v.device)
-        mask[chosen] = True
+        # An index tensor made here would have to travel to the device, and the host to wait for it.
+        where: Tensor = getattr(self, f"at_{probe.modality}").to(v.device)
+        mask = torch.zeros(v.shape[-1], dtype=torch.bool, device=v.device).scatter(0, where, True)
         return mask.view((1,) * (v.ndim - 1) + (-1,))
 
     def extra_repr(self) -> str:

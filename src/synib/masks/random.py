@@ -35,7 +35,7 @@ class RandomMask(Mask):
         if self.p in (0.0, 1.0):
             shape = mask_shape(x, "modality")
             return torch.full(shape, self.p == 1.0, dtype=torch.bool, device=values(x).device)
-        return keys.uniform(key, mask_shape(x, self.over, draws)) < self.p
+        return keys.uniform(key, mask_shape(x, self.over, draws), values(x).device) < self.p
 
     def extra_repr(self) -> str:
         return f"p={self.p}, over={self.over!r}"

@@ -50,7 +50,7 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0.0:
             return x
-        keep = keys.uniform(self.key, x.shape) >= self.p
+        keep = keys.uniform(self.key, x.shape, x.device) >= self.p
         self.key = keys.fold(self.key, 1)
         return torch.where(keep, x / (1.0 - self.p), 0.0)
 

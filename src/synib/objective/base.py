@@ -102,7 +102,9 @@ class Objective(nn.Module):
                 check_finite(modalities)
                 self._looked = True
         if key is None:
-            key = keys.fresh(values(next(iter(modalities.values()))).device)
+            # On the host, where folding it is free; inside a compiled graph, with everything else.
+            compiling = torch.compiler.is_compiling()
+            key = keys.fresh(values(next(iter(modalities.values()))).device if compiling else None)
         return self.loss(model, Batch(modalities, target, examples, look), key)
 
     def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:

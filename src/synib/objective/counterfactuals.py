@@ -28,7 +28,14 @@ class Counterfactual(NamedTuple):
         return "+".join(self.corrupted)
 
 
-def plan(names: Sequence[str], subsets: Subsets, sample: int | None, batch: int, key: Tensor) -> list[Counterfactual]:
+def plan(
+    names: Sequence[str],
+    subsets: Subsets,
+    sample: int | None,
+    batch: int,
+    key: Tensor,
+    device: torch.device | None = None,
+) -> list[Counterfactual]:
     """The counterfactuals of one step.
 
     Args:
@@ -38,13 +45,14 @@ def plan(names: Sequence[str], subsets: Subsets, sample: int | None, batch: int,
             out evenly, so encoders and fusion really do less work and nothing waits for the host.
         batch: Number of examples.
         key: Decides the dealing.
+        device: Where the rows are to be.
     """
     names = sorted(names)
     sizes = (1,) if subsets == "each" else range(1, len(names))
     kinds = [kind for size in sizes for kind in itertools.combinations(names, size)]
     if sample is None or sample >= len(kinds):
         return [Counterfactual(kind, None) for kind in kinds]
-    order = keys.permutation(key, batch)
+    order = keys.permutation(key, batch, device)
     return [
         Counterfactual(kind, torch.cat([order[(i - j) % len(kinds) :: len(kinds)] for j in range(sample)]))
         for i, kind in enumerate(kinds)

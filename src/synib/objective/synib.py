@@ -93,22 +93,24 @@ class SynIB(Penalised):
 
     def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         modalities = batch.modalities
-        scenes = plan(list(modalities), self.subsets, self.sample, batch.size, keys.fold(key, "plan"))
+        device = batch.target.device
+        scenes = plan(list(modalities), self.subsets, self.sample, batch.size, keys.fold(key, "plan"), device)
         fused = self._is_fused(model)
         swaps = self.mask.whole and self.noise.shuffles
         for name, x in modalities.items():
             self.noise.observe(x, name)
 
-        pieces = [] if swaps else self._corrupt(model, batch, scenes, key)
-        latents, intact, corrupted = _encode(model, modalities, pieces, fused)
-        brought = iter(corrupted)
+        pieces = {} if swaps else self._corrupt(model, batch, scenes, key)
+        latents, intact, brought = _encode(model, modalities, pieces, fused)
 
         batches = [intact]
         for scene in scenes:
             changed: dict[str, Any] = {}
             for name in scene.corrupted:
                 changed[name] = (
-                    tokens.take(intact[name], self._swap(key, name, scene, batch.size)) if swaps else next(brought)
+                    tokens.take(intact[name], self._swap(key, name, scene, batch.size, device))
+                    if swaps
+                    else brought[_which(name, scene)]
                 )
             batches.append({name: changed.get(name, _repeat(z, scene.rows, self.draws)) for name, z in intact.items()})
         prediction, *uncertain = _combine(model, batches, fused)
@@ -120,26 +122,24 @@ class SynIB(Penalised):
         parts |= {f"penalty/{s.label}": p.detach() for s, p in zip(scenes, penalties, strict=True)}
         parts["weight"] = weight.detach()
         for name in modalities:
-            searched = [p.loss for p in pieces if p.name == name and p.loss is not None]
+            searched = [p.loss for (of, _), p in pieces.items() if of == name and p.loss is not None]
             if searched:
                 own = torch.stack(searched).mean()
                 total = total + (own - own.detach())  # trains the mask, leaves the value alone
                 parts[f"mask/{name}"] = own.detach()
         return total, parts
 
-    def _corrupt(self, model: Fusible, batch: Batch, scenes: Sequence[Counterfactual], key: Tensor) -> list["_Piece"]:
-        """Every corrupted modality that the counterfactuals need, in their order; shared between those of all rows."""
-        made: dict[tuple[str, str], _Piece] = {}
-        ordered = []
+    def _corrupt(
+        self, model: Fusible, batch: Batch, scenes: Sequence[Counterfactual], key: Tensor
+    ) -> dict[tuple[str, str], "_Piece"]:
+        """Every corrupted modality that the counterfactuals need; those of all rows share one."""
+        pieces: dict[tuple[str, str], _Piece] = {}
         for scene in scenes:
             for name in scene.corrupted:
-                tag = (name, "" if scene.rows is None else scene.label)
-                if tag not in made:
-                    made[tag] = self._piece(model, name, batch, scene.rows, keys.fold(key, *tag))
-                    ordered.append(made[tag])
-                else:
-                    ordered.append(made[tag]._replace(loss=None))
-        return ordered
+                which = _which(name, scene)
+                if which not in pieces:
+                    pieces[which] = self._piece(model, name, batch, scene.rows, keys.fold(key, *which))
+        return pieces
 
     def _piece(self, model: Fusible, name: str, batch: Batch, rows: Tensor | None, key: Tensor) -> "_Piece":
         family, noise, look = self.family, self.noise, batch.look
@@ -162,12 +162,12 @@ class SynIB(Penalised):
                 mask_loss = self.mask.loss(x, mask_key, probe)
         else:
             mask, mask_loss = self.mask(x, mask_key, probe, self.draws), None
-        return _Piece(name, noise.corrupt(x, mask, keys.fold(key, "noise"), name, self.draws), mask_loss)
+        return _Piece(noise.corrupt(x, mask, keys.fold(key, "noise"), name, self.draws), mask_loss)
 
-    def _swap(self, key: Tensor, name: str, scene: Counterfactual, batch: int) -> Tensor:
+    def _swap(self, key: Tensor, name: str, scene: Counterfactual, batch: int, device: torch.device) -> Tensor:
         """Which rows fill a modality that is swapped whole."""
         noise = cast(Any, self.noise)
-        rows = noise.rows(keys.fold(key, name, "", "noise"), batch, self.draws)
+        rows = noise.rows(keys.fold(key, name, "", "noise"), batch, self.draws, device)
         return rows if scene.rows is None else rows.view(self.draws, batch)[:, scene.rows].reshape(-1)
 
     def _penalty(self, scene: Counterfactual, uncertain: Tensor, alone: Mapping[str, Tensor]) -> Tensor:
@@ -218,23 +218,28 @@ class SynIB(Penalised):
 
 
 class _Piece(NamedTuple):
-    name: str
+    """A corrupted modality, and the loss of the mask that corrupted it if it has one."""
+
     value: Modality
     loss: Tensor | None
 
 
+def _which(name: str, scene: Counterfactual) -> tuple[str, str]:
+    """Which corrupted piece of a modality a counterfactual takes: its own if it has its own rows."""
+    return name, "" if scene.rows is None else scene.label
+
+
 def _encode(
-    model: Fusible, modalities: Mapping[str, Modality], pieces: Sequence[_Piece], fused: bool
-) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
-    """Intact latents, what they bring to the fusion, and what the corrupted pieces bring; fused, each encoder runs once."""
+    model: Fusible, modalities: Mapping[str, Modality], pieces: Mapping[tuple[str, str], _Piece], fused: bool
+) -> tuple[dict[str, Any], dict[str, Any], dict[tuple[str, str], Any]]:
+    """Intact latents, what they bring to the fusion, what the corrupted pieces bring; fused, each encoder runs once."""
     latents: dict[str, Any] = {}
     intact: dict[str, Any] = {}
-    corrupted: list[Any] = [None] * len(pieces)
+    brought: dict[tuple[str, str], Any] = {}
     for name, x in modalities.items():
-        mine = [i for i, p in enumerate(pieces) if p.name == name]
-        distinct = list({id(pieces[i].value): pieces[i].value for i in mine}.values())
+        mine = [which for which in pieces if which[0] == name]
         if fused:
-            stack = [x, *distinct]
+            stack = [x, *(pieces[which].value for which in mine)]
             sizes = [values(s).shape[0] for s in stack]
             z = model.encode(name, tokens.join(stack))
             latents[name] = tokens.split(z, sizes)[0]
@@ -242,11 +247,9 @@ def _encode(
         else:
             latents[name] = model.encode(name, x)
             intact[name] = model.project(name, latents[name])
-            rest = [model.project(name, model.encode(name, value)) for value in distinct]
-        brought = {id(value): b for value, b in zip(distinct, rest, strict=True)}
-        for i in mine:
-            corrupted[i] = brought[id(pieces[i].value)]
-    return latents, intact, corrupted
+            rest = [model.project(name, model.encode(name, pieces[which].value)) for which in mine]
+        brought |= dict(zip(mine, rest, strict=True))
+    return latents, intact, brought
 
 
 def _combine(model: Fusible, batches: Sequence[Mapping[str, Any]], fused: bool) -> list[Tensor]:
