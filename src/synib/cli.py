@@ -72,6 +72,23 @@ def parity(
     _run("parity", options, {"seeds": 1, "beta": (1.0,)} if quick else {}, out, device, together, config)
 
 
+@reproduce.command("search")
+def search(
+    of: Annotated[str, typer.Option(help="The experiment whose settings to choose.")] = "parity",
+    seeds: Seeds = None, method: Method = None, out: Out = None, device: Device = "auto", together: Together = 60,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Choose settings on validation accuracy: the same number of candidates for every method, test data untouched."""
+    from synib.engines.folder import write_json
+    from synib.report.build import load
+
+    options = _options(of=of, seeds=seeds, methods=method)
+    folder, summary = _run("search", options, {}, out, device, together, config)
+    chosen = load(folder).chosen(summary)  # type: ignore[attr-defined]
+    write_json(folder / "chosen.json", chosen)
+    typer.echo("\n".join(f"{name}: {settings}" for name, settings in chosen.items()))
+
+
 @app.command()
 def report(folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")]) -> None:
     """Make summary, figures and page of a finished run anew from its results.csv."""
@@ -117,7 +134,7 @@ def _run(
     device: str,
     together: int,
     config: Path | None,
-) -> None:
+) -> tuple[Path, Any]:
     """Train what is not trained yet, build the report, show the table and say where everything is."""
     import platform
 
@@ -154,8 +171,10 @@ def _run(
         raise typer.Exit(130) from None
     summary = build(folder.path)
     console.print(_table(experiment, summary, console.width))
-    places = f"Figure: {folder.path / 'figure.svg'}\nPage:   {folder.path / 'report.html'}"
+    figure = f"Figure: {folder.path / 'figure.svg'}\n" if (folder.path / "figure.svg").exists() else ""
+    places = f"{figure}Page:   {folder.path / 'report.html'}"
     console.print(places, soft_wrap=True, markup=False)
+    return folder.path, summary
 
 
 def _bar(console: Any) -> Any:
@@ -183,7 +202,9 @@ def _table(experiment: Any, summary: Any, width: int) -> Any:
 
     from synib.report.build import table
 
-    shown = table(experiment, summary)
+    shown = table(experiment, summary, experiment.headline)
+    if len(shown["columns"]) > 8:
+        return _list(experiment, summary)
     roomy = width >= 20 + 14 * len(shown["columns"])
     spread = " ± standard error" if roomy else ""
     grid = Table(title=f"{shown['metric']}, mean{spread} over seeds, n = {experiment.seeds}", title_justify="left")
@@ -192,6 +213,17 @@ def _table(experiment: Any, summary: Any, width: int) -> Any:
         grid.add_column(column, justify="right")
     for method, cells in shown["rows"]:
         grid.add_row(method, *(_shown(c, roomy) if c else "–" for c in cells))
+    return grid
+
+
+def _list(experiment: Any, summary: Any) -> Any:
+    """The summary with a line for each combination, where columns would be too many."""
+    from rich.table import Table
+
+    grid = Table("method", *experiment.factors, experiment.headline.replace("_", " "))
+    for row in summary:
+        if row["metric"] == experiment.headline:
+            grid.add_row(row["method"], *(str(row[f]) for f in experiment.factors), _shown(row, True))
     return grid
 
 

@@ -33,13 +33,13 @@ class Dataset:
     Args:
         train: To fit parameters on.
         validation: To choose settings on.
-        test: Read once.
+        test: Read once; ``None`` where it must not be looked at.
         blocks: For each modality, block name → its coordinates, where they are known.
     """
 
     train: Split
     validation: Split
-    test: Split
+    test: Split | None
     blocks: Mapping[str, Mapping[str, range]] = field(default_factory=dict)
 
     @property

@@ -74,9 +74,9 @@ def train(
         curves.append(train_now | fleet.accuracies(validation, "validation_accuracy"))
         on_epoch()
     history = {name: torch.stack([c[name] for c in curves], 1).tolist() for name in curves[0]}
-    tested = {
-        name: v.tolist() for name, v in fleet.accuracies(fleet.stack([d.test for d in data]), "test_accuracy").items()
-    }
+    tests = [d.test for d in data if d.test is not None]  # a search does not look at them
+    found = fleet.accuracies(fleet.stack(tests), "test_accuracy") if tests else {}
+    tested = {name: v.tolist() for name, v in found.items()}
     each = range(len(cells))
     final = [{name: h[i][-1] for name, h in history.items() if "accuracy_" not in name} for i in each]
     metrics = [final[i] | {name: v[i] for name, v in tested.items()} for i in each]

@@ -28,6 +28,7 @@ class Experiment(ABC):
         title: What the page calls it.
         about: A paragraph for the page.
         factors: What varies besides method and seed.
+        headline: The metric that tables show.
     """
 
     name: ClassVar[str]
@@ -35,11 +36,20 @@ class Experiment(ABC):
     about: ClassVar[str]
     factors: ClassVar[tuple[str, ...]]
     family: ClassVar[Family] = Bernoulli()
+    headline: ClassVar[str] = "test_accuracy"
 
     @classmethod
     @abstractmethod
     def defaults(cls) -> dict[str, dict[str, Any]]:
         """How each method is trained, unless the run says otherwise."""
+
+    def candidates(self) -> dict[str, list[dict[str, Any]]]:
+        """For each method the settings that a search tries, equally many for all; empty if there is no search."""
+        return {}
+
+    def searched_at(self) -> dict[str, Any]:
+        """The factors at which a search compares candidates."""
+        return {}
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """How each method is trained in this run."""
@@ -130,6 +140,6 @@ class Experiment(ABC):
 def _like(value: Any, default: Any) -> bool:
     """Whether a value that came from a file is of the kind of an option's default."""
     if isinstance(default, tuple):
-        return isinstance(value, tuple) and all(_like(v, default[0]) for v in value)
+        return isinstance(value, tuple) and all(_like(v, default[0]) for v in value if default)
     kinds = (int, float) if isinstance(default, float) else (type(default),)
     return type(value) in kinds

@@ -31,7 +31,7 @@ def build(folder: Path | str) -> list[dict[str, Any]]:
     shown = {
         "experiment": experiment,
         "charts": drawn,
-        "table": table(experiment, summary),
+        "table": table(experiment, summary, experiment.headline),
         "settings": {cell.method: cell.settings for cell in experiment.cells()},
         "seconds": sum(t["seconds"] for t in timings),
         "models": sum(t["cells"] for t in timings),
