@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # 2^64 / golden ratio, odd; written as the signed integer torch understands
+_INVERSE = pow(0x9E3779B97F4A7C15, -1, 1 << 64) - (1 << 64)  # _GOLDEN * _INVERSE = 1 modulo 2^64
 _MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
 _MIX_2 = 0x94D049BB133111EB - (1 << 64)
 _UNIT = 2.0**-24  # float32 holds 24 bits exactly
@@ -70,7 +71,8 @@ def permutation(key: Tensor, n: int, device: torch.device | None = None) -> Tens
 def _bits(key: Tensor, n: int, device: torch.device | None = None) -> Tensor:
     # A key on the host costs nothing to fold, and enters a kernel on the device as a number, without a wait.
     counter = torch.arange(1, n + 1, dtype=torch.int64, device=device if device is not None else key.device)
-    return _mix(counter * _GOLDEN + key)
+    # That is counter * _GOLDEN + key, written so that no compiler takes the counter for a 32-bit index.
+    return _mix((counter + key * _INVERSE) * _GOLDEN)
 
 
 def _mix(z: Tensor) -> Tensor:
