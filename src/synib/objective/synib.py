@@ -188,8 +188,8 @@ class SynIB(Penalised):
         divergence = self._divergence(draws, intact)
         if self.debias:
             halves = draws.unflatten(0, (2, -1))
-            bias = 0.5 * (self._divergence(halves[0], intact) + self._divergence(halves[1], intact))
-            divergence = 2 * divergence - bias
+            of_halves = 0.5 * (self._divergence(halves[0], intact) + self._divergence(halves[1], intact))
+            divergence = 2 * divergence - of_halves
         # Of dealt rows too the expectation is that of the mean over all rows; where a batch is too small to deal any, 0.
         return divergence.sum() / max(divergence.shape[0], 1)
 
