@@ -1,10 +1,10 @@
 """The Spurious-XOR figure by the fleet, against the same code training one cell at a time, in one run.
 
 The fleet trains all cells of the figure (7 strengths of the shortcut x all methods x ``--seeds``). One at a time is
-timed on the cells of ``--alone`` seeds, spread evenly over the same minutes, and multiplied up. A plain PyTorch loop (no
+timed on ``--alone`` cells of each method, in between, and multiplied up. A plain PyTorch loop (no
 vmap: the objective, ``backward()``, ``torch.optim.Adam``) is timed beside it for a few epochs of one cell of each method.
 
-    python benchmarks/fleet_cpu.py [--seeds 3] [--alone 1] [--together 21] [--out FILE.csv]
+    python benchmarks/fleet_cpu.py [--seeds 3] [--alone 3] [--together 21] [--out FILE.csv]
 """
 
 import argparse
@@ -39,7 +39,7 @@ def plain_loop(experiment: SpuriousXOR, cell: Cell, epochs: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3, help="seeds of the figure that the fleet trains")
-    parser.add_argument("--alone", type=int, default=1, help="seeds trained one at a time; the rest is extrapolated")
+    parser.add_argument("--alone", type=int, default=3, help="cells of each method trained one at a time")
     parser.add_argument("--together", type=int, default=21, help="models trained at once")
     parser.add_argument("--out", help="also write the table there")
     options = parser.parse_args()
@@ -50,13 +50,13 @@ def main() -> None:
         experiment.data(cell)  # made once, for both sides
     print(
         f"{len(cells)} models, torch {torch.__version__}, {platform.machine()}, {torch.get_num_threads()} CPU threads; "
-        f"fleet of {options.together}; one at a time measured on {options.alone} of {options.seeds} seeds"
+        f"fleet of {options.together}; one at a time measured on {options.alone} cells of each method"
     )
     print(f"{'method':<16}{'fleet s':>9}{'alone s':>9}{'ratio':>7}{'plain loop s':>14}{'ratio':>7}")
     rows: list[dict[str, Any]] = []
     for method in experiment.methods:
         mine = [cell for cell in cells if cell.method == method]
-        few = [cell for cell in mine if cell.seed < options.alone]
+        few = mine[:: max(1, len(mine) // options.alone)][: options.alone]
         fleet_seconds = alone_seconds = 0.0
         groups = shards(mine, options.together)
         for i, group in enumerate(groups):
@@ -66,7 +66,7 @@ def main() -> None:
             for cell in few[i :: len(groups)]:
                 start = time.perf_counter()
                 fleet.train(experiment, [cell])
-                alone_seconds += (time.perf_counter() - start) * options.seeds / options.alone
+                alone_seconds += (time.perf_counter() - start) * len(mine) / len(few)
         epochs = 2 if method == "synib-learned" else 10
         plain_seconds = plain_loop(experiment, mine[0], epochs) * len(mine)
         rows.append({"method": method, "models": len(mine), "fleet_seconds": fleet_seconds,
