@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 from synib.experiments.spurious_xor import SETTINGS, SpuriousXOR
 
 # Chosen on validation accuracy at β = 0: `synib reproduce search --of parity`, docs/results/parity-search. Learned masks,
-# too slow to search on a CPU, take the oracle's choice and the 20 inner steps of PID-XOR.
+# too slow to search on a CPU, take the oracle's choice and the 20 inner steps of PID-XOR. What was seen before the candidates
+# were drawn up, test results among it: docs/results/parity-notes.md.
 CHOSEN: dict[str, dict[str, Any]] = {
     "vanilla": {"lr": 1e-2, "weight_decay": 1e-3},
     "confidence": {"lr": 3e-3, "weight_decay": 1e-3},
