@@ -43,7 +43,15 @@ Set = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="A smaller version: fewer strengths, one seed.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the results.  \\[default: runs/NAME]", show_default=False)]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Together = Annotated[int, typer.Option("--together", help="How many models to train at once.", min=1)]
+Together = Annotated[
+    int | None,
+    typer.Option(
+        help="How many models to train at once.  \\[default: what the memory holds; 16 on a CPU]",
+        min=1,
+        show_default=False,
+    ),
+]
+Precision = Annotated[str, typer.Option(help="Of matrix products in training: float32, or on CUDA tf32 or bf16.")]
 Config = Annotated[
     Path | None, typer.Option(help="Take the options from a config.json that an earlier run left.", show_default=False)
 ]
@@ -52,38 +60,47 @@ Config = Annotated[
 @reproduce.command("spurious-xor")
 def spurious_xor(
     quick: Quick = False, seeds: Seeds = None, beta: Beta = None, method: Method = None, setting: Set = None,
-    out: Out = None, device: Device = "auto", together: Together = 16, config: Config = None,
+    out: Out = None, device: Device = "auto", together: Together = None, precision: Precision = "float32", config: Config = None,
 ) -> None:  # fmt: skip
     """Two bits, their XOR, and a shortcut: plain fusion falls for it, SynIB does not.
 
     Trains every method at every strength β of the shortcut and draws test accuracy against β.
     """
     options = _options(beta=beta, methods=method, seeds=seeds, overrides=_overrides(setting))
-    _run("spurious-xor", options, {"seeds": 1, "beta": (0.0, 0.6, 1.0)} if quick else {}, out, device, together, config)
+    _run(
+        "spurious-xor",
+        options,
+        {"seeds": 1, "beta": (0.0, 0.6, 1.0)} if quick else {},
+        out,
+        device,
+        together,
+        precision,
+        config,
+    )
 
 
 @reproduce.command("parity")
 def parity(
     quick: Quick = False, seeds: Seeds = None, beta: Beta = None, method: Method = None, setting: Set = None,
-    out: Out = None, device: Device = "auto", together: Together = 16, config: Config = None,
+    out: Out = None, device: Device = "auto", together: Together = None, precision: Precision = "float32", config: Config = None,
 ) -> None:  # fmt: skip
     """Three modalities: the parity of three bits, and a shortcut in one of them."""
     options = _options(beta=beta, methods=method, seeds=seeds, overrides=_overrides(setting))
-    _run("parity", options, {"seeds": 1, "beta": (1.0,)} if quick else {}, out, device, together, config)
+    _run("parity", options, {"seeds": 1, "beta": (1.0,)} if quick else {}, out, device, together, precision, config)
 
 
 @reproduce.command("search")
 def search(
     of: Annotated[str, typer.Option(help="The experiment whose settings to choose.")] = "parity",
-    seeds: Seeds = None, method: Method = None, out: Out = None, device: Device = "auto", together: Together = 60,
-    config: Config = None,
+    seeds: Seeds = None, method: Method = None, out: Out = None, device: Device = "auto", together: Together = None,
+    precision: Precision = "float32",    config: Config = None,
 ) -> None:  # fmt: skip
     """Choose settings on validation accuracy: the same number of candidates for every method, test data untouched."""
     from synib.engines.folder import write_json
     from synib.report.build import load
 
     options = _options(of=of, seeds=seeds, methods=method)
-    folder, summary = _run("search", options, {}, out, device, together, config)
+    folder, summary = _run("search", options, {}, out, device, together, precision, config)
     chosen = load(folder).chosen(summary)  # type: ignore[attr-defined]
     write_json(folder / "chosen.json", chosen)
     typer.echo("\n".join(f"{name}: {settings}" for name, settings in chosen.items()))
@@ -132,7 +149,8 @@ def _run(
     quick: dict[str, Any],
     out: Path | None,
     device: str,
-    together: int,
+    together: int | None,
+    precision: str,
     config: Path | None,
 ) -> tuple[Path, Any]:
     """Train what is not trained yet, build the report, show the table and say where everything is."""
@@ -142,7 +160,7 @@ def _run(
     from rich.console import Console
 
     from synib.engines.folder import Folder, read_json, write_json
-    from synib.engines.sweep import choose_device, hardware, sweep
+    from synib.engines.sweep import choose_device, choose_precision, hardware, sweep
     from synib.experiments import EXPERIMENTS
     from synib.report import build
 
@@ -165,7 +183,10 @@ def _run(
     console.print(f"{experiment.title}\n{len(cells)} model{'s' * (len(cells) != 1)} on {device}.", markup=False)
     try:
         with _bar(console) as advance:
-            sweep(experiment, cells, folder, device=device, shard_size=together, on_progress=advance)
+            sweep(
+                experiment, cells, folder, device=device, precision=choose_precision(precision, device),
+                together=together, on_progress=advance, say=console.print,
+            )  # fmt: skip
     except KeyboardInterrupt:  # typer would take it and say nothing
         typer.echo("synib: stopped. What was finished is kept; the same command goes on from there.", err=True)
         raise typer.Exit(130) from None

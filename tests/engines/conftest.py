@@ -28,6 +28,8 @@ TRAINING = {"lr": 1e-2, "weight_decay": 1e-3, "epochs": 2, "batch_size": 16, "un
 class Tiny:
     """Spurious XOR with 40 examples (two batches of 16 and one of 8) and eight hidden units."""
 
+    curves = True
+
     def __init__(self, dropout: float = 0.0) -> None:
         self.dropout = dropout
 

@@ -99,18 +99,18 @@ def test_an_interrupted_write_leaves_nothing_either(tmp_path, monkeypatch):
 def test_the_grouping_is_recorded_once_and_kept(tmp_path, cell):
     cells = [cell(seed=s) for s in range(4)]
     folder = Folder(tmp_path, CONFIG)
-    first = folder.shards(cells, [cells[:3], cells[3:]])
+    first = folder.shards(cells, lambda: [cells[:3], cells[3:]])
     assert first == [cells[:3], cells[3:]]
-    assert Folder(tmp_path, CONFIG).shards(cells, [[c] for c in cells]) == first
+    assert Folder(tmp_path, CONFIG).shards(cells, lambda: [[c] for c in cells]) == first
 
 
 def test_a_grouping_of_other_cells_is_refused_and_left_as_it_was(tmp_path, cell):
     cells = [cell(seed=s) for s in range(3)]
     folder = Folder(tmp_path, CONFIG)
-    folder.shards(cells, [cells])
+    folder.shards(cells, lambda: [cells])
     before = contents(tmp_path)
     with pytest.raises(ValueError, match=r"recorded for other cells .*nothing was touched"):
-        folder.shards(cells[:2], [cells[:2]])
+        folder.shards(cells[:2], lambda: [cells[:2]])
     assert contents(tmp_path) == before
 
 
@@ -129,7 +129,8 @@ def test_tables_have_their_rows_in_the_order_of_the_cells(tmp_path, cell):
     for shard in shards:
         rows = [{"cell": c.id, "seed": c.seed} for c in shard]
         folder.write(shard, content(rows) | {"curves": [{"train_accuracy": [0.5, c.seed]} for c in shard]})
-    folder.collect(shards, cells)
+    folder.shards(cells, lambda: shards)
+    folder.collect(cells)
     assert [row["cell"] for row in read_csv(tmp_path / "results.csv")] == [c.id for c in cells]
     curves = read_csv(tmp_path / "curves.csv")
     assert list(curves[0]) == ["method", "beta", "epoch", "metric", "mean", "se", "n"]
@@ -142,11 +143,12 @@ def test_tables_have_their_rows_in_the_order_of_the_cells(tmp_path, cell):
 @pytest.mark.parametrize("damage", [b"", b'{"rows": [', b"{}", b"[]", b"\xff\xfe\x00"])
 def test_a_damaged_shard_is_named_in_a_sentence(tmp_path, cell, damage):
     folder, shard = Folder(tmp_path, CONFIG), [cell()]
+    folder.shards(shard, lambda: [shard])
     folder.write(shard, content([{}]))
     (file,) = (tmp_path / "shards").iterdir()
     file.write_bytes(damage)
     with pytest.raises(ValueError, match=rf"{file.name} is damaged .*remove it and run again"):
-        folder.collect([shard], shard)
+        folder.collect(shard)
     assert not (tmp_path / "results.csv").exists()
 
 

@@ -53,7 +53,7 @@ def killed_after(n):
 
 
 def test_a_sweep_leaves_a_row_for_every_cell(tmp_path, tiny, cells):
-    run(tmp_path, tiny(), cells, shard_size=2)
+    run(tmp_path, tiny(), cells, together=2)
     rows = read_csv(tmp_path / "results.csv")
     assert list(rows[0]) == [
         "experiment", "method", "beta", "seed", "train_accuracy", "validation_accuracy", "test_accuracy", "cell",
@@ -69,8 +69,8 @@ def test_a_sweep_leaves_a_row_for_every_cell(tmp_path, tiny, cells):
 
 
 def test_the_rows_do_not_depend_on_how_many_train_at_once(tmp_path, tiny, cells):
-    run(tmp_path / "one", tiny(), cells, shard_size=1)
-    run(tmp_path / "all", tiny(), cells, shard_size=100)
+    run(tmp_path / "one", tiny(), cells, together=1)
+    run(tmp_path / "all", tiny(), cells, together=100)
     one, together = read_csv(tmp_path / "one" / "results.csv"), read_csv(tmp_path / "all" / "results.csv")
     for a, b in zip(one, together, strict=True):
         assert a.keys() == b.keys()
@@ -79,18 +79,18 @@ def test_the_rows_do_not_depend_on_how_many_train_at_once(tmp_path, tiny, cells)
 
 @pytest.mark.parametrize("calls", [0, 2, 3, 5, 8])
 def test_a_killed_run_goes_on_where_it_stopped_and_ends_with_the_same_bytes(tmp_path, tiny, cells, trained, calls):
-    whole = run(tmp_path / "whole", tiny(), cells, shard_size=2)
+    whole = run(tmp_path / "whole", tiny(), cells, together=2)
     everything = list(trained)
     trained.clear()
 
     with pytest.raises(Killed):
-        run(tmp_path / "killed", tiny(), cells, shard_size=2, on_progress=killed_after(calls))
+        run(tmp_path / "killed", tiny(), cells, together=2, on_progress=killed_after(calls))
     finished = len(list((tmp_path / "killed" / "shards").glob("*.json")))
     assert not (tmp_path / "killed" / "results.csv").exists()
     trained.clear()
 
     # With another shard size: the grouping that was recorded holds.
-    assert run(tmp_path / "killed", tiny(), cells, shard_size=5) == whole
+    assert run(tmp_path / "killed", tiny(), cells, together=5) == whole
     assert trained == everything[finished:]
 
 
@@ -100,33 +100,33 @@ def test_what_is_finished_is_written_before_the_next_shard_begins(tmp_path, tiny
         tmp_path,
         tiny(),
         cells,
-        shard_size=2,
+        together=2,
         on_progress=lambda *_: there.append(len(list((tmp_path / "shards").iterdir()))),
     )
     assert there == [0, 0, 1, 1, 1, 2, 2, 2, 3]  # two epochs and an end for each of three shards
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path, tiny, cells, trained):
-    first = run(tmp_path, tiny(), cells, shard_size=2)
+    first = run(tmp_path, tiny(), cells, together=2)
     kept = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "shards").iterdir()}
     trained.clear()
-    assert run(tmp_path, tiny(), cells, shard_size=1) == first
+    assert run(tmp_path, tiny(), cells, together=1) == first
     assert trained == []
     assert {p.name: p.stat().st_mtime_ns for p in (tmp_path / "shards").iterdir()} == kept
 
 
 def test_a_removed_shard_is_trained_again_alone(tmp_path, tiny, cells, trained):
-    first = run(tmp_path, tiny(), cells, shard_size=2)
+    first = run(tmp_path, tiny(), cells, together=2)
     trained.clear()
     gone = sorted((tmp_path / "shards").iterdir())[0]
     gone.unlink()
-    assert run(tmp_path, tiny(), cells, shard_size=2) == first
+    assert run(tmp_path, tiny(), cells, together=2) == first
     assert len(trained) == 1
     assert gone.exists()
 
 
 def test_a_damaged_shard_costs_nothing_but_itself(tmp_path, tiny, cells):
-    first = run(tmp_path / "a", tiny(), cells, shard_size=2)
+    first = run(tmp_path / "a", tiny(), cells, together=2)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     damaged = sorted((tmp_path / "b" / "shards").iterdir())[0]
     damaged.write_text(damaged.read_text()[:40])
@@ -138,7 +138,7 @@ def test_a_damaged_shard_costs_nothing_but_itself(tmp_path, tiny, cells):
 
 def test_progress_rises_to_all_there_is_and_a_dearer_method_counts_more(tmp_path, tiny, cells):
     seen = []
-    run(tmp_path, tiny(), cells, shard_size=2, on_progress=lambda done, of: seen.append((done, of)))
+    run(tmp_path, tiny(), cells, together=2, on_progress=lambda done, of: seen.append((done, of)))
     done = [d for d, _ in seen]
     assert done == sorted(done)
     assert done[-1] == pytest.approx(seen[-1][1])

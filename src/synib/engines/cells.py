@@ -4,7 +4,8 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +53,13 @@ class Cell:
 
 
 class Recipe(Protocol):
-    """What an engine must know to train a cell; experiments provide it."""
+    """What an engine must know to train a cell; experiments provide it.
+
+    Attributes:
+        curves: Whether accuracies are wanted after every epoch, and not at the end only.
+    """
+
+    curves: ClassVar[bool]
 
     def data(self, cell: Cell) -> Dataset:
         """The cell's data."""
@@ -100,12 +107,24 @@ def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None
     return Learner(model, method)
 
 
-def shards(cells: Sequence[Cell], size: int) -> list[list[Cell]]:
-    """Cells that can be trained together, in groups of at most ``size``, in the order they came."""
-    programs: dict[str, list[Cell]] = {}
+def programs(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Cells that can be trained together, in the order they came."""
+    groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        programs.setdefault(cell.program, []).append(cell)
-    return [same[i : i + size] for same in programs.values() for i in range(0, len(same), size)]
+        groups.setdefault(cell.program, []).append(cell)
+    return list(groups.values())
+
+
+def shards(cells: Sequence[Cell], size: int) -> list[list[Cell]]:
+    """Cells that can be trained together, at most ``size`` at once."""
+    return [piece for same in programs(cells) for piece in cut(same, size)]
+
+
+def cut(cells: Sequence[Cell], size: int) -> list[list[Cell]]:
+    """The cells in pieces of at most ``size``, as even as can be."""
+    pieces = -(-len(cells) // size)
+    ends = [-(-len(cells) * i // pieces) for i in range(pieces + 1)]
+    return [list(cells[a:b]) for a, b in pairwise(ends)]
 
 
 def digest(value: Any) -> str:

@@ -2,9 +2,11 @@
 
 import contextlib
 import copy
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Literal
 
 import torch
@@ -13,12 +15,15 @@ from torch.func import functional_call, grad, vmap
 
 from synib import keys
 from synib.data import Dataset, Split
-from synib.engines.adam import Adam
 from synib.engines.cells import Cell, Learner, Recipe, learner
 from synib.measure import accuracies, correct
 
 Metrics = dict[str, float]
 Precision = Literal["float32", "tf32", "bf16"]
+
+ON_CPU = 16  # models at once, where memory is not the question
+PROBED = 4  # models trained to learn what one takes
+USED = 0.85  # of the free memory; the rest is for what the allocator cannot place
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,9 @@ def train(
 ) -> Trained:
     """Train cells that share a program, together.
 
-    Parameters of all models lie in one matrix, a row for each; the step is the cell's own step under
-    ``torch.func.vmap``. Every draw is keyed by the cell's seed and its step, so a cell's result does not depend on its
-    neighbours beyond the order in which a matrix product adds up. Nothing waits for the device before the last epoch.
+    Parameters of all models are stacked, a row for each; the step is the cell's own step under ``torch.func.vmap``.
+    Every draw is keyed by the cell's seed and its step, so a cell's result does not depend on its neighbours beyond the
+    order in which a matrix product adds up. Nothing waits for the device before the last epoch.
 
     Args:
         recipe: Gives each cell's data, model and method.
@@ -66,12 +71,14 @@ def train(
         data = list(pool.map(recipe.data, cells))
     fleet = Fleet(recipe, cells, data, torch.device(device))
     training, validation = fleet.stack([d.train for d in data]), fleet.stack([d.validation for d in data])
+    epochs = cells[0].settings["epochs"]
     curves: list[dict[str, Tensor]] = []
-    for epoch in range(cells[0].settings["epochs"]):
+    for epoch in range(epochs):
         with _precision(precision, fleet.device):
             fleet.epoch(training, epoch)
-        train_now = fleet.accuracies(training, "train_accuracy")
-        curves.append(train_now | fleet.accuracies(validation, "validation_accuracy"))
+        if recipe.curves or epoch == epochs - 1:
+            train_now = fleet.accuracies(training, "train_accuracy")
+            curves.append(train_now | fleet.accuracies(validation, "validation_accuracy"))
         on_epoch()
     history = {name: torch.stack([c[name] for c in curves], 1).tolist() for name in curves[0]}
     tests = [d.test for d in data if d.test is not None]  # a search does not look at them
@@ -80,7 +87,34 @@ def train(
     each = range(len(cells))
     final = [{name: h[i][-1] for name, h in history.items() if "accuracy_" not in name} for i in each]
     metrics = [final[i] | {name: v[i] for name, v in tested.items()} for i in each]
-    return Trained(metrics, [{name: h[i] for name, h in history.items()} for i in each], fleet)
+    kept = history if recipe.curves else {}
+    return Trained(metrics, [{name: h[i] for name, h in kept.items()} for i in each], fleet)
+
+
+def capacity(recipe: Recipe, cells: Sequence[Cell], device: torch.device | str, precision: Precision) -> int:
+    """How many models of this program fit into the memory that is free, measured on a few of them for an epoch.
+
+    On a CPU it is a number that was found to be fast (``benchmarks/fleet_cpu.py``): caches, not memory, decide there.
+    """
+    device = torch.device(device)
+    if device.type != "cuda":
+        return ON_CPU
+    few = [replace(cell, settings={**cell.settings, "epochs": 1}) for cell in cells[:PROBED]]
+    release(device)
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    train(recipe, few, device, precision=precision)
+    each = (torch.cuda.max_memory_allocated(device) - before) / len(few)
+    release(device)
+    free, _ = torch.cuda.mem_get_info(device)
+    return max(1, int(USED * free / each))
+
+
+def release(device: torch.device | str) -> None:
+    """Give back what a finished or failed shard held on the device."""
+    gc.collect()
+    if torch.device(device).type == "cuda":
+        torch.cuda.empty_cache()
 
 
 class Fleet:
@@ -101,24 +135,41 @@ class Fleet:
         first = {seed: next(i for i, cell in enumerate(cells) if cell.seed == seed) for seed in seeds}
         of_seed = {seed: learner(recipe, cells[i], data[i]) for seed, i in first.items()}
         self.template = of_seed[seeds[0]]
-        self.shapes = {name: p.shape for name, p in self.template.named_parameters()}
-        flat = torch.stack([torch.cat([p.detach().reshape(-1) for p in of_seed[s].parameters()]) for s in seeds])
-        self.parameters = flat.to(device)[torch.tensor([seeds.index(cell.seed) for cell in cells], device=device)]
-        own = [
-            dict(learner(recipe, cell, d, model=of_seed[cell.seed].model).named_buffers())
-            for cell, d in zip(cells, data, strict=True)
-        ]
-        self.buffers = {name: torch.stack([b[name] for b in own]).to(device) for name in own[0]}
+        row = torch.tensor([seeds.index(cell.seed) for cell in cells], device=device)
+        started = [dict(one.named_parameters()) for one in of_seed.values()]
+        self.parameters = {
+            name: torch.stack([s[name].detach() for s in started]).to(device)[row] for name in started[0]
+        }
+        self.buffers: dict[str, Tensor] = {}
+        if any(True for _ in self.template.buffers()):
+            own = [
+                dict(learner(recipe, cell, d, model=of_seed[cell.seed].model).named_buffers())
+                for cell, d in zip(cells, data, strict=True)
+            ]
+            self.buffers = {name: torch.stack([b[name] for b in own]).to(device) for name in own[0]}
         self.seeds = torch.stack([keys.key(cell.seed) for cell in cells]).to(device)
         self.steps = 0
-        self.adam = Adam(
-            self.parameters,
-            torch.tensor([cell.settings["lr"] for cell in cells], device=device),
-            torch.tensor([cell.settings["weight_decay"] for cell in cells], device=device),
-        )
+        self.optimiser = self._optimiser(cells)
         self.gradient = vmap(grad(self._loss, has_aux=True), randomness="error")
         self.predict = vmap(self._predict, randomness="error")
         self.permute = vmap(keys.permutation, in_dims=(0, None))
+
+    def _optimiser(self, cells: Sequence[Cell]) -> torch.optim.Adam:
+        """One fused Adam for all; neighbours with the same learning rate and weight decay form a group."""
+        groups = []
+        at = 0
+        for (lr, decay), same in groupby(cells, lambda cell: (cell.settings["lr"], cell.settings["weight_decay"])):
+            rows = slice(at, at := at + len(list(same)))
+            own = {name: p[rows] for name, p in self.parameters.items()}
+            groups.append({"params": list(own.items()), "lr": lr, "weight_decay": decay, "rows": rows})
+        return torch.optim.Adam(groups, fused=True)
+
+    def _update(self, gradient: Mapping[str, Tensor]) -> None:
+        for group in self.optimiser.param_groups:
+            for name, p in zip(group["param_names"], group["params"], strict=True):
+                p.grad = gradient[name][group["rows"]]
+        self.optimiser.step()
+        self.optimiser.zero_grad()
 
     def stack(self, splits: Sequence[Split]) -> Split:
         """The same split of all cells, as tensors with the cells in front."""
@@ -147,7 +198,7 @@ class Fleet:
             gradient, (_, self.buffers) = self.gradient(
                 self.parameters, self.buffers, batch, target[:, rows], order[:, rows], key
             )
-            self.adam.step(gradient)
+            self._update(gradient)
             self.steps += 1
 
     def accuracies(self, split: Split, name: str, rows: int = 512) -> dict[str, Tensor]:
@@ -167,21 +218,19 @@ class Fleet:
     def learner(self, i: int) -> Learner:
         """The model and method of cell ``i`` as a module of its own, on the CPU."""
         one = copy.deepcopy(self.template)
-        state = self._unflatten(self.parameters[i].cpu()) | {name: b[i].cpu() for name, b in self.buffers.items()}
+        state = {name: tensor[i].cpu() for name, tensor in (self.parameters | self.buffers).items()}
         with torch.no_grad():
             for name, tensor in [*one.named_parameters(), *one.named_buffers()]:
                 tensor.copy_(state[name])
         return one
 
-    def _unflatten(self, flat: Tensor) -> dict[str, Tensor]:
-        pieces = flat.split([shape.numel() for shape in self.shapes.values()])
-        return {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
+    def _loss(self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], *batch: Any) -> Any:
+        return functional_call(self.template, {**parameters, **buffers}, batch)
 
-    def _loss(self, flat: Tensor, buffers: Mapping[str, Tensor], *batch: Any) -> Any:
-        return functional_call(self.template, {**self._unflatten(flat), **buffers}, batch)
-
-    def _predict(self, flat: Tensor, buffers: Mapping[str, Tensor], modalities: Mapping[str, Tensor]) -> Any:
-        state = {**self._unflatten(flat), **buffers}
+    def _predict(
+        self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], modalities: Mapping[str, Tensor]
+    ) -> Any:
+        state = {**parameters, **buffers}
         mine = {k.removeprefix("model."): v for k, v in state.items() if k.startswith("model.")}
         return functional_call(self.template.model, mine, (modalities,))
 

@@ -5,7 +5,7 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,11 @@ class Folder:
                 "touched. Choose another folder with --out."
             )
 
-    def shards(self, cells: Sequence[Cell], proposed: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-        """The grouping of the cells: the recorded one if there is one, otherwise the proposed, recorded."""
+    def shards(self, cells: Sequence[Cell], propose: Callable[[], Sequence[Sequence[Cell]]]) -> list[list[Cell]]:
+        """The grouping of the cells: the recorded one if there is one, otherwise a proposed one, recorded."""
         recorded = read_json(self.path / "shards.json")
         if recorded is None:
-            write_json(self.path / "shards.json", [[cell.id for cell in shard] for shard in proposed])
-            return [list(shard) for shard in proposed]
+            return self._record(propose())
         by_id = {cell.id: cell for cell in cells}
         if {i for shard in recorded for i in shard} != set(by_id):
             raise ValueError(
@@ -60,6 +59,17 @@ class Folder:
                 "Choose another folder with --out."
             )
         return [[by_id[i] for i in shard] for shard in recorded]
+
+    def regroup(self, left: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+        """Another grouping of cells that are not finished; that of all others stays."""
+        changed = {cell.id for shard in left for cell in shard}
+        before = [shard for shard in read_json(self.path / "shards.json") if not changed.intersection(shard)]
+        write_json(self.path / "shards.json", [*before, *([cell.id for cell in shard] for shard in left)])
+        return [list(shard) for shard in left]
+
+    def _record(self, groups: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+        write_json(self.path / "shards.json", [[cell.id for cell in shard] for shard in groups])
+        return [list(shard) for shard in groups]
 
     def finished(self, shard: Sequence[Cell]) -> bool:
         """Whether this shard is already there, whole."""
@@ -69,19 +79,22 @@ class Folder:
         """Keep a finished shard."""
         write_json(self._file(shard), content)
 
-    def collect(self, shards: Sequence[Sequence[Cell]], cells: Sequence[Cell]) -> None:
+    def collect(self, cells: Sequence[Cell]) -> None:
         """Write the tables from the finished shards, rows in the order of the cells."""
         rows: dict[str, Row] = {}
         curves: dict[str, dict[str, list[float]]] = {}
         timings = []
-        for shard in shards:
+        by_id = {cell.id: cell for cell in cells}
+        for ids in read_json(self.path / "shards.json"):
+            shard = [by_id[i] for i in ids]
             content = self._read(shard)
             assert content is not None, "collect is called when every shard is finished"
             for cell, row, curve in zip(shard, content["rows"], content["curves"], strict=True):
                 rows[cell.id], curves[cell.id] = row, curve
             timings.append({"shard": self._file(shard).stem, "cells": len(shard), **content["timing"]})
         write_csv(self.path / "results.csv", [rows[cell.id] for cell in cells])
-        write_csv(self.path / "curves.csv", _over_seeds(cells, curves))
+        if any(curves.values()):
+            write_csv(self.path / "curves.csv", _over_seeds(cells, curves))
         write_csv(self.path / "timings.csv", timings)
 
     def _read(self, shard: Sequence[Cell]) -> dict[str, Any] | None:

@@ -4,15 +4,16 @@ import itertools
 import os
 import platform
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import torch
 
 import synib
 from synib.engines import fleet
-from synib.engines.cells import Cell, Recipe, shards
+from synib.engines.cells import Cell, Recipe, cut, programs
 from synib.engines.folder import Folder
 
 Progress = Callable[[float, float], None]
@@ -24,44 +25,106 @@ def sweep(
     folder: Folder,
     *,
     device: str = "cpu",
-    shard_size: int = 16,
+    precision: fleet.Precision = "float32",
+    together: int | None = None,
     on_progress: Progress = lambda done, of: None,
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> None:
     """Train the cells that are not finished yet, then collect the tables.
+
+    Where the device's memory does not suffice after all, the shards that are left are halved and training goes on; what
+    is finished stays as it is.
 
     Args:
         recipe: Gives each cell's data, model and method.
         cells: What to train.
         folder: Where results go. A finished shard is written at once; a second run skips it.
         device: Where to train.
-        shard_size: How many models to train at once. A run that is continued keeps the grouping it began with.
+        precision: Of matrix products in training.
+        together: How many models to train at once; by default as many as the free memory holds
+            (:func:`fleet.capacity`). A run that is continued keeps the grouping it began with.
         on_progress: Called with the work done and the work there is, in epochs of a vanilla model.
+        say: Called with what the user should know.
     """
-    groups = folder.shards(cells, shards(cells, shard_size))
-    epochs = [shard[0].settings["epochs"] for shard in groups]
-    work = [_cost(recipe, shard[0]) * len(shard) for shard in groups]  # of one epoch
-    total, done = sum(w * e for w, e in zip(work, epochs, strict=True)), 0.0
-    for i, shard in enumerate(groups):
+
+    def propose() -> list[list[Cell]]:
+        return [
+            shard
+            for same in programs(cells)
+            for shard in cut(same, together or fleet.capacity(recipe, same, device, precision))
+        ]
+
+    waiting = deque(folder.shards(cells, propose))
+    halvings = 0
+    total, done = sum(_work(recipe, shard) for shard in waiting), 0.0
+    while waiting:
+        shard = waiting.popleft()
+        work = _work(recipe, shard)
         if not folder.finished(shard):
             passed = itertools.count(1)
+            epochs = shard[0].settings["epochs"]
 
-            def on_epoch(passed: Iterator[int] = passed, before: float = done, work: float = work[i]) -> None:
+            def on_epoch(passed: Iterator[int] = passed, before: float = done, work: float = work / epochs) -> None:
                 on_progress(before + work * next(passed), total)
 
-            start = time.perf_counter()
-            trained = fleet.train(recipe, shard, device, on_epoch)
-            seconds = time.perf_counter() - start
-            folder.write(
-                shard,
-                {
-                    "rows": [row(cell, metrics) for cell, metrics in zip(shard, trained.metrics, strict=True)],
-                    "curves": trained.curves,
-                    "timing": {"seconds": round(seconds, 3), "device": device_name(device)},
-                },
-            )
-        done += work[i] * epochs[i]
+            content = _train(recipe, shard, device, precision, on_epoch)
+            if content is None:
+                halvings += 1
+                left = [half for s in (shard, *waiting) for half in (_halves(s) if not folder.finished(s) else [s])]
+                waiting = deque(folder.regroup(left))
+                say(
+                    f"Out of memory with {len(shard)} models at once on {device}; the shards that are left are halved "
+                    "and training goes on. What is finished is kept."
+                )
+                continue
+            content["timing"]["halvings"] = halvings
+            folder.write(shard, content)
+        done += work
         on_progress(done, total)
-    folder.collect(groups, cells)
+    folder.collect(cells)
+
+
+def _train(
+    recipe: Recipe, shard: Sequence[Cell], device: str, precision: fleet.Precision, on_epoch: Callable[[], None]
+) -> dict[str, Any] | None:
+    """What a folder keeps of a shard, or ``None`` where memory did not suffice."""
+    start = time.perf_counter()
+    content = None
+    try:
+        trained = fleet.train(recipe, shard, device, on_epoch, precision)
+        content = {
+            "rows": [row(cell, metrics) for cell, metrics in zip(shard, trained.metrics, strict=True)],
+            "curves": trained.curves,
+            "timing": {
+                "seconds": round(time.perf_counter() - start, 3),
+                "device": device_name(device),
+                "precision": precision,
+            },
+        }
+        del trained
+    except (RuntimeError, MemoryError) as e:
+        if not _out_of_memory(e):
+            raise
+        if len(shard) == 1:
+            raise ValueError(
+                f"One {shard[0].method} model alone does not fit into the memory of {device_name(device)}; use a "
+                "smaller model or batch_size, or another device."
+            ) from e
+    fleet.release(device)
+    return content
+
+
+def _out_of_memory(e: Exception) -> bool:
+    return isinstance(e, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator: can't allocate" in str(e)
+
+
+def _halves(shard: list[Cell]) -> list[list[Cell]]:
+    return cut(shard, max(1, -(-len(shard) // 2)))
+
+
+def _work(recipe: Recipe, shard: Sequence[Cell]) -> float:
+    """What training a shard takes, in epochs of a vanilla model."""
+    return _cost(recipe, shard[0]) * len(shard) * shard[0].settings["epochs"]
 
 
 def _cost(recipe: Recipe, cell: Cell) -> float:
@@ -113,3 +176,12 @@ def choose_device(device: str) -> str:
     if kind not in ("cpu", "cuda"):
         raise ValueError(f"--device is auto, cpu or cuda; got {device!r}.")
     return device
+
+
+def choose_precision(precision: str, device: str) -> fleet.Precision:
+    """The precision, if there is such a one on the device."""
+    if precision not in get_args(fleet.Precision):
+        raise ValueError(f"--precision is {', '.join(get_args(fleet.Precision))}; got {precision!r}.")
+    if precision == "tf32" and not device.startswith("cuda"):
+        raise ValueError("--precision tf32 is for CUDA devices; on a CPU use float32.")
+    return cast(fleet.Precision, precision)

@@ -29,6 +29,7 @@ class Experiment(ABC):
         about: A paragraph for the page.
         factors: What varies besides method and seed.
         headline: The metric that tables show.
+        curves: Whether accuracies are kept after every epoch.
     """
 
     name: ClassVar[str]
@@ -37,6 +38,7 @@ class Experiment(ABC):
     factors: ClassVar[tuple[str, ...]]
     family: ClassVar[Family] = Bernoulli()
     headline: ClassVar[str] = "test_accuracy"
+    curves: ClassVar[bool] = True
 
     @classmethod
     @abstractmethod
