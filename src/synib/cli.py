@@ -40,6 +40,17 @@ Set = Annotated[
         "--set", help="Change a method's setting, as in --set synib-random.p=1; may be repeated.", show_default=False
     ),
 ]
+Width = Annotated[
+    int | None,
+    typer.Option(help="Width of encoders and heads.  \\[default: 1024, the paper's]", min=1, show_default=False),
+]
+Projections = Annotated[
+    str | None,
+    typer.Option(
+        help="Whether each seed draws its 'own' projections of the data, or all share a 'fixed' draw.  \\[default: own]",
+        show_default=False,
+    ),
+]
 Quick = Annotated[bool, typer.Option("--quick", help="A smaller version: fewer strengths, one seed.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the results.  \\[default: runs/NAME]", show_default=False)]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
@@ -60,7 +71,8 @@ Config = Annotated[
 @reproduce.command("spurious-xor")
 def spurious_xor(
     quick: Quick = False, seeds: Seeds = None, beta: Beta = None, method: Method = None, setting: Set = None,
-    out: Out = None, device: Device = "auto", together: Together = None, precision: Precision = "float32", config: Config = None,
+    out: Out = None, device: Device = "auto", together: Together = None, precision: Precision = "float32",
+    config: Config = None,
 ) -> None:  # fmt: skip
     """Two bits, their XOR, and a shortcut: plain fusion falls for it, SynIB does not.
 
@@ -82,11 +94,55 @@ def spurious_xor(
 @reproduce.command("parity")
 def parity(
     quick: Quick = False, seeds: Seeds = None, beta: Beta = None, method: Method = None, setting: Set = None,
-    out: Out = None, device: Device = "auto", together: Together = None, precision: Precision = "float32", config: Config = None,
+    out: Out = None, device: Device = "auto", together: Together = None, precision: Precision = "float32",
+    config: Config = None,
 ) -> None:  # fmt: skip
     """Three modalities: the parity of three bits, and a shortcut in one of them."""
     options = _options(beta=beta, methods=method, seeds=seeds, overrides=_overrides(setting))
     _run("parity", options, {"seeds": 1, "beta": (1.0,)} if quick else {}, out, device, together, precision, config)
+
+
+@reproduce.command("pid-simplex")
+def pid_simplex(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="For a laptop: grid step 0.25, a network 128 wide, two seeds.")
+    ] = False,
+    seeds: Seeds = None,
+    step: Annotated[float | None, typer.Option(help="Of the grid.  \\[default: 0.05]", show_default=False)] = None,
+    method: Method = None, width: Width = None, projections: Projections = None, setting: Set = None, out: Out = None,
+    device: Device = "auto", together: Together = None, precision: Precision = "float32", config: Config = None,
+) -> None:  # fmt: skip
+    """Every mixture of unique, redundant and synergistic examples: the paper's triangles.
+
+    Trains every method at every point of a grid over the simplex; on one large GPU that takes minutes.
+    """
+    options = _options(
+        seeds=seeds, step=step, methods=method, width=width, projections=projections, overrides=_overrides(setting)
+    )
+    smaller = {"seeds": 2, "step": 0.25, "width": 128} if quick else {}
+    _run("pid-simplex", options, smaller, out, device, together, precision, config)
+
+
+@reproduce.command("pid-dynamics")
+def pid_dynamics(
+    quick: Annotated[bool, typer.Option("--quick", help="For a laptop: a network 128 wide, three seeds.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds, counted from 0.  \\[default: 10]", show_default=False)
+    ] = None,
+    mixture: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(help="Proportions of U1, U2, R and S.  \\[default: 0.45 0 0.45 0.1]", show_default=False),
+    ] = None,
+    method: Method = None, width: Width = None, projections: Projections = None, setting: Set = None, out: Out = None,
+    device: Device = "auto", together: Together = None, precision: Precision = "float32", config: Config = None,
+) -> None:  # fmt: skip
+    """Accuracy on each source over training, where synergistic examples are scarce."""
+    options = _options(
+        seeds=seeds, mixture=mixture, methods=method, width=width, projections=projections,
+        overrides=_overrides(setting),
+    )  # fmt: skip
+    smaller = {"seeds": 3, "width": 128} if quick else {}
+    _run("pid-dynamics", options, smaller, out, device, together, precision, config)
 
 
 @reproduce.command("search")
@@ -172,6 +228,7 @@ def _run(
     experiment = EXPERIMENTS[name].from_config({**saved, **quick, **options})
     experiment.check()
     device = choose_device(device)
+    chosen = choose_precision(precision, device)
     folder = Folder(out if out is not None else Path("runs") / name, experiment.config())
     versions = {"synib": synib.__version__, "torch": torch.__version__, "python": platform.python_version()}
     command = shlex.join(["synib", *sys.argv[1:]])
@@ -184,14 +241,15 @@ def _run(
     try:
         with _bar(console) as advance:
             sweep(
-                experiment, cells, folder, device=device, precision=choose_precision(precision, device),
-                together=together, on_progress=advance, say=console.print,
+                experiment, cells, folder, device=device, precision=chosen, together=together,
+                on_progress=advance, say=console.print,
             )  # fmt: skip
     except KeyboardInterrupt:  # typer would take it and say nothing
         typer.echo("synib: stopped. What was finished is kept; the same command goes on from there.", err=True)
         raise typer.Exit(130) from None
     summary = build(folder.path)
-    console.print(_table(experiment, summary, console.width))
+    for table in experiment.tables(summary):
+        console.print(_table(table, experiment.seeds, console.width))  # type: ignore[attr-defined]
     figure = f"Figure: {folder.path / 'figure.svg'}\n" if (folder.path / "figure.svg").exists() else ""
     places = f"{figure}Page:   {folder.path / 'report.html'}"
     console.print(places, soft_wrap=True, markup=False)
@@ -217,38 +275,30 @@ def _bar(console: Any) -> Any:
     return shown()
 
 
-def _table(experiment: Any, summary: Any, width: int) -> Any:
-    """The summary for the terminal; without the errors where they would not fit in a line."""
+def _table(shown: Any, seeds: int, width: int) -> Any:
+    """A table for the terminal: without errors where they would not fit, and a line for each number of a wide one."""
     from rich.table import Table
 
-    from synib.report.build import table
-
-    shown = table(experiment, summary, experiment.headline)
-    if len(shown["columns"]) > 8:
-        return _list(experiment, summary)
-    roomy = width >= 20 + 14 * len(shown["columns"])
+    if len(shown.columns) > 8:
+        grid = Table("method", "", title=shown.title, title_justify="left")
+        for method, cells in shown.rows.items():
+            for column, cell in zip(shown.columns, cells, strict=True):
+                grid.add_row(method, column, _shown(cell, True))
+        return grid
+    roomy = width >= 20 + 14 * len(shown.columns)
     spread = " ± standard error" if roomy else ""
-    grid = Table(title=f"{shown['metric']}, mean{spread} over seeds, n = {experiment.seeds}", title_justify="left")
+    grid = Table(title=f"{shown.title}, mean{spread} over seeds, n = {seeds}", title_justify="left")
     grid.add_column("method", no_wrap=True)
-    for column in shown["columns"]:
+    for column in shown.columns:
         grid.add_column(column, justify="right")
-    for method, cells in shown["rows"]:
-        grid.add_row(method, *(_shown(c, roomy) if c else "–" for c in cells))
-    return grid
-
-
-def _list(experiment: Any, summary: Any) -> Any:
-    """The summary with a line for each combination, where columns would be too many."""
-    from rich.table import Table
-
-    grid = Table("method", *experiment.factors, experiment.headline.replace("_", " "))
-    for row in summary:
-        if row["metric"] == experiment.headline:
-            grid.add_row(row["method"], *(str(row[f]) for f in experiment.factors), _shown(row, True))
+    for method, cells in shown.rows.items():
+        grid.add_row(method, *(_shown(c, roomy) for c in cells))
     return grid
 
 
 def _shown(cell: Any, with_error: bool) -> str:
+    if cell is None or cell["mean"] is None:
+        return "–"
     return f"{cell['mean']:.2f}" + (f" ± {cell['se']:.2f}" if with_error and cell["se"] is not None else "")
 
 

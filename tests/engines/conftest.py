@@ -19,6 +19,7 @@ OWN: dict[str, dict[str, Any]] = {
     "masked-oracle": {"coordinates": SIGNAL},
     "synib-random": {"weight": 2.0, "p": 0.4},
     "synib-learned": {"weight": 2.0, "steps": 3, "mask_lr": 1.0, "sparsity": 0.03, "init": -1.0},
+    "synib-amortized": {"widths": {"x1": 64, "x2": 64}, "sparsity": 0.1, "weight": 2.0},
     "synib-marginal": {"weight": 2.0, "draws": 3},
     "synib-oracle": {"weight": 2.0, "coordinates": SIGNAL},
 }

@@ -4,9 +4,11 @@ import dataclasses
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from synib.engines import Cell
-from synib.engines.cells import digest, learner, shards
+from synib.engines.cells import cut, digest, learner, programs, shards
 from synib.methods import METHODS
 
 CELL = Cell("e", "synib-random", {"beta": 1.0}, {"lr": 1e-3, "weight": 10.0, "p": 0.4, "data": {"kind": "a"}}, 3)
@@ -66,6 +68,33 @@ def test_shards_hold_every_cell_once_never_two_programs_and_never_too_many(cell,
     assert len(made) == 3 * -(-5 // size)
     for shard in made:
         assert [c.seed for c in shard] == sorted(c.seed for c in shard)
+
+
+@given(count=st.integers(1, 300), size=st.integers(1, 40))
+def test_a_cut_is_complete_in_order_and_as_even_as_can_be(count, size):
+    pieces = cut(range(count), size)
+    assert [item for piece in pieces for item in piece] == list(range(count))
+    sizes = {len(piece) for piece in pieces}
+    assert max(sizes) <= size
+    assert max(sizes) - min(sizes) <= 1
+    assert len(pieces) == -(-count // size)  # no more pieces than there must be
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "sizes"), [(17, 16, [9, 8]), (7, 4, [4, 3]), (10, 4, [4, 3, 3]), (3, 9, [3])]
+)
+def test_a_cut_gives_what_is_over_to_the_first(count, size, sizes):
+    assert [len(piece) for piece in cut(range(count), size)] == sizes
+
+
+def test_programs_come_in_the_order_of_their_first_cells_and_keep_theirs(cell):
+    cells = [cell(method, seed=s) for s in (4, 0, 2) for method in ("synib-random", "vanilla")]
+    made = programs([*cells, cell("vanilla", seed=9, epochs=7)])
+    assert [[(c.method, c.seed) for c in same] for same in made] == [
+        [("synib-random", 4), ("synib-random", 0), ("synib-random", 2)],
+        [("vanilla", 4), ("vanilla", 0), ("vanilla", 2)],
+        [("vanilla", 9)],
+    ]
 
 
 def test_a_value_without_a_plain_form_has_no_digest():

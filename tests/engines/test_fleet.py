@@ -1,16 +1,28 @@
 """Models trained together are the models they would have been alone."""
 
 import dataclasses
+import gc
 import itertools
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
 
 from synib import keys
 from synib.data import Split
 from synib.engines import fleet
 from synib.methods import METHODS
 from synib.models import FusionModel
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _collected():
+    """What is alive now need not be looked at whenever garbage is collected, which a release does."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def three(cell, method, **settings):
@@ -98,13 +110,101 @@ def test_training_goes_on_from_the_seeds_initial_weights(tiny, cell):
     assert_same(still, tiny().model(cell(), tiny().data(cell())))
 
 
-@pytest.mark.parametrize(("name", "value"), [("lr", 2e-2), ("weight_decay", 0.3), ("weight", 20.0)])
-def test_each_cell_is_trained_with_its_own_setting(tiny, cell, name, value):
-    base = cell("synib-random", epochs=1)
+@pytest.mark.parametrize(
+    ("method", "name", "value"),
+    [
+        ("synib-random", "lr", 2e-2),
+        ("synib-random", "weight_decay", 0.3),
+        ("synib-random", "weight", 20.0),
+        ("synib-learned", "sparsity", 100.0),
+        ("synib-amortized", "sparsity", 100.0),
+    ],
+)
+def test_each_cell_is_trained_with_its_own_setting(tiny, cell, method, name, value):
+    base = cell(method, epochs=3)
     changed = dataclasses.replace(base, settings={**base.settings, name: value})
     one, other, again = fleet.train(tiny(), [base, changed, base]).learners
     assert_same(one, again)
     assert not torch.allclose(one.model.encoders["x1"][0].weight, other.model.encoders["x1"][0].weight, atol=1e-4)
+
+
+def test_neighbours_of_one_learning_rate_and_decay_share_a_group_and_no_others_do(tiny, cell):
+    a, b, c = {"lr": 1e-2, "weight_decay": 1e-3}, {"lr": 3e-3, "weight_decay": 1e-3}, {"lr": 3e-3, "weight_decay": 0.0}
+
+    def rows(*settings):
+        cells = [cell(seed=s, **own) for s, own in enumerate(settings)]
+        made = fleet.Fleet(tiny(), cells, [tiny().data(one) for one in cells], torch.device("cpu"))
+        for group in made.optimiser.param_groups:
+            mine = [(one.settings["lr"], one.settings["weight_decay"]) for one in cells[group["rows"]]]
+            assert set(mine) == {(group["lr"], group["weight_decay"])}
+        return [(group["rows"].start, group["rows"].stop) for group in made.optimiser.param_groups]
+
+    assert rows(a, a, a) == [(0, 3)]
+    assert rows(a, a, b, c, c, a) == [(0, 2), (2, 3), (3, 5), (5, 6)]
+
+
+def test_settings_that_alternate_train_each_cell_with_its_own(tiny, cell):
+    own = [(1e-2, 1e-3), (3e-3, 0.0), (1e-2, 1e-3), (1e-2, 1e-3), (3e-3, 0.0), (3e-3, 1e-1)]
+    cells = [cell(seed=s, lr=lr, weight_decay=decay) for s, (lr, decay) in enumerate(own)]
+    assert_together_is_alone(tiny(), cells)
+
+
+def test_an_update_is_that_of_torchs_plain_adam_for_every_model_alone(tiny, cell):
+    own = [(1e-1, 1e-1), (1e-2, 0.0), (1e-1, 1e-1)]
+    cells = [cell(seed=s, lr=lr, weight_decay=decay) for s, (lr, decay) in enumerate(own)]
+    made = fleet.Fleet(tiny(), cells, [tiny().data(one) for one in cells], torch.device("cpu"))
+    alone = [{name: p[i].clone() for name, p in made.parameters.items()} for i in range(3)]
+    plain = [
+        torch.optim.Adam(one.values(), lr=lr, weight_decay=decay, foreach=False, fused=False)
+        for one, (lr, decay) in zip(alone, own, strict=True)
+    ]
+    before = {name: p.clone() for name, p in made.parameters.items()}
+    for _ in range(5):
+        gradient = {name: torch.randn_like(p) for name, p in made.parameters.items()}
+        made._update(gradient)
+        for i, (one, adam) in enumerate(zip(alone, plain, strict=True)):
+            for name, p in one.items():
+                p.grad = gradient[name][i]
+            adam.step()
+    for name, p in made.parameters.items():
+        torch.testing.assert_close(p, torch.stack([one[name] for one in alone]))
+        assert not torch.allclose(p, before[name], atol=1e-2)
+    assert all(p.grad is None for group in made.optimiser.param_groups for p in group["params"])  # no memory is kept
+
+
+class Shift(nn.Module):
+    """Its gradient is one number, expanded."""
+
+    def __init__(self):
+        super().__init__()
+        self.amounts = nn.Parameter(torch.zeros(5))
+
+    def forward(self, x):
+        return x + self.amounts.sum()
+
+
+class Transposed(nn.Module):
+    """Its weight is stored the other way round, and so its gradient comes transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 8) / 3)
+
+    def forward(self, x):
+        return (self.weight.t().tanh()[None] * x[:, None]).sum(-1)
+
+
+@pytest.mark.parametrize("layer", [Shift, Transposed])
+def test_a_gradient_is_read_as_what_it_is_however_it_lies_in_memory(tiny, cell, layer):
+    class Odd(type(tiny())):
+        def model(self, cell, data):
+            model = super().model(cell, data)
+            model.encoders["x1"].append(layer())
+            return model
+
+    cells = three(cell, "vanilla")
+    for one, mine in zip(fleet.train(Odd(), cells).learners, cells, strict=True):
+        assert_same(one.model, by_hand(Odd(), mine)[0])
 
 
 def test_all_methods_of_a_seed_see_the_same_batches_in_the_same_order(tiny, cell, monkeypatch):
@@ -172,6 +272,30 @@ def test_metrics_are_those_of_the_last_epoch_and_curves_have_every_epoch(tiny, c
     assert all(trained.metrics[0][name] == curve[-1] for name, curve in curves.items())
 
 
+def test_without_curves_the_same_models_come_out_and_are_looked_at_once(tiny, cell, monkeypatch):
+    class Quiet(type(tiny())):
+        curves = False
+
+    looked, accuracies = [], fleet.Fleet.accuracies
+
+    def spied(self, split, name, *rest):
+        looked.append(name)
+        return accuracies(self, split, name, *rest)
+
+    monkeypatch.setattr(fleet.Fleet, "accuracies", spied)
+    cells, passed = [cell("synib-random", seed=s, epochs=3) for s in range(2)], []
+    quiet = fleet.train(Quiet(), cells, on_epoch=lambda: passed.append(1))
+    assert looked == ["train_accuracy", "validation_accuracy", "test_accuracy"]
+    assert len(passed) == 3
+    looked.clear()
+    loud = fleet.train(tiny(), cells)
+    assert looked == ["train_accuracy", "validation_accuracy"] * 3 + ["test_accuracy"]
+    assert quiet.curves == [{}, {}]
+    assert quiet.metrics == loud.metrics
+    for a, b in zip(quiet.learners, loud.learners, strict=True):
+        assert_same(a, b)
+
+
 def test_a_shortcut_is_taken_and_gone_at_test(tiny, cell):
     metrics = fleet.train(tiny(), [cell(beta=2.0, epochs=5)]).metrics[0]
     assert metrics["train_accuracy"] == 1.0
@@ -221,3 +345,108 @@ def test_the_trained_model_is_an_ordinary_module(tiny, cell):
     with torch.no_grad():
         hits = (model(data.test.modalities).flatten() > 0).long() == data.test.target
     assert hits.double().mean().item() == pytest.approx(trained.metrics[1]["test_accuracy"])
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A CUDA device of 10 000 bytes with 1 000 in use, where training a model takes 50; what was trained is noted."""
+    state = SimpleNamespace(total=10_000, used=1_000, each=50, peak=9_999, cached=0, trained=[])
+
+    def train(recipe, cells, device="cpu", on_epoch=lambda: None, precision="float32"):
+        state.trained.append((list(cells), device, precision))
+        state.cached = state.each * len(cells)  # torch keeps what it was given until it is told otherwise
+        state.peak = max(state.peak, state.used + state.cached)
+
+    monkeypatch.setattr(fleet, "train", train)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: state.used)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: state.peak)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: setattr(state, "peak", state.used))
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda device: (state.total - state.used - state.cached, state.total)
+    )
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: setattr(state, "cached", 0))
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
+    return state
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 50])
+def test_capacity_is_what_the_free_memory_holds_of_what_one_model_takes(tiny, cell, gpu, count):
+    cells = [cell(seed=s) for s in range(count)]
+    assert fleet.capacity(tiny(), cells, "cuda", "float32") == 153  # 0.85 · 9 000 / 50
+    assert gpu.cached == 0
+
+
+def test_capacity_is_measured_on_a_few_models_in_an_epoch_of_the_runs_own_precision(tiny, cell, gpu):
+    cells = [cell(seed=s, epochs=40) for s in range(9)]
+    fleet.capacity(tiny(), cells, "cuda:1", "tf32")
+    ((few, device, precision),) = gpu.trained
+    assert (torch.device(device), precision) == (torch.device("cuda:1"), "tf32")
+    assert few == [cell(seed=s, epochs=1) for s in range(fleet.PROBED)]
+    assert [one.settings["epochs"] for one in cells] == [40] * 9
+
+
+@pytest.mark.parametrize("each", [7_651, 20_000])
+def test_capacity_is_at_least_one(tiny, cell, gpu, each):
+    gpu.each, gpu.total = each, 10_000
+    assert fleet.capacity(tiny(), [cell()], "cuda", "float32") == 1
+
+
+def test_on_a_cpu_capacity_is_a_number_and_nothing_is_trained(tiny, cell, gpu):
+    assert fleet.capacity(tiny(), [cell()], "cpu", "float32") == fleet.ON_CPU == 16
+    assert gpu.trained == []
+
+
+@pytest.mark.parametrize(("device", "emptied"), [("cpu", 0), ("cuda", 1), ("cuda:1", 1)])
+def test_releasing_frees_what_only_itself_holds_before_the_cache_is_emptied(monkeypatch, device, emptied):
+    class Held:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            done.append("freed")
+
+    done: list[str] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("emptied"))
+    gc.disable()
+    try:
+        Held()
+        assert done == []
+        fleet.release(device)
+    finally:
+        gc.enable()
+    assert done == ["freed"] + ["emptied"] * emptied
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+def test_a_precision_holds_in_training_only(tiny, cell, monkeypatch, precision):
+    seen, epoch, accuracies = [], fleet.Fleet.epoch, fleet.Fleet.accuracies
+
+    def now():
+        return torch.is_autocast_enabled("cpu"), torch.get_float32_matmul_precision()
+
+    def watched(plain, what):
+        def call(*arguments):
+            seen.append((what, now()))
+            return plain(*arguments)
+
+        return call
+
+    monkeypatch.setattr(fleet.Fleet, "epoch", watched(epoch, "training"))
+    monkeypatch.setattr(fleet.Fleet, "accuracies", watched(accuracies, "evaluation"))
+    before = now()
+    fleet.train(tiny(), [cell(epochs=1)], precision=precision)
+    assert dict(seen) == {
+        "training": (True, "highest") if precision == "bf16" else (False, "high"),
+        "evaluation": before,
+    }
+    assert now() == before
+
+
+def test_a_precision_ends_with_the_training_that_failed(tiny, cell, monkeypatch):
+    def fail(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(fleet.Fleet, "epoch", fail)
+    with pytest.raises(torch.OutOfMemoryError):
+        fleet.train(tiny(), [cell()], precision="tf32")
+    assert torch.get_float32_matmul_precision() == "highest"

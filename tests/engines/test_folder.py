@@ -104,6 +104,83 @@ def test_the_grouping_is_recorded_once_and_kept(tmp_path, cell):
     assert Folder(tmp_path, CONFIG).shards(cells, lambda: [[c] for c in cells]) == first
 
 
+def test_a_grouping_is_proposed_only_where_none_is_recorded(tmp_path, cell):
+    cells, asked = [cell(seed=s) for s in range(3)], []
+
+    def propose():
+        asked.append(1)
+        return [cells]
+
+    for _ in range(2):
+        Folder(tmp_path, CONFIG).shards(cells, propose)
+    assert asked == [1]
+
+
+def test_no_grouping_is_recorded_where_none_could_be_proposed(tmp_path, cell):
+    def propose():
+        raise KeyError("measuring failed")
+
+    with pytest.raises(KeyError):
+        Folder(tmp_path, CONFIG).shards([cell()], propose)
+    assert not (tmp_path / "shards.json").exists()
+
+
+def test_another_grouping_of_what_is_left_is_recorded_and_what_is_finished_stays(tmp_path, cell):
+    a, b, c, d, e = cells = [cell(seed=s) for s in range(5)]
+    folder = Folder(tmp_path, CONFIG)
+    folder.shards(cells, lambda: [[a, b], [c, d], [e]])
+    folder.write([a, b], content([{"cell": a.id}, {"cell": b.id}]))
+    before = (tmp_path / "shards" / os.listdir(tmp_path / "shards")[0]).read_bytes()
+
+    assert folder.regroup([[c], [d], [e]]) == [[c], [d], [e]]
+    assert read_json(tmp_path / "shards.json") == [[a.id, b.id], [c.id], [d.id], [e.id]]
+    assert Folder(tmp_path, CONFIG).shards(cells, lambda: [cells]) == [[a, b], [c], [d], [e]]
+    assert (tmp_path / "shards" / os.listdir(tmp_path / "shards")[0]).read_bytes() == before
+
+    for one in (c, d, e):
+        folder.write([one], content([{"cell": one.id}]))
+    folder.collect(cells)
+    assert [row["cell"] for row in read_csv(tmp_path / "results.csv")] == [one.id for one in cells]
+    assert [row["cells"] for row in read_csv(tmp_path / "timings.csv")] == [2, 1, 1, 1]
+
+
+def test_a_grouping_that_could_not_be_written_leaves_the_one_before(tmp_path, cell, monkeypatch):
+    cells = [cell(seed=s) for s in range(2)]
+    folder = Folder(tmp_path, CONFIG)
+    folder.shards(cells, lambda: [cells])
+    before = contents(tmp_path)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as m:
+        m.setattr(module.os, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            folder.regroup([[one] for one in cells])
+    assert contents(tmp_path) == before
+
+
+def test_without_curves_there_is_no_table_of_them(tmp_path, cell):
+    folder, shard = Folder(tmp_path, CONFIG), [cell(seed=0), cell(seed=1)]
+    folder.shards(shard, lambda: [shard])
+    folder.write(shard, content([{"seed": 0}, {"seed": 1}]))
+    folder.collect(shard)
+    assert sorted(os.listdir(tmp_path)) == ["config.json", "results.csv", "shards", "shards.json", "timings.csv"]
+    assert read_csv(tmp_path / "results.csv") == [{"seed": 0}, {"seed": 1}]
+
+
+def test_what_only_some_shards_timed_is_empty_for_the_others(tmp_path, cell):
+    """A run of an earlier version, whose shards did not count halvings, goes on."""
+    folder, cells = Folder(tmp_path, CONFIG), [cell(seed=0), cell(seed=1)]
+    folder.shards(cells, lambda: [[one] for one in cells])
+    folder.write(cells[:1], content([{}]))
+    newer = content([{}])
+    newer["timing"]["halvings"] = 1
+    folder.write(cells[1:], newer)
+    folder.collect(cells)
+    assert [row["halvings"] for row in read_csv(tmp_path / "timings.csv")] == [None, 1]
+
+
 def test_a_grouping_of_other_cells_is_refused_and_left_as_it_was(tmp_path, cell):
     cells = [cell(seed=s) for s in range(3)]
     folder = Folder(tmp_path, CONFIG)

@@ -49,13 +49,27 @@ def test_the_summary_is_over_seeds_for_each_method_factor_and_metric():
     assert summary[3]["mean"] is None
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "search"])
+# For every experiment a small version of it, other than its default in every option.
+SMALL = {
+    "spurious-xor": {"seeds": 2, "beta": (0.0, 1.0), "methods": ("vanilla", "confidence"), "epochs": 7},
+    "parity": {"seeds": 2, "beta": (0.0, 1.0), "methods": ("vanilla", "confidence"), "epochs": 7},
+    "pid-simplex": {"seeds": 2, "step": 0.5, "methods": ("vanilla", "confidence"), "width": 8, "projections": "fixed"},
+    "pid-dynamics": {"seeds": 2, "mixture": (0.1, 0.2, 0.3, 0.4), "methods": ("vanilla", "confidence"), "epochs": 7},
+    "learned-masks": {"seeds": 2, "variants": ("2 steps", "network"), "width": 8, "epochs": 7},
+}
+
+
+def test_every_experiment_is_tried_here():
+    assert {*SMALL, "search"} == set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("name", SMALL)
 class TestEveryExperiment:
     """What every experiment must satisfy."""
 
     def test_it_comes_back_from_its_config(self, name):
         kind = EXPERIMENTS[name]
-        experiment = kind(seeds=2, beta=(0.0, 1.0), methods=("vanilla", "confidence"), epochs=7)
+        experiment = kind(**SMALL[name])
         assert kind.name == name
         assert experiment.config()["experiment"] == name
         assert kind.from_config(experiment.config()) == experiment
@@ -66,9 +80,9 @@ class TestEveryExperiment:
         assert len({c.id for c in cells}) == len(cells)
 
     def test_every_cell_has_its_method_model_and_settings(self, name):
-        experiment = EXPERIMENTS[name](seeds=1, beta=(1.0,))
-        assert [c.method for c in experiment.cells()] == list(experiment.methods)
-        for cell in experiment.cells():
+        experiment = EXPERIMENTS[name](**{k: v for k, v in SMALL[name].items() if k != "methods"} | {"seeds": 1})
+        assert {c.method for c in experiment.cells()} == set(experiment.methods)
+        for cell in {c.program: c for c in experiment.cells()}.values():
             data = experiment.data(cell)
             assert isinstance(experiment.method(cell, data), Objective)
             assert isinstance(experiment.method(cell, data).family, Bernoulli)
@@ -76,7 +90,7 @@ class TestEveryExperiment:
             assert {"lr", "weight_decay", "epochs", "batch_size"} <= cell.settings.keys()
 
     def test_an_unknown_option_is_named_with_those_there_are(self, name):
-        with pytest.raises(ValueError, match=f"{name} has no option 'bets'; it has seeds, beta, methods"):
+        with pytest.raises(ValueError, match=f"{name} has no option 'bets'; it has seeds, .*methods"):
             EXPERIMENTS[name].from_config({"experiment": name, "bets": [1.0]})
 
     @pytest.mark.parametrize(
@@ -84,18 +98,22 @@ class TestEveryExperiment:
         [
             {"seeds": "three"},
             {"seeds": 2.5},
-            {"beta": 1.0},
-            {"beta": ["one"]},
             {"methods": "vanilla"},
             {"methods": [3]},
             {"epochs": None},
-            {"test_shortcut": 0},
         ],
     )
     def test_an_option_of_another_kind_is_quoted_with_what_was_expected(self, name, wrong):
         ((option, value),) = wrong.items()
         with pytest.raises(ValueError, match=rf"{name} takes {option} in the form .*; got .*{str(value).strip('[]')}"):
             EXPERIMENTS[name].from_config(wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"beta": 1.0}, {"beta": ["one"]}, {"test_shortcut": 0}])
+def test_options_of_one_experiment_too(wrong):
+    ((option, value),) = wrong.items()
+    with pytest.raises(ValueError, match=rf"takes {option} in the form .*; got .*{str(value).strip('[]')}"):
+        SpuriousXOR.from_config(wrong)
 
 
 def test_oracle_masks_get_the_coordinates_of_the_blocks_they_name():

@@ -1,4 +1,6 @@
-"""What only a GPU can show: the same numbers as on the CPU, no waiting for the host, compiled code."""
+"""What only a GPU can show: the same numbers as on the CPU, no waiting for the host, compiled code, memory that ends."""
+
+import dataclasses
 
 import pytest
 import torch
@@ -7,6 +9,8 @@ import synib
 from synib import keys
 from synib.engines import fleet
 from synib.engines.cells import Cell
+from synib.engines.folder import Folder, read_csv
+from synib.engines.sweep import sweep
 from synib.experiments import SpuriousXOR
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -34,6 +38,36 @@ def batch():
 
 def on_cuda(batch):
     return {name: x.cuda() for name, x in batch[0].items()}, batch[1].cuda()
+
+
+def vanilla(models):
+    """An experiment of small models, and that many of its cells; each has 15 MB of test data."""
+    experiment = SpuriousXOR(seeds=models, beta=(1.0,), methods=("vanilla",), epochs=1)
+    return experiment, experiment.cells()
+
+
+def drift(here, there):
+    """How far the furthest parameter of two fleets is apart."""
+    pairs = [(p, there.fleet.parameters[name]) for name, p in here.fleet.parameters.items()]
+    return max((a.cpu() - b.cpu()).abs().max().item() for a, b in pairs)
+
+
+@pytest.fixture
+def allow():
+    """``allow(n)`` leaves this process n bytes more than it holds; afterwards it has what it had."""
+    device, before = torch.cuda.current_device(), torch.cuda.get_per_process_memory_fraction()
+
+    def limit(more):
+        fleet.release("cuda")
+        allowed = torch.cuda.memory_reserved(device) + more
+        torch.cuda.set_per_process_memory_fraction(
+            allowed / torch.cuda.get_device_properties(device).total_memory, device
+        )
+        return allowed
+
+    yield limit
+    torch.cuda.set_per_process_memory_fraction(before, device)
+    fleet.release("cuda")
 
 
 def test_a_key_gives_the_same_bits_everywhere():
@@ -94,7 +128,7 @@ def test_the_fleet_trains_as_on_the_cpu_and_never_waits_for_the_device_within_an
     plain_epoch = fleet.Fleet.epoch
 
     def watched(self, split, epoch):
-        if self.device.type == "cuda" and epoch > 0:  # the first epoch may compile
+        if self.device.type == "cuda" and epoch > 0:  # the first epoch may load libraries
             torch.cuda.set_sync_debug_mode("error")
         try:
             plain_epoch(self, split, epoch)
@@ -103,10 +137,86 @@ def test_the_fleet_trains_as_on_the_cpu_and_never_waits_for_the_device_within_an
 
     monkeypatch.setattr(fleet.Fleet, "epoch", watched)
     here, there = fleet.train(experiment, cells, "cpu"), fleet.train(experiment, cells, "cuda")
-    drift = (here.fleet.parameters - there.fleet.parameters.cpu()).abs().max()
-    assert drift < 2e-3
+    assert drift(here, there) < 2e-3
     for a, b in zip(here.metrics, there.metrics, strict=True):
         assert a["test_accuracy"] == pytest.approx(b["test_accuracy"], abs=0.01)
+
+
+def test_settings_that_alternate_train_as_on_the_cpu():
+    """Rows of a stacked bias begin at addresses that no vector load likes."""
+    experiment, cells = vanilla(5)
+    own = [(1e-2, 1e-3), (3e-3, 0.0), (1e-2, 1e-3), (3e-3, 1e-1), (3e-3, 1e-1)]
+    cells = [
+        dataclasses.replace(cell, settings={**cell.settings, "lr": lr, "weight_decay": decay})
+        for cell, (lr, decay) in zip(cells, own, strict=True)
+    ]
+    here, there = fleet.train(experiment, cells, "cpu"), fleet.train(experiment, cells, "cuda")
+    assert drift(here, there) < 5e-3  # a wrong learning rate leads further in a single step
+
+
+def test_as_many_models_as_are_said_to_fit_do_fit(allow, monkeypatch):
+    """On a device of which this process may have a gigabyte, so that those models are few."""
+    experiment, cells = vanilla(200)
+    fleet.train(experiment, cells[:1], "cuda")  # what libraries keep for themselves is taken before
+    allowed = allow(2**30)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (allowed - torch.cuda.memory_reserved(device), 0))
+    fits = fleet.capacity(experiment, cells, "cuda", "float32")
+    assert fleet.PROBED < fits < len(cells)
+    trained = fleet.train(experiment, cells[:fits], "cuda")
+    assert len(trained.metrics) == fits
+    assert all(0 <= metrics["test_accuracy"] <= 1 for metrics in trained.metrics)
+
+
+def test_out_of_memory_halves_what_is_left_and_ends_with_the_same_results(allow, tmp_path):
+    experiment, cells = vanilla(48)
+    fleet.train(experiment, cells[:1], "cuda")
+    fleet.release("cuda")
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    sweep(experiment, cells, Folder(tmp_path / "whole", experiment.config()), device="cuda", together=48)
+    needed = torch.cuda.max_memory_allocated() - before
+
+    said = []
+    allow(int(0.65 * needed))
+    sweep(
+        experiment,
+        cells,
+        Folder(tmp_path / "halved", experiment.config()),
+        device="cuda",
+        together=48,
+        say=said.append,
+    )
+    assert said
+    assert said[0].startswith("Out of memory with 48 models at once on cuda; ")
+    timings = read_csv(tmp_path / "halved" / "timings.csv")
+    assert sum(t["cells"] for t in timings) == 48
+    assert all(t["cells"] <= 24 and t["halvings"] >= 1 for t in timings)
+    whole, halved = (read_csv(tmp_path / name / "results.csv") for name in ("whole", "halved"))
+    assert [r["cell"] for r in halved] == [r["cell"] for r in whole] == [cell.id for cell in cells]
+    for a, b in zip(whole, halved, strict=True):
+        assert a["test_accuracy"] == pytest.approx(b["test_accuracy"], abs=0.01)
+
+
+class Large(SpuriousXOR):
+    """Data that take 100 MB, more than may be left over in what the process holds."""
+
+    examples = 200_000
+
+
+def test_one_model_that_does_not_fit_is_said(allow, tmp_path):
+    experiment = Large(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=1)
+    allow(4 * 2**20)
+    with pytest.raises(ValueError, match="One vanilla model alone does not fit into the memory of"):
+        sweep(experiment, experiment.cells(), Folder(tmp_path, experiment.config()), device="cuda", together=1)
+
+
+def test_a_sweep_gives_its_memory_back(tmp_path):
+    experiment, cells = vanilla(8)
+    fleet.train(experiment, cells[:4], "cuda")  # what libraries keep for themselves is taken before
+    fleet.release("cuda")
+    before = torch.cuda.memory_allocated()
+    sweep(experiment, cells, Folder(tmp_path, experiment.config()), device="cuda", together=4)
+    assert torch.cuda.memory_allocated() - before < 2**25  # a shard's test data alone are 60 MB
 
 
 def test_a_key_on_the_host_draws_the_same_on_the_device(model, batch):

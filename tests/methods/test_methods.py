@@ -11,6 +11,7 @@ SETTINGS = {
     "masked-oracle": {"coordinates": {"a": [0], "b": [1]}},
     "synib-random": {"p": 0.4, "weight": 2.0},
     "synib-learned": {"steps": 2, "mask_lr": 1.0, "sparsity": 0.1, "weight": 2.0},
+    "synib-amortized": {"widths": {"a": 4, "b": 3}, "sparsity": 0.1, "weight": 2.0},
     "synib-marginal": {"draws": 4, "debias": True, "weight": 2.0},
     "synib-oracle": {"coordinates": {"a": [0], "b": [1]}, "weight": 2.0},
 }

@@ -9,7 +9,7 @@ from synib.engines.folder import Folder, write_csv, write_json
 from synib.experiments import SpuriousXOR
 from synib.experiments.charts import Chart
 from synib.report import build
-from synib.report.build import load, render, table
+from synib.report.build import load, render
 
 EXPERIMENT = SpuriousXOR(seeds=2, beta=(0.0, 1.0), methods=("vanilla", "synib-random"), epochs=2)
 VALUES = {"vanilla": (0.98, 0.5), "synib-random": (0.9, 0.7)}
@@ -131,7 +131,7 @@ def test_text_from_outside_is_escaped(folder):
 
 def test_a_chart_with_wicked_words_is_escaped_too():
     chart = Chart("figure", '"><script>', "x", "y", [], reading="<b>bold</b>")
-    shown = {"experiment": EXPERIMENT, "charts": [(chart, "<svg></svg>")], "table": table(EXPERIMENT, []), "run": {}}
+    shown = {"experiment": EXPERIMENT, "charts": [(chart, "<svg></svg>")], "tables": EXPERIMENT.tables([]), "run": {}}
     settings = {method: {} for method in EXPERIMENT.methods}
     text = render("page.html", shown | {"settings": settings, "seconds": 0, "models": 0, "devices": []})
     assert "<script" not in text
@@ -146,10 +146,10 @@ def test_the_table_has_a_row_for_each_method_and_a_column_for_each_strength():
         {"metric": "train_accuracy", "method": "vanilla", "beta": 5.0, "mean": 0.9},
         {"metric": "test_accuracy", "method": "confidence", "beta": 0.2, "mean": 0.8},
     ]
-    made = table(EXPERIMENT, summary)
-    assert made["metric"] == "test accuracy"
-    assert made["columns"] == ["beta = 0", "beta = 0.2"]
-    assert made["rows"] == [("vanilla", summary[:2]), ("confidence", [None, summary[3]])]
+    (made,) = EXPERIMENT.tables(summary)
+    assert made.title == "test accuracy"
+    assert made.columns == ["beta = 0", "beta = 0.2"]
+    assert made.rows == {"vanilla": summary[:2], "confidence": [None, summary[3]]}
 
 
 @pytest.mark.parametrize("content", [None, "{}", "[]", '{"experiment": "nonsense"}'])

@@ -19,7 +19,7 @@ from synib.objective.base import Batch, Parts
 Plain = str | int | float | bool | None | Sequence[Any]
 
 # What may differ between models that are trained in one go, besides their data and seed.
-VARYING = ("lr", "weight_decay", "weight")
+VARYING = ("lr", "weight_decay", "weight", "sparsity")
 
 
 @dataclass(frozen=True)

@@ -100,10 +100,14 @@ def capacity(recipe: Recipe, cells: Sequence[Cell], device: torch.device | str, 
     if device.type != "cuda":
         return ON_CPU
     few = [replace(cell, settings={**cell.settings, "epochs": 1}) for cell in cells[:PROBED]]
+    torch.cuda.init()
     release(device)
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
-    train(recipe, few, device, precision=precision)
+    try:
+        train(recipe, few, device, precision=precision)
+    except torch.OutOfMemoryError:
+        return max(1, len(few) // 2)  # whoever trains them finds out whether that fits
     each = (torch.cuda.max_memory_allocated(device) - before) / len(few)
     release(device)
     free, _ = torch.cuda.mem_get_info(device)
@@ -167,7 +171,7 @@ class Fleet:
     def _update(self, gradient: Mapping[str, Tensor]) -> None:
         for group in self.optimiser.param_groups:
             for name, p in zip(group["param_names"], group["params"], strict=True):
-                p.grad = gradient[name][group["rows"]]
+                p.grad = gradient[name][group["rows"]].contiguous()  # the fused kernel does not look at strides
         self.optimiser.step()
         self.optimiser.zero_grad()
 
@@ -199,6 +203,7 @@ class Fleet:
                 self.parameters, self.buffers, batch, target[:, rows], order[:, rows], key
             )
             self._update(gradient)
+            del gradient  # or two of them would be alive during the next backward pass
             self.steps += 1
 
     def accuracies(self, split: Split, name: str, rows: int = 512) -> dict[str, Tensor]:

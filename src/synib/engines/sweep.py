@@ -48,18 +48,27 @@ def sweep(
     """
 
     def propose() -> list[list[Cell]]:
-        return [
-            shard
+        # Neighbours with the same learning rate and weight decay are updated in one go.
+        alike = (
+            sorted(same, key=lambda cell: (cell.settings["lr"], cell.settings["weight_decay"]))
             for same in programs(cells)
-            for shard in cut(same, together or fleet.capacity(recipe, same, device, precision))
+        )
+        return [
+            shard for same in alike for shard in cut(same, together or fleet.capacity(recipe, same, device, precision))
         ]
 
     waiting = deque(folder.shards(cells, propose))
     halvings = 0
-    total, done = sum(_work(recipe, shard) for shard in waiting), 0.0
+    costs = {same[0].program: _cost(recipe, same[0]) for same in programs(cells)}
+
+    def work_of(shard: Sequence[Cell]) -> float:
+        """What training a shard takes, in epochs of a vanilla model."""
+        return costs[shard[0].program] * len(shard) * shard[0].settings["epochs"]
+
+    total, done = sum(map(work_of, waiting)), 0.0
     while waiting:
         shard = waiting.popleft()
-        work = _work(recipe, shard)
+        work = work_of(shard)
         if not folder.finished(shard):
             passed = itertools.count(1)
             epochs = shard[0].settings["epochs"]
@@ -76,8 +85,9 @@ def sweep(
                     f"Out of memory with {len(shard)} models at once on {device}; the shards that are left are halved "
                     "and training goes on. What is finished is kept."
                 )
+                on_progress(done, total)
                 continue
-            content["timing"]["halvings"] = halvings
+            content["timing"]["halvings"] = halvings  # in this process
             folder.write(shard, content)
         done += work
         on_progress(done, total)
@@ -115,16 +125,13 @@ def _train(
 
 
 def _out_of_memory(e: Exception) -> bool:
-    return isinstance(e, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator: can't allocate" in str(e)
+    # Not every allocation goes through torch's own allocator, and those of libraries fail with a plain error.
+    signs = ("DefaultCPUAllocator:", "out of memory", "ALLOC_FAILED")
+    return isinstance(e, torch.OutOfMemoryError | MemoryError) or any(sign in str(e) for sign in signs)
 
 
 def _halves(shard: list[Cell]) -> list[list[Cell]]:
     return cut(shard, max(1, -(-len(shard) // 2)))
-
-
-def _work(recipe: Recipe, shard: Sequence[Cell]) -> float:
-    """What training a shard takes, in epochs of a vanilla model."""
-    return _cost(recipe, shard[0]) * len(shard) * shard[0].settings["epochs"]
 
 
 def _cost(recipe: Recipe, cell: Cell) -> float:

@@ -1,10 +1,15 @@
 """One file for each figure or table."""
 
 from synib.experiments.base import Experiment
+from synib.experiments.learned_masks import LearnedMasks
 from synib.experiments.parity import Parity
+from synib.experiments.pid_dynamics import PIDDynamics
+from synib.experiments.pid_simplex import PIDSimplex
 from synib.experiments.search import Search
 from synib.experiments.spurious_xor import SpuriousXOR
 
-EXPERIMENTS: dict[str, type[Experiment]] = {kind.name: kind for kind in (SpuriousXOR, Parity, Search)}
+EXPERIMENTS: dict[str, type[Experiment]] = {
+    kind.name: kind for kind in (SpuriousXOR, Parity, PIDSimplex, PIDDynamics, LearnedMasks, Search)
+}
 
-__all__ = ["EXPERIMENTS", "Experiment", "Parity", "Search", "SpuriousXOR"]
+__all__ = ["EXPERIMENTS", "Experiment", "LearnedMasks", "PIDDynamics", "PIDSimplex", "Parity", "Search", "SpuriousXOR"]

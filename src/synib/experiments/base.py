@@ -8,12 +8,14 @@ from typing import Any, ClassVar, Self
 from synib import methods
 from synib.data import Dataset
 from synib.engines import Cell
-from synib.experiments.charts import Chart
+from synib.experiments.charts import Figure, Table
 from synib.measure import statistics
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Family, Objective
 
-NOT_THE_METHODS = ("lr", "weight_decay", "epochs", "batch_size", "data")
+# What is the model's, the data's or the optimiser's among a cell's settings.
+OF_MODEL = ("width", "dropout", "detach_heads")
+NOT_THE_METHODS = ("lr", "weight_decay", "epochs", "batch_size", "data", *OF_MODEL)
 NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions")
 
 Row = Mapping[str, Any]
@@ -30,6 +32,7 @@ class Experiment(ABC):
         factors: What varies besides method and seed.
         headline: The metric that tables show.
         curves: Whether accuracies are kept after every epoch.
+        names: What the summary calls a metric, where it has a name of its own.
     """
 
     name: ClassVar[str]
@@ -39,6 +42,7 @@ class Experiment(ABC):
     family: ClassVar[Family] = Bernoulli()
     headline: ClassVar[str] = "test_accuracy"
     curves: ClassVar[bool] = True
+    names: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     @abstractmethod
@@ -81,17 +85,36 @@ class Experiment(ABC):
         """A cell's model, freshly initialised."""
 
     @abstractmethod
-    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Chart]:
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         """The figures."""
 
+    def tables(self, summary: Sequence[Row]) -> list[Table]:
+        """The tables: by default the headline, with a column for each combination of factors."""
+        rows = [row for row in summary if row["metric"] == self.headline]
+        columns = list(dict.fromkeys(tuple(row[f] for f in self.factors) for row in rows))
+        found = {(row["method"], tuple(row[f] for f in self.factors)): row for row in rows}
+        methods = list(dict.fromkeys(row["method"] for row in rows))
+        headings = [", ".join(_named(f, v) for f, v in zip(self.factors, c, strict=True)) for c in columns]
+        title = self.headline.replace("_", " ")
+        return [Table(title, headings, {m: [found.get((m, c)) for c in columns] for m in methods})]
+
+    @property
+    def caution(self) -> str:
+        """A sentence on what makes this run smaller than the real one; empty if nothing does."""
+        return ""
+
     def method(self, cell: Cell, data: Dataset) -> Objective:
-        """A cell's method. Oracle masks name blocks in their settings; here they become coordinates."""
+        """A cell's method. What its settings say about the data (blocks, sources, widths) becomes numbers here."""
         settings = {k: v for k, v in cell.settings.items() if k not in NOT_THE_METHODS}
         if "blocks" in settings:
             chosen = settings.pop("blocks")
             settings["coordinates"] = {
                 name: [i for block in chosen for i in blocks.get(block, ())] for name, blocks in data.blocks.items()
             }
+        if "only_source" in settings:
+            settings["only"] = data.train.groups[settings.pop("only_source")]
+        if cell.method == "synib-amortized":
+            settings["widths"] = data.widths
         return methods.build(cell.method, family=self.family, **settings)
 
     def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
@@ -131,12 +154,16 @@ class Experiment(ABC):
                         "experiment": self.name,
                         "method": method,
                         **factors,
-                        "metric": metric,
+                        "metric": self.names.get(metric, metric),
                         **statistics(numbers),
-                        "paper": self.paper(method, factors, metric),
+                        "paper": self.paper(method, factors, self.names.get(metric, metric)),
                     }
                 )
         return table
+
+
+def _named(factor: str, value: Any) -> str:
+    return f"{factor} = {value:g}" if isinstance(value, float) else f"{factor} = {value}"
 
 
 def _like(value: Any, default: Any) -> bool:

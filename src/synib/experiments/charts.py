@@ -1,7 +1,8 @@
-"""What a figure shows, without saying how it is drawn."""
+"""What figures and tables show, without saying how they are drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -47,3 +48,88 @@ class Chart:
     chance: float | None = None
     limits: tuple[float, float] | None = None
     ticks: Sequence[float] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One of several line charts that share axes and legend.
+
+    Args:
+        title: What it shows.
+        series: The lines.
+        remark: A few words written into it.
+    """
+
+    title: str
+    series: Sequence[Series]
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Line charts side by side, with the same axes and one legend for all.
+
+    Args:
+        file, title, x, y, reading, chance, limits: As in :class:`Chart`.
+        panels: The charts.
+        columns: How many in a row.
+    """
+
+    file: str
+    title: str
+    x: str
+    y: str
+    panels: Sequence[Panel]
+    reading: str
+    columns: int = 4
+    chance: float | None = None
+    limits: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """A quantity over the probability simplex.
+
+    Args:
+        label: What it is a triangle of.
+        rows: For each point a row with the mixture (``p_u1, p_r, p_s``) and ``mean, se, n``; a mean of ``None`` where there
+            is nothing to average.
+    """
+
+    label: str
+    rows: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Triangles:
+    """Rows of triangles with one colour scale for all.
+
+    Args:
+        file, title, reading: As in :class:`Chart`.
+        rows: Label of the row → its triangles.
+        limits: Ends of the colour scale.
+    """
+
+    file: str
+    title: str
+    rows: Mapping[str, Sequence[Triangle]]
+    reading: str
+    limits: tuple[float, float] = (0.5, 1.0)
+
+
+Figure = Chart | Panels | Triangles
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a row for each method.
+
+    Args:
+        title: What its numbers are.
+        columns: Their headings.
+        rows: Method → for each column a row of the summary (``mean, se, n, paper``), or nothing.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[Mapping[str, Any] | None]]

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from synib.data import Dataset
 from synib.engines import Cell
-from synib.experiments.base import Experiment, Row
-from synib.experiments.charts import Chart
+from synib.experiments.base import OF_MODEL, Experiment, Row
+from synib.experiments.charts import Figure
 from synib.models import FusionModel
 
 
@@ -29,6 +29,7 @@ class Search(Experiment):
     )
     factors: ClassVar[tuple[str, ...]] = ("candidate",)
     headline: ClassVar[str] = "validation_accuracy"
+    curves: ClassVar[bool] = False
 
     of: str = "parity"
     seeds: int = 10
@@ -61,13 +62,14 @@ class Search(Experiment):
 
     def cells(self) -> list[Cell]:
         experiment = self.experiment
-        fixed = experiment.cells()[0].settings
+        # Whatever the experiment fixes for all methods (its data, its network) holds here too.
+        fixed = {k: v for k, v in experiment.cells()[0].settings.items() if k in ("data", *OF_MODEL)}
         return [
             Cell(
                 self.name,
                 method,
                 {"candidate": describe(candidate)},
-                {**experiment.defaults()[method], **candidate, "data": fixed["data"]},
+                {**experiment.defaults()[method], **fixed, **candidate},
                 seed,
             )
             for method in self.methods
@@ -82,7 +84,7 @@ class Search(Experiment):
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
         return self.experiment.model(cell, data)
 
-    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Chart]:
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         return []
 
     def chosen(self, summary: Sequence[Row]) -> dict[str, dict[str, Any]]:

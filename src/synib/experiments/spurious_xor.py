@@ -10,7 +10,7 @@ from synib.data import Dataset, parity
 from synib.data.parity import TestShortcut
 from synib.engines import Cell
 from synib.experiments.base import Experiment, Row
-from synib.experiments.charts import Chart, Series
+from synib.experiments.charts import Chart, Figure, Series
 from synib.methods import check_method
 from synib.models import FusionModel, spurious_xor_model
 
@@ -116,7 +116,7 @@ class SpuriousXOR(Experiment):
         at_1 = metric == "test_accuracy" and factors["beta"] == 1.0
         return PAPER_AT_1.get(method) if at_1 else None
 
-    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Chart]:
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         return [self._against_beta(summary), *([self._over_training(summary, curves)] if 1.0 in self.beta else [])]
 
     def _against_beta(self, summary: Sequence[Row]) -> Chart:

@@ -30,6 +30,7 @@ class AmortizedMask(Mask):
     """
 
     probes = True
+    sparsity: Tensor
 
     def __init__(
         self,
@@ -48,7 +49,9 @@ class AmortizedMask(Mask):
             )
         if check_over(over) not in ("coordinates", "tokens"):
             raise ValueError(f"AmortizedMask works over 'coordinates' or 'tokens'; got over={over!r}.")
-        self.sparsity, self.temperature, self.complement, self.over = sparsity, temperature, complement, over
+        self.temperature, self.complement, self.over = temperature, complement, over
+        # A buffer, so that models trained at once may each have their own.
+        self.register_buffer("sparsity", torch.tensor(float(sparsity)), persistent=False)
         self.threshold = check_fraction("threshold", threshold)
         self.widths = dict(widths)
         self.networks = nn.ModuleDict(
@@ -77,7 +80,7 @@ class AmortizedMask(Mask):
 
         def objective(gate: Tensor) -> Tensor:
             corrupted = torch.lerp(v, noise, gate.expand_as(v).to(v.dtype))
-            return (self.sparsity * gate.sum() - unimodal_loss(corrupted).sum()) / max(v.shape[0], 1)
+            return (self.sparsity.to(v.device) * gate.sum() - unimodal_loss(corrupted).sum()) / max(v.shape[0], 1)
 
         # The gradient at the gates is all the network needs; the model's parameters are never differentiated.
         with torch.no_grad():
@@ -99,4 +102,4 @@ class AmortizedMask(Mask):
         return self.networks[probe.modality](v).float()
 
     def extra_repr(self) -> str:
-        return f"sparsity={self.sparsity}, temperature={self.temperature}, over={self.over!r}"
+        return f"sparsity={self.sparsity.item():g}, temperature={self.temperature}, over={self.over!r}"

@@ -43,6 +43,7 @@ class LearnedMask(Mask):
     """
 
     probes = True
+    sparsity: Tensor
 
     def __init__(
         self,
@@ -68,7 +69,9 @@ class LearnedMask(Mask):
             raise ValueError(f"remember is a number of training examples; got {remember}.")
         if norm not in ("sum", "mean"):
             raise ValueError(f"norm is 'sum' or 'mean'; got {norm!r}.")
-        self.steps, self.lr, self.sparsity, self.norm = steps, lr, sparsity, norm
+        self.steps, self.lr, self.norm = steps, lr, norm
+        # A buffer, so that models trained at once may each have their own.
+        self.register_buffer("sparsity", torch.tensor(float(sparsity)), persistent=False)
         self.cost = 0.6 * steps
         self.temperature, self.init, self.complement = temperature, init, complement
         self.threshold = check_fraction("threshold", threshold)
@@ -91,7 +94,7 @@ class LearnedMask(Mask):
         slope = torch.func.grad(lambda corrupted: -unimodal_loss(corrupted).sum())
         with torch.no_grad():
             logits, first, second, before = self._recall(x, probe)
-            price = self.sparsity / (1 if self.norm == "sum" else math.prod(logits.shape[1:]))
+            price = self.sparsity.to(v.device) / (1 if self.norm == "sum" else math.prod(logits.shape[1:]))
             for step, step_key in enumerate(keys.split(key, self.steps).unbind(), 1):
                 gate = torch.sigmoid(logits if self.temperature == 1.0 else logits / self.temperature)
                 toward = probe.fill(step_key) - v
@@ -151,7 +154,7 @@ class LearnedMask(Mask):
 
     def extra_repr(self) -> str:
         return (
-            f"steps={self.steps}, lr={self.lr}, sparsity={self.sparsity}, norm={self.norm!r}, init={self.init}, "
+            f"steps={self.steps}, lr={self.lr}, sparsity={self.sparsity.item():g}, norm={self.norm!r}, init={self.init}, "
             f"over={self.over!r}"
         )
 

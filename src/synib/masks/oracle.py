@@ -14,6 +14,8 @@ class OracleMask(Mask):
 
     Args:
         coordinates: For each modality the indices to corrupt, or a boolean tensor as wide as its last dimension.
+        only: Which training examples to corrupt, a boolean for each; all by default. The objective must then be told which
+            examples a batch holds (``examples=``).
 
     Example:
         >>> import synib
@@ -21,8 +23,20 @@ class OracleMask(Mask):
         OracleMask(x1: 4 coordinates, x2: 4 coordinates)
     """
 
-    def __init__(self, coordinates: Mapping[str, Sequence[int] | Tensor]) -> None:
+    only: Tensor
+
+    def __init__(
+        self, coordinates: Mapping[str, Sequence[int] | Tensor], only: Sequence[bool] | Tensor | None = None
+    ) -> None:
         super().__init__()
+        self.selects = only is not None
+        if only is not None:
+            chosen_rows = torch.as_tensor(only)
+            if chosen_rows.ndim != 1 or chosen_rows.dtype != torch.bool:
+                raise ValueError(
+                    f"only is one boolean for each training example; got {tuple(chosen_rows.shape)}, {chosen_rows.dtype}."
+                )
+            self.register_buffer("only", chosen_rows, persistent=False)
         self.indices: dict[str, list[int]] = {}
         self.widths: dict[str, int | None] = {}
         for name, chosen in coordinates.items():
@@ -62,7 +76,15 @@ class OracleMask(Mask):
         # An index tensor made here would have to travel to the device, and the host to wait for it.
         where: Tensor = getattr(self, f"at_{probe.modality}").to(v.device)
         mask = torch.zeros(v.shape[-1], dtype=torch.bool, device=v.device).scatter(0, where, True)
-        return mask.view((1,) * (v.ndim - 1) + (-1,))
+        mask = mask.view((1,) * (v.ndim - 1) + (-1,))
+        if not self.selects:
+            return mask
+        if probe.examples is None:
+            raise ValueError(
+                "OracleMask(only=...) must know which training examples a batch holds: pass examples=<their row numbers> "
+                "to the objective."
+            )
+        return mask & self.only.to(v.device)[probe.examples].view(-1, *(1,) * (v.ndim - 1))
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}: {len(chosen)} coordinates" for name, chosen in self.indices.items())

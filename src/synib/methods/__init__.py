@@ -6,7 +6,7 @@ from typing import Any
 
 from synib.methods.confidence import Confidence
 from synib.methods.masked_input import MaskedInput, masked_oracle, masked_random
-from synib.methods.synib import synib_learned, synib_marginal, synib_oracle, synib_random
+from synib.methods.synib import synib_amortized, synib_learned, synib_marginal, synib_oracle, synib_random
 from synib.methods.vanilla import Vanilla
 from synib.objective import Objective
 
@@ -17,6 +17,7 @@ METHODS: dict[str, Callable[..., Objective]] = {
     "masked-oracle": masked_oracle,
     "synib-random": synib_random,
     "synib-learned": synib_learned,
+    "synib-amortized": synib_amortized,
     "synib-marginal": synib_marginal,
     "synib-oracle": synib_oracle,
 }

@@ -3,7 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from synib.masks import LearnedMask, Mask, MatchedNoise, Noise, OracleMask, RandomMask, ShuffledNoise, StandardNoise
+from synib.masks import (
+    AmortizedMask,
+    LearnedMask,
+    Mask,
+    MatchedNoise,
+    Noise,
+    OracleMask,
+    RandomMask,
+    ShuffledNoise,
+    StandardNoise,
+)
 from synib.objective import SynIB
 
 NOISES: dict[str, type[Noise]] = {"standard": StandardNoise, "matched": MatchedNoise, "shuffled": ShuffledNoise}
@@ -15,9 +25,15 @@ def synib_random(*, p: float, noise: NoiseName = "standard", **settings: Any) ->
     return _synib(RandomMask(p), noise, settings)
 
 
-def synib_oracle(*, coordinates: Mapping[str, Sequence[int]], noise: NoiseName = "standard", **settings: Any) -> SynIB:
-    """SynIB with oracle masks: the synergistic ``coordinates`` of each modality are known."""
-    return _synib(OracleMask(coordinates), noise, settings)
+def synib_oracle(
+    *,
+    coordinates: Mapping[str, Sequence[int]],
+    only: Sequence[bool] | None = None,
+    noise: NoiseName = "standard",
+    **settings: Any,
+) -> SynIB:
+    """SynIB with oracle masks: ``coordinates`` that are known to be synergistic, in all examples or ``only`` in some."""
+    return _synib(OracleMask(coordinates, only), noise, settings)
 
 
 def synib_learned(
@@ -34,6 +50,13 @@ def synib_learned(
     """SynIB with masks searched for each example against the unimodal heads."""
     mask = LearnedMask(steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init, remember=remember)
     return _synib(mask, noise, settings)
+
+
+def synib_amortized(
+    *, widths: Mapping[str, int], sparsity: float, hidden: int = 64, noise: NoiseName = "standard", **settings: Any
+) -> SynIB:
+    """SynIB with masks that a small network proposes, trained beside the model."""
+    return _synib(AmortizedMask(widths, hidden=hidden, sparsity=sparsity), noise, settings)
 
 
 def synib_marginal(*, draws: int, debias: bool = False, **settings: Any) -> SynIB:

@@ -1,12 +1,14 @@
 """From ``results.csv`` to everything a person looks at: ``summary.csv``, figures, the page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from synib.engines.folder import read_csv, read_json, write_csv, write_text
 from synib.experiments import EXPERIMENTS, Experiment
+from synib.experiments.charts import Triangles
 from synib.report.draw import svg
+from synib.report.ternary import html
 
 
 def load(folder: Path | str) -> Experiment:
@@ -23,15 +25,18 @@ def build(folder: Path | str) -> list[dict[str, Any]]:
     experiment = load(path)
     summary = experiment.summary(read_csv(path / "results.csv"))
     write_csv(path / "summary.csv", summary)
-    charts = experiment.charts(summary, read_csv(path / "curves.csv"))
-    drawn = [(chart, svg(chart)) for chart in charts]
-    for chart, picture in drawn:
-        write_text(path / f"{chart.file}.svg", picture)
+    charts = experiment.charts(summary, read_csv(path / "curves.csv") if experiment.curves else [])
+    pictures = {chart.file: svg(chart) for chart in charts}
+    for file, picture in pictures.items():
+        write_text(path / f"{file}.svg", picture)
+    # What a reader can point at is better than a picture, where there is such a form.
+    shapes = {file: picture[picture.index("<svg") :] for file, picture in pictures.items()}
+    shapes |= {chart.file: html(chart) for chart in charts if isinstance(chart, Triangles)}
     timings = read_csv(path / "timings.csv")
     shown = {
         "experiment": experiment,
-        "charts": drawn,
-        "table": table(experiment, summary, experiment.headline),
+        "charts": [(chart, shapes[chart.file]) for chart in charts],
+        "tables": experiment.tables(summary),
         "settings": {cell.method: cell.settings for cell in experiment.cells()},
         "seconds": sum(t["seconds"] for t in timings),
         "models": sum(t["cells"] for t in timings),
@@ -54,24 +59,6 @@ def render(template: str, shown: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["picture"] = lambda svg: Markup(svg[svg.index("<svg") :])
+    environment.filters["picture"] = Markup
+    environment.filters["published"] = lambda v: f"{v:.2f}" if round(v, 2) == v else f"{v:.3f}"
     return environment.get_template(template).render(shown)
-
-
-def table(experiment: Experiment, summary: Sequence[dict[str, Any]], metric: str = "test_accuracy") -> dict[str, Any]:
-    """One metric as a table: a row for each method, a column for each combination of factors."""
-    rows = [row for row in summary if row["metric"] == metric]
-    columns = list(dict.fromkeys(tuple(row[f] for f in experiment.factors) for row in rows))
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    cells = {(row["method"], tuple(row[f] for f in experiment.factors)): row for row in rows}
-    return {
-        "metric": metric.replace("_", " "),
-        "columns": [
-            ", ".join(
-                f"{f} = {v:g}" if isinstance(v, float) else f"{f} = {v}"
-                for f, v in zip(experiment.factors, c, strict=True)
-            )
-            for c in columns
-        ],
-        "rows": [(m, [cells.get((m, c)) for c in columns]) for m in methods],
-    }

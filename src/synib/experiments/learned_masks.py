@@ -1,0 +1,83 @@
+"""How cheap can learned masks be? The plain inner loop against what is meant to replace it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from synib.engines import Cell
+from synib.experiments.base import Row
+from synib.experiments.charts import Figure, Table
+from synib.experiments.pid_simplex import EPOCHS, REFERENCE, PIDExperiment
+
+TRAIN = 1800  # examples of PID-XOR, whose masks a warm start remembers
+LEARNED, AMORTIZED = "synib-learned", "synib-amortized"
+# All loops may move a logit equally far: steps times learning rate is 2.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "20 steps": (LEARNED, {"steps": 20, "mask_lr": 0.1}),
+    "8 steps": (LEARNED, {"steps": 8, "mask_lr": 0.25}),
+    "4 steps": (LEARNED, {"steps": 4, "mask_lr": 0.5}),
+    "2 steps": (LEARNED, {"steps": 2, "mask_lr": 1.0}),
+    "1 step": (LEARNED, {"steps": 1, "mask_lr": 2.0}),
+    "warm, 2 steps": (LEARNED, {"steps": 2, "mask_lr": 0.1, "remember": TRAIN}),
+    "warm, 1 step": (LEARNED, {"steps": 1, "mask_lr": 0.1, "remember": TRAIN}),
+    "network": (AMORTIZED, {}),
+}
+SHOWN = {"total": "test_accuracy", "synergy": "synergy_accuracy", "validation": "validation_accuracy"}
+
+
+@dataclass(frozen=True)
+class LearnedMasks(PIDExperiment):
+    """Ways to search masks, at the reference mixture, all else equal.
+
+    Args:
+        seeds, width, epochs, projections, overrides: As in :class:`PIDSimplex`; settings are those of ``synib-learned``.
+        variants: Which ways.
+    """
+
+    name: ClassVar[str] = "learned-masks"
+    title: ClassVar[str] = "Learned masks made cheap: what does the inner loop buy?"
+    about: ClassVar[str] = (
+        "The paper searches every example's mask anew in every step, with an inner loop of 20 Adam steps. Here it is "
+        "compared with fewer and larger steps, with a loop that goes on where it stopped when it last met the example, "
+        "and with a small network that proposes masks. All else is equal; PID-XOR at (.45, 0, .45, .10)."
+    )
+    factors: ClassVar[tuple[str, ...]] = ("variant",)
+    curves: ClassVar[bool] = False
+
+    seeds: int = 10
+    methods: tuple[str, ...] = (LEARNED, AMORTIZED)
+    epochs: int = EPOCHS
+    variants: tuple[str, ...] = tuple(VARIANTS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for variant in self.variants:
+            if variant not in VARIANTS:
+                raise ValueError(f"variants are {', '.join(map(repr, VARIANTS))}; got {variant!r}.")
+
+    @classmethod
+    def defaults(cls) -> dict[str, dict[str, Any]]:
+        learned = super().defaults()[LEARNED]
+        network = {k: v for k, v in learned.items() if k not in ("steps", "mask_lr")}
+        return {LEARNED: learned, AMORTIZED: network}
+
+    def cells(self) -> list[Cell]:
+        settings = self.settings()
+        fixed = {"epochs": self.epochs, "width": self.width, "data": {"projections": self.projections}}
+        return [
+            Cell(self.name, method, {"variant": variant}, settings[method] | changes | fixed, seed)
+            for variant, (method, changes) in VARIANTS.items()
+            if variant in self.variants
+            for seed in range(self.seeds)
+        ]
+
+    def mixture_of(self, cell: Cell) -> dict[str, Any]:
+        return REFERENCE
+
+    def tables(self, summary: Sequence[Row]) -> list[Table]:
+        found = {(r["variant"], r["metric"]): r for r in summary}
+        rows = {v: [found.get((v, metric)) for metric in SHOWN.values()] for v in self.variants}
+        return [Table("accuracy with each way to search masks", list(SHOWN), rows)]
+
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
+        return []
