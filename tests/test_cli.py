@@ -96,6 +96,42 @@ def test_the_command_is_installed_and_its_mistakes_have_no_traceback(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["pid-simplex", "--step", "0.3"], r"step is a part of 1 that divides it, such as 0\.05 or 0\.1; got 0\.3\."),
+        (["pid-simplex", "--device", "cuda"], r"--device cuda was asked for, but torch finds no CUDA device here; .*"),
+        (["pid-simplex", "--precision", "fp8"], r"--precision is float32, tf32, bf16; got 'fp8'\."),
+        (["pid-simplex", "--precision", "tf32"], r"--precision tf32 is for CUDA devices; on a CPU use float32\."),
+        (["pid-simplex", "--projections", "mine"], r"projections is 'own' or 'fixed'; got 'mine'\."),
+        (
+            ["pid-dynamics", "--mixture", "0.5", "0.5", "0.5", "0.5"],
+            r"A mixture \(U1, U2, R, S\) .* sums to 1; got .*\.",
+        ),
+        (["pid-dynamics", "--mixture", "1.5", "-0.5", "0", "0"], r"A mixture \(U1, U2, R, S\) is not negative .*\."),
+        (["learned-masks", "--variant", "never"], r"variants are '20 steps', .*; got 'never'\."),
+        (["search", "--of", "pid-complex"], r"No experiment is called 'pid-complex'; there are .*\."),
+    ],
+)
+def test_mistakes_in_the_experiments_on_pid_xor_are_sentences_too(
+    synib_command, untrained, monkeypatch, tmp_path, arguments, said
+):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    code, out, err = synib_command("reproduce", *arguments, "--out", "run")
+    assert (code, out) == (2, "")
+    assert re.fullmatch(f"synib: {said}\n", err)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_simplex_on_a_laptop_leaves_triangles_and_says_that_it_is_smaller(synib_command, tmp_path):
+    small = ["--quick", "--step", "1", "--seeds", "1", "--width", "8", "--method", "vanilla", "--out", "run"]
+    code, out, err = synib_command("reproduce", "pid-simplex", *small)
+    assert (code, err) == (0, "")
+    assert "mean over the simplex" in out
+    assert {"figure.svg", "report.html", "results.csv", "summary.csv", "timings.csv"} <= files(tmp_path / "run").keys()
+    assert "8 wide instead of 1,024" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
         (["--device", "gpu"], r"--device is auto, cpu or cuda; got 'gpu'\."),
         (["--device", "cuda"], r"--device cuda was asked for, but torch finds no CUDA device here; use --device cpu\."),
         (["--method", "synib-randm"], r"No method is called 'synib-randm': did you mean 'synib-random' .*\?"),

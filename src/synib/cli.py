@@ -145,6 +145,26 @@ def pid_dynamics(
     _run("pid-dynamics", options, smaller, out, device, together, precision, config)
 
 
+@reproduce.command("learned-masks")
+def learned_masks(
+    quick: Annotated[bool, typer.Option("--quick", help="For a laptop: a network 128 wide, three seeds.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds, counted from 0.  \\[default: 10]", show_default=False)
+    ] = None,
+    variant: Annotated[
+        list[str] | None, typer.Option(help="Only this way to search masks; may be repeated.", show_default=False)
+    ] = None,
+    width: Width = None, projections: Projections = None, setting: Set = None, out: Out = None, device: Device = "auto",
+    together: Together = None, precision: Precision = "float32", config: Config = None,
+) -> None:  # fmt: skip
+    """What the inner loop of learned masks buys, against what is meant to replace it."""
+    options = _options(
+        seeds=seeds, variants=variant, width=width, projections=projections, overrides=_overrides(setting)
+    )
+    smaller = {"seeds": 3, "width": 128} if quick else {}
+    _run("learned-masks", options, smaller, out, device, together, precision, config)
+
+
 @reproduce.command("search")
 def search(
     of: Annotated[str, typer.Option(help="The experiment whose settings to choose.")] = "parity",

@@ -18,6 +18,14 @@ def test_layers_alternate_with_activations():
     assert kinds(mlp([2])) == []
 
 
+def test_each_activation_may_have_a_dropout_of_its_own():
+    assert kinds(mlp([2, 3, 4, 5], dropout=[0.5, 0.0])) == ["Linear", "ReLU", "Dropout", "Linear", "ReLU", "Linear"]
+    rates = [m.p for m in mlp([2, 3, 4], dropout=[0.1, 0.2], last_activation=True) if isinstance(m, Dropout)]
+    assert rates == [0.1, 0.2]
+    with pytest.raises(ValueError, match=r"one for each of 2 activations; got \[0.5\]"):
+        mlp([2, 3, 4], dropout=[0.5], last_activation=True)
+
+
 def test_an_mlp_computes_what_its_layers_say():
     network = mlp([2, 3, 4])
     x = torch.randn(5, 2)

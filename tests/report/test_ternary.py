@@ -1,7 +1,6 @@
 """Triangles as SVG and as HTML."""
 
 import re
-import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from itertools import combinations
@@ -255,10 +254,3 @@ def test_labels_are_text_and_neither_markup_nor_variables():
     assert plot["data"][0]["meta"] == [escaped, escaped]
     assert "img" not in plot["data"][0]["hovertemplate"]
     assert ElementTree.fromstring(svg(figure)).tag.endswith("svg")
-
-
-@pytest.mark.parametrize(("draw", "module"), [(svg, "mpltern"), (html, "plotly.io")])
-def test_what_is_not_installed_is_named(draw, module, monkeypatch):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ModuleNotFoundError, match=rf"{module.split('.')[0]}.*synib\[report\]"):
-        draw(SMALL)

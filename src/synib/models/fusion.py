@@ -162,10 +162,12 @@ class ConcatFusion(nn.Module):
     Args:
         widths: For each modality its latent's width.
         layers: Widths of the layers behind the concatenation; the last is the prediction's.
-        dropout: After every hidden layer.
+        dropout: After every hidden layer, or a rate for each.
     """
 
-    def __init__(self, widths: Mapping[str, int], layers: Sequence[int], dropout: float = 0.0) -> None:
+    def __init__(
+        self, widths: Mapping[str, int], layers: Sequence[int], dropout: float | Sequence[float] = 0.0
+    ) -> None:
         super().__init__()
         whole = nn.Linear(sum(widths.values()), layers[0])  # initialised as one layer, as the concatenation would be
         self.slices = nn.ModuleDict()

@@ -10,26 +10,29 @@ from synib import keys
 
 
 def mlp(
-    widths: Sequence[int], *, dropout: float = 0.0, first_activation: bool = False, last_activation: bool = False
+    widths: Sequence[int],
+    *,
+    dropout: float | Sequence[float] = 0.0,
+    first_activation: bool = False,
+    last_activation: bool = False,
 ) -> nn.Sequential:
     """Linear layers with ReLU between them; dropout follows every ReLU.
 
     Args:
         widths: Input, hidden and output widths.
-        dropout: Probability of dropping a hidden unit.
+        dropout: Probability of dropping a hidden unit, for all activations or for each in turn.
         first_activation: Begin with an activation, as the continuation of a linear layer.
         last_activation: End with an activation, as an encoder does.
     """
-
-    def activation() -> list[nn.Module]:
-        return [nn.ReLU(), Dropout(dropout)] if dropout else [nn.ReLU()]
-
-    layers = activation() if first_activation else []
-    for i, (before, after) in enumerate(pairwise(widths)):
-        layers.append(nn.Linear(before, after))
-        if i < len(widths) - 2 or last_activation:
-            layers += activation()
-    return nn.Sequential(*layers)
+    linear = [nn.Linear(before, after) for before, after in pairwise(widths)]
+    activated = [*([None] if first_activation else []), *linear[: len(linear) if last_activation else -1]]
+    rates = [dropout] * len(activated) if isinstance(dropout, int | float) else list(dropout)
+    if len(rates) != len(activated):
+        raise ValueError(f"dropout is one rate, or one for each of {len(activated)} activations; got {rates}.")
+    layers: list[nn.Module] = []
+    for layer, rate in zip(activated, rates, strict=True):
+        layers += [*([layer] if layer is not None else []), nn.ReLU(), *([Dropout(rate)] if rate else [])]
+    return nn.Sequential(*layers, *(linear[-1:] if not last_activation else []))
 
 
 class Dropout(nn.Module):

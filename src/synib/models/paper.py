@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from synib.models.fusion import FusionModel
+from synib.models.fusion import ConcatFusion, FusionModel
+from synib.models.mlp import mlp
 
 
 def spurious_xor_model(widths: Mapping[str, int], dropout: float = 0.0, detach_heads: bool = False) -> FusionModel:
@@ -24,15 +25,12 @@ def pid_xor_model(
     Args:
         widths: For each modality its width.
         width: Of the encoders' and heads' layers; less than 1024 is not the paper's network but trains on a laptop.
-        dropout: After every hidden layer; the paper has it after the first of each part only, and names no rate.
+        dropout: After the first hidden layer of the encoders and of the fusion; the paper names no rate.
         detach_heads: Whether the heads' loss stops at the latents, as in the authors' script but not in the text.
     """
-    return FusionModel.mlp(
-        widths,
-        hidden=[width, width],
-        classes=1,
-        head_hidden=[width],
-        fusion_hidden=[128, 128],
-        dropout=dropout,
-        detach_heads=detach_heads,
+    return FusionModel(
+        {name: mlp([n, width, width], dropout=[dropout, 0.0], last_activation=True) for name, n in widths.items()},
+        ConcatFusion(dict.fromkeys(widths, width), [128, 128, 1], dropout=[dropout, 0.0]),
+        {name: mlp([width, width, 1]) for name in widths},
+        detach_heads,
     )

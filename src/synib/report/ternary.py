@@ -1,6 +1,5 @@
 """Triangles: a quantity over the mixtures of three sources, as SVG and as a piece of a page that answers to the mouse."""
 
-import importlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -37,7 +36,9 @@ def html(figure: Triangles) -> str:
     """The triangles as a piece of HTML whose tiles tell their numbers; it brings the library that it needs."""
     plot = _plot(figure)
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", figure.file)
-    text = _extra("plotly.io").to_html(
+    from plotly.io import to_html
+
+    text = to_html(
         plot,
         config={
             "displaylogo": False,
@@ -113,11 +114,11 @@ class _Places:
 
 
 def _drawing(figure: Triangles) -> "Drawing":
+    import mpltern  # noqa: F401  # brings the projection
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure as Drawing
 
-    _extra("mpltern")  # brings the projection
     columns = max([1, *map(len, figure.rows.values())])
     cell = min(3.0, max(1.35, 10.6 / columns))  # inches, as all lengths here
     large, small = (10.0, 9.0) if cell > 2 else (9.0, 7.5)
@@ -361,13 +362,3 @@ def _ticks(figure: Triangles) -> tuple[list[float], list[str]]:
     if any(mean > high for mean in means):
         names[-1] = f"≥ {names[-1]}"
     return values, names
-
-
-def _extra(module: str) -> Any:
-    """A module that only triangles need."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"Triangles are drawn with {module.split('.')[0]}, which is not installed: pip install 'synib[report]'"
-        ) from error
