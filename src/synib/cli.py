@@ -300,7 +300,7 @@ def _table(shown: Any, seeds: int, width: int) -> Any:
     from rich.table import Table
 
     if len(shown.columns) > 8:
-        grid = Table("method", "", title=shown.title, title_justify="left")
+        grid = Table(shown.of, "", title=shown.title, title_justify="left")
         for method, cells in shown.rows.items():
             for column, cell in zip(shown.columns, cells, strict=True):
                 grid.add_row(method, column, _shown(cell, True))
@@ -308,7 +308,7 @@ def _table(shown: Any, seeds: int, width: int) -> Any:
     roomy = width >= 20 + 14 * len(shown.columns)
     spread = " ± standard error" if roomy else ""
     grid = Table(title=f"{shown.title}, mean{spread} over seeds, n = {seeds}", title_justify="left")
-    grid.add_column("method", no_wrap=True)
+    grid.add_column(shown.of, no_wrap=True)
     for column in shown.columns:
         grid.add_column(column, justify="right")
     for method, cells in shown.rows.items():

@@ -166,8 +166,20 @@ class TestDynamics:
     def test_the_table_has_total_and_each_source_with_the_papers_values(self, made):
         experiment, summary, _ = made
         (table,) = experiment.tables(summary)
-        assert table.columns == ["total", "S", "U1", "R"]
-        assert [cell["paper"] for cell in table.rows["vanilla"]] == [0.944, 0.50, None, None]
+        assert table.columns == ["total", "S", "S above confidence", "U1", "R"]
+        assert [cell["paper"] for cell in table.rows["vanilla"]] == [0.944, 0.50, None, None, None]
+        assert table.rows["vanilla"][2]["n"] == 0  # without the control there is nothing to be above
+
+    def test_the_gain_over_the_confidence_penalty_is_taken_seed_by_seed(self):
+        def row(method, seed, synergy):
+            return {"method": method, "seed": seed, **REFERENCE, "test_accuracy_S": synergy}
+
+        found = [("confidence", 0.6, 0.9), ("synib-random", 0.7, 1.0)]
+        summary = PIDDynamics(seeds=2).summary([row(m, s, v[s]) for m, *v in found for s in range(2)])
+        (gain,) = [r for r in summary if r["metric"] == "synergy_over_confidence"]
+        assert (gain["method"], gain["n"]) == ("synib-random", 2)
+        assert gain["mean"] == pytest.approx(0.1)
+        assert gain["se"] == pytest.approx(0.0)  # the seeds differ widely, the difference does not
 
     def test_without_synergistic_examples_there_is_no_synergy_chart(self, tmp_path):
         experiment = PIDDynamics(seeds=1, methods=("vanilla",), mixture=(0.5, 0.0, 0.5, 0.0), **SMALL)

@@ -65,6 +65,10 @@ class Experiment(ABC):
                 raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(self.defaults())}.")
         return {method: {**given, **changes.get(method, {})} for method, given in self.defaults().items()}
 
+    def described(self) -> dict[str, Mapping[str, Any]]:
+        """What the page says about how models were trained: who → settings."""
+        return {cell.method: cell.settings for cell in self.cells()}
+
     def check(self) -> None:
         """Build one model and method of each kind, so that a setting that cannot be is said before training starts."""
         for cell in {cell.program: cell for cell in self.cells()}.values():

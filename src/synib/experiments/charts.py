@@ -122,14 +122,16 @@ Figure = Chart | Panels | Triangles
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a row for each method.
+    """A table with a row for each method, or whatever else is compared.
 
     Args:
         title: What its numbers are.
         columns: Their headings.
         rows: Method → for each column a row of the summary (``mean, se, n, paper``), or nothing.
+        of: What is compared.
     """
 
     title: str
     columns: Sequence[str]
     rows: Mapping[str, Sequence[Mapping[str, Any] | None]]
+    of: str = "method"

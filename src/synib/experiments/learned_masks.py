@@ -1,6 +1,6 @@
 """How cheap can learned masks be? The plain inner loop against what is meant to replace it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -71,13 +71,16 @@ class LearnedMasks(PIDExperiment):
             for seed in range(self.seeds)
         ]
 
+    def described(self) -> dict[str, Mapping[str, Any]]:
+        return {str(cell.factors["variant"]): cell.settings for cell in self.cells()}
+
     def mixture_of(self, cell: Cell) -> dict[str, Any]:
         return REFERENCE
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         found = {(r["variant"], r["metric"]): r for r in summary}
         rows = {v: [found.get((v, metric)) for metric in SHOWN.values()] for v in self.variants}
-        return [Table("accuracy with each way to search masks", list(SHOWN), rows)]
+        return [Table("accuracy with each way to search masks", list(SHOWN), rows, of="masks")]
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         return []

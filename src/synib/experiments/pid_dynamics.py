@@ -8,7 +8,9 @@ from synib.data import pid_xor
 from synib.experiments.base import Row
 from synib.experiments.charts import Chart, Figure, Panel, Panels, Series, Table
 from synib.experiments.pid_simplex import LABELS, PAPER, REFERENCE, TOTAL_AND_SYNERGY, PIDExperiment
+from synib.measure import statistics
 
+CONTROL = "confidence"  # what SynIB has to beat
 SOURCES = {"p_u1": "U1", "p_u2": "U2", "p_r": "R", "p_s": "S"}
 
 
@@ -25,7 +27,7 @@ class PIDDynamics(PIDExperiment):
     title: ClassVar[str] = "PID-XOR over training: which source is learned, and which memorised?"
     about: ClassVar[str] = (
         "Every example's label comes from exactly one source: a modality alone (U1, U2), both alike (R), or only both "
-        "together (S). Where synergistic examples are scarce, plain fusion learns them by heart: it is right on those it "
+        "together (S). Where synergistic examples are scarce, a network can learn them by heart: it is right on those it "
         "was trained on and guesses on others."
     )
     factors: ClassVar[tuple[str, ...]] = tuple(SOURCES)
@@ -47,8 +49,31 @@ class PIDDynamics(PIDExperiment):
         there = metric in TOTAL_AND_SYNERGY and factors == REFERENCE
         return PAPER.get(method, (None, None))[TOTAL_AND_SYNERGY.index(metric)] if there else None
 
+    def summary(self, results: Sequence[Row]) -> list[dict[str, Any]]:
+        """Besides every metric, how far synergy accuracy is above that of the confidence penalty, seed by seed."""
+        return super().summary(results) + self._gains(results)
+
+    def _gains(self, results: Sequence[Row]) -> list[dict[str, Any]]:
+        found = {(r["method"], r["seed"]): r.get("test_accuracy_S") for r in results}
+        table = []
+        for method in (m for m in dict.fromkeys(r["method"] for r in results) if m != CONTROL):
+            pairs = [(found.get((method, s)), found.get((CONTROL, s))) for s in range(self.seeds)]
+            table.append(
+                {
+                    "experiment": self.name,
+                    "method": method,
+                    **self.mixtures()[0],
+                    "metric": "synergy_over_confidence",
+                    **statistics(
+                        [ours - control for ours, control in pairs if ours is not None and control is not None]
+                    ),
+                    "paper": None,
+                }
+            )
+        return table
+
     def tables(self, summary: Sequence[Row]) -> list[Table]:
-        wanted = {"total": "test_accuracy", "S": "synergy_accuracy"}
+        wanted = {"total": "test_accuracy", "S": "synergy_accuracy", "S above confidence": "synergy_over_confidence"}
         wanted |= {
             s: f"test_accuracy_{s}" for s, p in zip(SOURCES.values(), self.mixture, strict=True) if p and s != "S"
         }

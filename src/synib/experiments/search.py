@@ -1,14 +1,16 @@
 """Choosing settings: every method gets the same number of candidates, judged on validation accuracy alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from synib.data import Dataset
 from synib.engines import Cell
 from synib.experiments.base import OF_MODEL, Experiment, Row
-from synib.experiments.charts import Figure
+from synib.experiments.charts import Figure, Table
 from synib.models import FusionModel
+
+SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,30 @@ class Search(Experiment):
             for seed in range(self.seeds)
         ]
 
+    def described(self) -> dict[str, Mapping[str, Any]]:
+        """What all candidates of a method share."""
+        candidates = self.experiment.candidates()
+        return {
+            cell.method: {k: v for k, v in cell.settings.items() if k not in candidates[cell.method][0]}
+            for cell in self.cells()
+        }
+
     def data(self, cell: Cell) -> Dataset:
         made = self.experiment.data(replace(cell, factors=self.experiment.searched_at()))
         return replace(made, test=None)
 
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
         return self.experiment.model(cell, data)
+
+    def tables(self, summary: Sequence[Row]) -> list[Table]:
+        """The best candidates of each method; ``summary.csv`` has all of them."""
+        made = []
+        for method in self.methods:
+            mine = [r for r in summary if r["method"] == method and r["metric"] == self.headline]
+            best = sorted(mine, key=lambda r: -r["mean"])[:SHOWN]
+            title = f"{method}: the best {len(best)} of {len(mine)} candidates"
+            made.append(Table(title, ["validation accuracy"], {r["candidate"]: [r] for r in best}, of="candidate"))
+        return made
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         return []

@@ -37,7 +37,7 @@ def build(folder: Path | str) -> list[dict[str, Any]]:
         "experiment": experiment,
         "charts": [(chart, shapes[chart.file]) for chart in charts],
         "tables": experiment.tables(summary),
-        "settings": {cell.method: cell.settings for cell in experiment.cells()},
+        "settings": experiment.described(),
         "seconds": sum(t["seconds"] for t in timings),
         "models": sum(t["cells"] for t in timings),
         "devices": sorted({t["device"] for t in timings}),
