@@ -231,18 +231,18 @@ def test_out_of_memory_halves_what_is_left_and_ends_with_the_same_results(tmp_pa
     cells = [cell(seed=s) for s in range(4)] + [cell("synib-random", seed=s) for s in range(4)]
     run(tmp_path / "whole", tiny(), cells, together=4)
 
-    passes, forward, said, before = iter(range(100)), Learner.forward, [], {}
+    passes, gradient, said, before = iter(range(100)), Learner.gradient, [], {}
 
     def failing(self, *batch):
         if next(passes) == 9:  # a shard of the first four takes six steps
             out_of_memory()
-        return forward(self, *batch)
+        return gradient(self, *batch)
 
     def say(sentence):
         said.append(sentence)
         before.update(kept(tmp_path / "halved"))
 
-    monkeypatch.setattr(Learner, "forward", failing)
+    monkeypatch.setattr(Learner, "gradient", failing)
     run(tmp_path / "halved", tiny(), cells, together=2, say=say)
 
     assert said == [

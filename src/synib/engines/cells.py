@@ -2,19 +2,21 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
+from synib import keys
 from synib.data import Dataset
 from synib.masks import Mask, Noise
 from synib.models import FusionModel
 from synib.objective import Objective
-from synib.objective.base import Batch, Parts
+from synib.objective.base import Batch
 
 Plain = str | int | float | bool | None | Sequence[Any]
 
@@ -78,12 +80,31 @@ class Learner(nn.Module):
         super().__init__()
         self.model, self.method = model, method
 
-    def forward(
-        self, modalities: Mapping[str, Tensor], target: Tensor, examples: Tensor, key: Tensor
-    ) -> tuple[Tensor, tuple[Parts, dict[str, Tensor]]]:
-        """The loss; its parts and the buffers as this step leaves them."""
-        loss, parts = self.method.loss(self.model, Batch(modalities, target, examples), key)
-        return loss, (parts, dict(self.named_buffers()))
+    def forward(self, what: Callable[..., Any], *arguments: Any) -> Any:
+        """Whatever is to be done with the model and its method while ``functional_call`` has put other values in place."""
+        return what(self, *arguments)
+
+    def gradient(
+        self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], batch: Batch, key: Tensor
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """What the optimiser is given for the parameters that are trained now, and the buffers as the step leaves them."""
+        trained = {name: p for name, p in parameters.items() if self.method.trains(name)}
+        fixed = {name: p for name, p in parameters.items() if name not in trained}
+        names: list[str] = []
+
+        def losses(changed: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+            def run(learner: Learner) -> tuple[Tensor, dict[str, Tensor]]:
+                found, _ = learner.method.losses(learner.model, batch, key)
+                names[:] = found
+                return torch.stack(list(found.values())), dict(learner.named_buffers())
+
+            return cast(Any, functional_call(self, {**fixed, **changed, **buffers}, (run,)))
+
+        values, pull, left = cast(Any, torch.func.vjp(losses, trained, has_aux=True))
+        each = torch.eye(len(names), dtype=values.dtype, device=values.device)
+        gradients = [pull(one)[0] for one in each]
+        stacked = {name: torch.stack([g[name] for g in gradients]) for name in trained}
+        return self.method.direction(stacked, names, keys.fold(key, "direction")), left
 
 
 def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None = None) -> Learner:
@@ -104,6 +125,7 @@ def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None
     for part in (m for m in method.modules() if isinstance(m, Mask | Noise)):
         for name, x in data.train.modalities.items():
             part.prepare(x, name)
+    method.attach(model)
     return Learner(model, method)
 
 

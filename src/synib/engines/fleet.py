@@ -6,17 +6,19 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, vmap
 
 from synib import keys
 from synib.data import Dataset, Split
 from synib.engines.cells import Cell, Learner, Recipe, learner
 from synib.measure import accuracies, correct
+from synib.objective.base import Batch
 
 Metrics = dict[str, float]
 Precision = Literal["float32", "tf32", "bf16"]
@@ -76,6 +78,9 @@ def train(
     for epoch in range(epochs):
         with _precision(precision, fleet.device):
             fleet.epoch(training, epoch)
+        fleet.revise(training, validation, epoch)
+        if epoch == epochs - 1:
+            fleet.settle(validation)
         if recipe.curves or epoch == epochs - 1:
             train_now = fleet.accuracies(training, "train_accuracy")
             curves.append(train_now | fleet.accuracies(validation, "validation_accuracy"))
@@ -154,8 +159,9 @@ class Fleet:
         self.seeds = torch.stack([keys.key(cell.seed) for cell in cells]).to(device)
         self.steps = 0
         self.optimiser = self._optimiser(cells)
-        self.gradient = vmap(grad(self._loss, has_aux=True), randomness="error")
-        self.predict = vmap(self._predict, randomness="error")
+        self.initial = {} if not self._ever_revises(cells[0]) else {k: v.clone() for k, v in self.parameters.items()}
+        self.gradient = vmap(self._gradient, randomness="error")
+        self.predict = vmap(partial(self._call, _predict), randomness="error")
         self.permute = vmap(keys.permutation, in_dims=(0, None))
 
     def _optimiser(self, cells: Sequence[Cell]) -> torch.optim.Adam:
@@ -171,7 +177,8 @@ class Fleet:
     def _update(self, gradient: Mapping[str, Tensor]) -> None:
         for group in self.optimiser.param_groups:
             for name, p in zip(group["param_names"], group["params"], strict=True):
-                p.grad = gradient[name][group["rows"]].contiguous()  # the fused kernel does not look at strides
+                if name in gradient:  # the others are not trained now, and Adam leaves alone what has no gradient
+                    p.grad = gradient[name][group["rows"]].contiguous()  # the fused kernel does not look at strides
         self.optimiser.step()
         self.optimiser.zero_grad()
 
@@ -195,16 +202,38 @@ class Fleet:
         modalities = {name: x[cell, order] for name, x in split.modalities.items()}
         target = split.target[cell, order]
         self.template.train()
+        self.template.method.begin(epoch)
         for start in range(0, n, self.batch_size):
             rows = slice(start, start + self.batch_size)
             batch = {name: x[:, rows] for name, x in modalities.items()}
             key = keys.fold(self.seeds, "step", self.steps)
-            gradient, (_, self.buffers) = self.gradient(
+            gradient, self.buffers = self.gradient(
                 self.parameters, self.buffers, batch, target[:, rows], order[:, rows], key
             )
             self._update(gradient)
             del gradient  # or two of them would be alive during the next backward pass
             self.steps += 1
+
+    def revise(self, train: Split, validation: Split, epoch: int) -> None:
+        """Let the method change parameters between epochs, if this is the time."""
+        if not self.template.method.revises(epoch):
+            return
+        self.template.eval()
+        with torch.no_grad():
+            changed = vmap(partial(self._call, _revise), randomness="error")(
+                self.parameters, self.buffers, train.modalities, train.target, validation.modalities, validation.target,
+                self.initial, keys.fold(self.seeds, "revise", epoch),
+            )  # fmt: skip
+            for name, value in changed.items():
+                self.parameters[f"model.{name}"].copy_(value)
+
+    def settle(self, validation: Split) -> None:
+        """Let the method fit what it fits when training is over."""
+        self.template.eval()
+        with torch.no_grad():
+            self.buffers = vmap(partial(self._call, _settle), randomness="error")(
+                self.parameters, self.buffers, validation.modalities, validation.target
+            )
 
     def accuracies(self, split: Split, name: str, rows: int = 512) -> dict[str, Tensor]:
         """Accuracy of every cell, overall and for each group; a few rows at a time, since test sets are large."""
@@ -229,15 +258,47 @@ class Fleet:
                 tensor.copy_(state[name])
         return one
 
-    def _loss(self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], *batch: Any) -> Any:
-        return functional_call(self.template, {**parameters, **buffers}, batch)
+    def _ever_revises(self, cell: Cell) -> bool:
+        return any(self.template.method.revises(epoch) for epoch in range(cell.settings["epochs"]))
 
-    def _predict(
-        self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], modalities: Mapping[str, Tensor]
+    def _gradient(
+        self,
+        parameters: Mapping[str, Tensor],
+        buffers: Mapping[str, Tensor],
+        modalities: Mapping[str, Tensor],
+        target: Tensor,
+        examples: Tensor,
+        key: Tensor,
     ) -> Any:
-        state = {**parameters, **buffers}
-        mine = {k.removeprefix("model."): v for k, v in state.items() if k.startswith("model.")}
-        return functional_call(self.template.model, mine, (modalities,))
+        return self.template.gradient(parameters, buffers, Batch(modalities, target, examples), key)
+
+    def _call(
+        self, what: Callable[..., Any], parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], *rest: Any
+    ) -> Any:
+        return functional_call(self.template, {**parameters, **buffers}, (what, *rest))
+
+
+def _predict(learner: Learner, modalities: Mapping[str, Tensor]) -> Tensor:
+    return learner.method.predict(learner.model, modalities)
+
+
+def _revise(
+    learner: Learner,
+    modalities: Mapping[str, Tensor],
+    target: Tensor,
+    validation_modalities: Mapping[str, Tensor],
+    validation_target: Tensor,
+    initial: Mapping[str, Tensor],
+    key: Tensor,
+) -> dict[str, Tensor]:
+    train, validation = Batch(modalities, target), Batch(validation_modalities, validation_target)
+    before = {name.removeprefix("model."): p for name, p in initial.items() if name.startswith("model.")}
+    return learner.method.revise(learner.model, train, validation, before, key)
+
+
+def _settle(learner: Learner, modalities: Mapping[str, Tensor], target: Tensor) -> dict[str, Tensor]:
+    learner.method.settle(learner.model, Batch(modalities, target))
+    return dict(learner.named_buffers())
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """What every training objective is: a loss from (model, modalities, target), and its parts for logging."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -50,6 +50,11 @@ class Objective(nn.Module):
         check: Look at the batch's values (finite modalities, targets inside the family's support): always, never, or
             with ``None`` always on the CPU but only at the first call on an accelerator, where looking means waiting.
 
+    A method may do more than a loss can say: answer otherwise than by the fusion (:meth:`predict`), weigh gradients
+    (:meth:`losses`, :meth:`direction`), train in stages (:meth:`begin`, :meth:`trains`), change parameters between epochs
+    (:meth:`revises`, :meth:`revise`), bring modules of its own (:meth:`attach`) or fit something at the end (:meth:`settle`).
+    All of them do nothing by default, and all run under ``vmap`` as :meth:`loss` does.
+
     Attributes:
         cost: Roughly what a training step costs, in vanilla steps; only progress bars ask.
     """
@@ -88,6 +93,50 @@ class Objective(nn.Module):
         Returns:
             The total loss, and its parts by name, detached.
         """
+        return self.loss(*self._checked(predict, modalities, target, key, examples, unimodal))
+
+    def backward(
+        self,
+        predict: nn.Module,
+        modalities: Mapping[str, Modality],
+        target: Tensor,
+        *,
+        key: Tensor | None = None,
+        examples: Tensor | None = None,
+    ) -> tuple[Tensor, Parts]:
+        """The loss of a batch, with the parameters' gradients filled in: ``loss.backward()`` for every method.
+
+        Methods that weigh the gradients of several losses against each other need this instead of ``loss.backward()``;
+        parameters that a method does not train in this epoch get no gradient.
+
+        Args:
+            predict, modalities, target, key, examples: As for calling the objective.
+        """
+        model, batch, key = self._checked(predict, modalities, target, key, examples, None)
+        owned = [("model", predict), ("method", self)]
+        parameters = {f"{who}.{name}": p for who, module in owned for name, p in module.named_parameters()}
+        trained = {name: p for name, p in parameters.items() if p.requires_grad and self.trains(name)}
+        losses, parts = self.losses(model, batch, key)
+        gradients = [torch.autograd.grad(loss, list(trained.values()), retain_graph=True, materialize_grads=True)
+                     for loss in losses.values()]  # fmt: skip
+        stacked = {
+            name: torch.stack(tensors) for name, tensors in zip(trained, zip(*gradients, strict=True), strict=True)
+        }
+        for name, gradient in self.direction(stacked, list(losses), keys.fold(key, "direction")).items():
+            p = trained[name]
+            p.grad = gradient if p.grad is None else p.grad + gradient
+        return torch.stack(list(losses.values())).sum().detach(), parts
+
+    def _checked(
+        self,
+        predict: Predict | Fusible,
+        modalities: Mapping[str, Modality],
+        target: Tensor,
+        key: Tensor | None,
+        examples: Tensor | None,
+        unimodal: Mapping[str, Callable[[Modality], Tensor]] | None,
+    ) -> tuple[Fusible, Batch, Tensor]:
+        """What :meth:`loss` takes, if it can be taken."""
         model = predict if isinstance(predict, Fusible) else Whole(predict, unimodal or {})
         look = False
         if not torch.compiler.is_compiling():
@@ -105,11 +154,64 @@ class Objective(nn.Module):
             # On the host, where folding it is free; inside a compiled graph, with everything else.
             compiling = torch.compiler.is_compiling()
             key = keys.fresh(values(next(iter(modalities.values()))).device if compiling else None)
-        return self.loss(model, Batch(modalities, target, examples, look), key)
+        return model, Batch(modalities, target, examples, look), key
 
     def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         """The loss itself and its parts, with nothing checked but shapes, and values where ``batch.look`` says so."""
         raise NotImplementedError(f"{type(self).__name__} must define loss(model, batch, key).")
+
+    def losses(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[dict[str, Tensor], Parts]:
+        """The losses whose gradients :meth:`direction` weighs against each other; by default there is one."""
+        loss, parts = self.loss(model, batch, key)
+        return {"total": loss}, parts
+
+    def direction(self, gradients: Mapping[str, Tensor], losses: Sequence[str], key: Tensor) -> dict[str, Tensor]:
+        """What the optimiser is given; by default the sum of the gradients.
+
+        Args:
+            gradients: For each parameter (``model.encoders.<modality>.…``, ``model.heads.…``, ``method.…``) the gradients of
+                all losses, stacked in front.
+            losses: The losses, in that order.
+            key: For methods that draw.
+        """
+        return {name: g[0] if len(losses) == 1 else g.sum(0) for name, g in gradients.items()}
+
+    def predict(self, model: Fusible, modalities: Mapping[str, Modality]) -> Tensor:
+        """What the trained model answers: parameters of the predictive distribution."""
+        return self.intact(model, modalities)[1]
+
+    def attach(self, model: Any) -> None:
+        """Make what the method needs beside the model, from the model's own parts; before the optimiser is made."""
+
+    def begin(self, epoch: int) -> None:
+        """Called before every epoch, counted from 0."""
+
+    def trains(self, parameter: str) -> bool:
+        """Whether a parameter (named as in :meth:`direction`) changes in this epoch."""
+        return True
+
+    def revises(self, epoch: int) -> bool:
+        """Whether :meth:`revise` is to be called after this epoch."""
+        return False
+
+    def revise(
+        self, model: Any, train: Batch, validation: Batch, initial: Mapping[str, Tensor], key: Tensor
+    ) -> dict[str, Tensor]:
+        """New values of parameters, set between epochs from the whole training and validation data.
+
+        Args:
+            model: The model as it is.
+            train, validation: All their examples.
+            initial: The model's parameters as they were before training.
+            key: Decides every draw.
+
+        Returns:
+            Parameter (named as the model names it) → its new value, for those that change.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define revise, since it revises.")
+
+    def settle(self, model: Any, validation: Batch) -> None:
+        """Called once after training: fit buffers of the method on validation data."""
 
     @staticmethod
     def intact(model: Fusible, modalities: Mapping[str, Modality]) -> tuple[dict[str, Any], Tensor]:
