@@ -135,7 +135,7 @@ def test_the_simplex_on_a_laptop_leaves_triangles_and_says_that_it_is_smaller(sy
         (["--device", "gpu"], r"--device is auto, cpu or cuda; got 'gpu'\."),
         (["--device", "cuda"], r"--device cuda was asked for, but torch finds no CUDA device here; use --device cpu\."),
         (["--method", "synib-randm"], r"No method is called 'synib-randm': did you mean 'synib-random' .*\?"),
-        (["--method", "zzz"], r"No method is called 'zzz': there are vanilla, .*\."),
+        (["--method", "zzz"], r"No method is called 'zzz': there are unimodal, .*\."),
         (["--beta", "-1"], r"beta is one or more finite strengths of at least 0; got \[-1\.0\]\."),
         (["--beta", "nan"], r"beta is .*; got \[nan\]\."),
         (["--beta", "inf"], r"beta is .*; got \[inf\]\."),

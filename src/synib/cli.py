@@ -105,7 +105,7 @@ def parity(
 @reproduce.command("pid-simplex")
 def pid_simplex(
     quick: Annotated[
-        bool, typer.Option("--quick", help="For a laptop: grid step 0.25, a network 128 wide, two seeds.")
+        bool, typer.Option("--quick", help="For a laptop: five methods, grid step 0.1, a network 64 wide, one seed.")
     ] = False,
     seeds: Seeds = None,
     step: Annotated[float | None, typer.Option(help="Of the grid.  \\[default: 0.05]", show_default=False)] = None,
@@ -119,7 +119,8 @@ def pid_simplex(
     options = _options(
         seeds=seeds, step=step, methods=method, width=width, projections=projections, overrides=_overrides(setting)
     )
-    smaller = {"seeds": 2, "step": 0.25, "width": 128} if quick else {}
+    few = ("vanilla", "synib-oracle", "synib-random", "synib-learned", "confidence")
+    smaller = {"seeds": 1, "step": 0.1, "width": 64, "methods": few} if quick else {}
     _run("pid-simplex", options, smaller, out, device, together, precision, config)
 
 
@@ -163,6 +164,22 @@ def learned_masks(
     )
     smaller = {"seeds": 3, "width": 128} if quick else {}
     _run("learned-masks", options, smaller, out, device, together, precision, config)
+
+
+@reproduce.command("compare")
+def compare(
+    on: Annotated[str, typer.Option(help="spurious-xor or pid-xor.")] = "spurious-xor",
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds, counted from 0.  \\[default: 10]", show_default=False)
+    ] = None,
+    method: Method = None, setting: Set = None, out: Out = None, device: Device = "auto", together: Together = None,
+    precision: Precision = "float32", config: Config = None,
+) -> None:  # fmt: skip
+    """All methods on the paper's synthetic tasks, searched and trained alike."""
+    if on not in ("spurious-xor", "pid-xor"):
+        raise ValueError(f"--on is spurious-xor or pid-xor; got {on!r}.")
+    options = _options(seeds=seeds, methods=method, overrides=_overrides(setting))
+    _run(f"compare-{on}", options, {}, out, device, together, precision, config)
 
 
 @reproduce.command("search")

@@ -31,7 +31,10 @@ def test_the_sizes_and_blocks_are_the_papers():
     data = spurious_xor()
     assert [len(data.train), len(data.validation), len(data.test)] == [300, 120, 30_000]
     assert data.widths == {"x1": 64, "x2": 64}
-    assert data.blocks == {"x1": {"signal": range(4), "shortcut": range(4, 10)}, "x2": {"signal": range(4)}}
+    assert data.blocks == {
+        "x1": {"signal": range(4), "shortcut": range(4, 10), "noise": range(10, 64)},
+        "x2": {"signal": range(4), "noise": range(4, 64)},
+    }
 
 
 def test_the_label_is_the_xor_of_the_bits_that_the_signals_show(large):

@@ -13,6 +13,8 @@ from synib.objective import Bernoulli, Objective
 
 SIGNAL = {"x1": [0, 1, 2, 3], "x2": [0, 1, 2, 3]}
 OWN: dict[str, dict[str, Any]] = {
+    "unimodal": {"modality": "x1"},
+    "ensemble": {},
     "vanilla": {},
     "confidence": {"weight": 2.0},
     "masked-random": {"p": 0.4},
@@ -22,6 +24,13 @@ OWN: dict[str, dict[str, Any]] = {
     "synib-amortized": {"widths": {"x1": 64, "x2": 64}, "sparsity": 0.1, "weight": 2.0},
     "synib-marginal": {"weight": 2.0, "draws": 3},
     "synib-oracle": {"weight": 2.0, "coordinates": SIGNAL},
+    "experts": {"weight": 2.0, "draws": 3},
+    "dnr": {"strength": 3.0, "every": 1, "times": 1},
+    "mmpareto": {},
+    "reconboost": {"stage": 1, "rectify": 1},
+    "mcr": {"game": 0.5},
+    "ogm": {"alpha": 0.5},
+    "agm": {"alpha": 1.0},
 }
 TRAINING = {"lr": 1e-2, "weight_decay": 1e-3, "epochs": 2, "batch_size": 16, "unimodal_weight": 0.05}
 

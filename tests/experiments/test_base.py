@@ -55,6 +55,8 @@ SMALL = {
     "parity": {"seeds": 2, "beta": (0.0, 1.0), "methods": ("vanilla", "confidence"), "epochs": 7},
     "pid-simplex": {"seeds": 2, "step": 0.5, "methods": ("vanilla", "confidence"), "width": 8, "projections": "fixed"},
     "pid-dynamics": {"seeds": 2, "mixture": (0.1, 0.2, 0.3, 0.4), "methods": ("vanilla", "confidence"), "epochs": 7},
+    "compare-spurious-xor": {"seeds": 2, "methods": ("vanilla", "dnr")},
+    "compare-pid-xor": {"seeds": 2, "methods": ("vanilla", "mmpareto"), "width": 8},
     "learned-masks": {"seeds": 2, "variants": ("2 steps", "network"), "width": 8, "epochs": 7},
 }
 
@@ -100,7 +102,6 @@ class TestEveryExperiment:
             {"seeds": 2.5},
             {"methods": "vanilla"},
             {"methods": [3]},
-            {"epochs": None},
         ],
     )
     def test_an_option_of_another_kind_is_quoted_with_what_was_expected(self, name, wrong):
@@ -109,7 +110,7 @@ class TestEveryExperiment:
             EXPERIMENTS[name].from_config(wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"beta": 1.0}, {"beta": ["one"]}, {"test_shortcut": 0}])
+@pytest.mark.parametrize("wrong", [{"beta": 1.0}, {"beta": ["one"]}, {"test_shortcut": 0}, {"epochs": None}])
 def test_options_of_one_experiment_too(wrong):
     ((option, value),) = wrong.items()
     with pytest.raises(ValueError, match=rf"takes {option} in the form .*; got .*{str(value).strip('[]')}"):

@@ -39,7 +39,10 @@ class TestSimplex:
         assert len({c.program for c in cells}) == len(SETTINGS)  # a column trains as one
 
     def test_all_columns_of_the_issue_are_there(self):
-        assert set(SETTINGS) == set(METHODS) - {"synib-amortized"} == set(LABELS)
+        columns = {"vanilla", "confidence", "masked-oracle", "masked-random"}
+        columns |= {f"synib-{form}" for form in ("oracle", "random", "learned", "marginal")}
+        assert set(SETTINGS) == columns == set(LABELS)
+        assert columns <= set(METHODS)
 
     @pytest.mark.parametrize("step", [0.3, 0.0, -0.05, 2.0, float("nan")])
     def test_a_step_that_does_not_divide_1_is_refused(self, step):

@@ -112,7 +112,7 @@ def test_a_strength_given_as_a_whole_number_is_the_same_cell():
         ({"methods": ("vanilla", "vanilla")}, "methods names each value once"),
         ({"methods": ()}, "at least one method"),
         ({"methods": ("vanila",)}, "No method is called 'vanila': did you mean 'vanilla'?"),
-        ({"methods": ("zzz",)}, "No method is called 'zzz': there are vanilla, confidence"),
+        ({"methods": ("zzz",)}, "No method is called 'zzz': there are unimodal, ensemble, vanilla"),
         ({"test_shortcut": "gone"}, "'independent' or 'constant'; got 'gone'"),
     ],
 )

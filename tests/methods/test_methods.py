@@ -5,6 +5,8 @@ from synib import FusionModel, LearnedMask, OracleMask, RandomMask, ShuffledNois
 from synib.methods import METHODS, build, check_method
 
 SETTINGS = {
+    "unimodal": {"modality": "a"},
+    "ensemble": {},
     "vanilla": {},
     "confidence": {"weight": 2.0},
     "masked-random": {"p": 0.4},
@@ -14,6 +16,13 @@ SETTINGS = {
     "synib-amortized": {"widths": {"a": 4, "b": 3}, "sparsity": 0.1, "weight": 2.0},
     "synib-marginal": {"draws": 4, "debias": True, "weight": 2.0},
     "synib-oracle": {"coordinates": {"a": [0], "b": [1]}, "weight": 2.0},
+    "experts": {"draws": 4, "weight": 2.0},
+    "dnr": {"strength": 1.0},
+    "mmpareto": {"scale": 1.0},
+    "reconboost": {"reconcile": 0.1},
+    "mcr": {"game": 0.1},
+    "ogm": {"alpha": 0.1},
+    "agm": {"alpha": 0.5},
 }
 
 
@@ -24,11 +33,27 @@ def test_every_method_is_tried_here():
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_method_trains_a_fusion_model(name, key):
     model = FusionModel.mlp({"a": 4, "b": 3}, hidden=[5], classes=3, head_hidden=[])
-    x = {"a": torch.randn(6, 4), "b": torch.randn(6, 3)}
-    loss, parts = build(name, **SETTINGS[name])(model, x, torch.arange(6) % 3, key=key)
-    loss.backward()
-    assert all(p.grad.isfinite().all() for p in model.parameters())
-    assert {"task", "unimodal/a", "unimodal/b"} <= parts.keys()
+    x, y = {"a": torch.randn(6, 4), "b": torch.randn(6, 3)}, torch.arange(6) % 3
+    method = build(name, **SETTINGS[name])
+    method.attach(model)
+    method.begin(0)
+    loss, parts = method.backward(model, x, y, key=key)
+    trained = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+    assert set(trained) == {n for n, _ in model.named_parameters() if method.trains(f"model.{n}")}
+    assert all(g.isfinite().all() for g in trained.values())
+    assert any(g.abs().sum() > 0 for g in trained.values())
+    assert not loss.requires_grad
+    assert parts
+    assert all(part.isfinite() and not part.requires_grad for part in parts.values())
+    assert method.predict(model, x).shape == (6, 3)
+
+
+@pytest.mark.parametrize("name", ["unimodal-a", "unimodal-b"])
+def test_a_modality_alone_may_be_named_in_the_methods_name(name):
+    assert check_method(name) == name
+    assert build(name).modality == name[-1]
+    with pytest.raises(ValueError, match="No method is called 'unimodal-'"):
+        check_method("unimodal-")
 
 
 def test_synib_methods_are_the_masks_they_are_named_after():
@@ -54,7 +79,7 @@ def test_synib_methods_are_the_masks_they_are_named_after():
         ("vanila", "No method is called 'vanila': did you mean 'vanilla'"),
         ("synib-randon", "did you mean 'synib-random'"),
         ("synib_oracle", "did you mean 'synib-oracle'"),
-        ("zzz", "No method is called 'zzz': there are vanilla, confidence, masked-random"),
+        ("zzz", "No method is called 'zzz': there are unimodal, ensemble, vanilla, confidence, masked-random"),
     ],
 )
 def test_an_unknown_method_is_answered_with_close_names(name, message):

@@ -63,8 +63,8 @@ def parity(
         x[0][:, SHORTCUT.start : SHORTCUT.stop] = SHORTCUT_SCALE * (strength * _sign(label) + noise)
         return Split({f"x{m + 1}": v for m, v in enumerate(x)}, target)
 
-    blocks = {f"x{m + 1}": {"signal": SIGNAL} for m in range(modalities)}
-    blocks["x1"]["shortcut"] = SHORTCUT
+    blocks = {f"x{m + 1}": {"signal": SIGNAL, "noise": range(SIGNAL.stop, WIDTH)} for m in range(modalities)}
+    blocks["x1"] |= {"shortcut": SHORTCUT, "noise": range(SHORTCUT.stop, WIDTH)}
     return Dataset(draw("train", train), draw("validation", validation), draw("test", test), blocks)
 
 

@@ -16,7 +16,7 @@ from synib.data import Dataset
 from synib.masks import Mask, Noise
 from synib.models import FusionModel
 from synib.objective import Objective
-from synib.objective.base import Batch
+from synib.objective.base import Batch, Parts
 
 Plain = str | int | float | bool | None | Sequence[Any]
 
@@ -92,19 +92,19 @@ class Learner(nn.Module):
         fixed = {name: p for name, p in parameters.items() if name not in trained}
         names: list[str] = []
 
-        def losses(changed: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-            def run(learner: Learner) -> tuple[Tensor, dict[str, Tensor]]:
-                found, _ = learner.method.losses(learner.model, batch, key)
+        def losses(changed: Mapping[str, Tensor]) -> tuple[Tensor, tuple[Parts, dict[str, Tensor]]]:
+            def run(learner: Learner) -> tuple[Tensor, tuple[Parts, dict[str, Tensor]]]:
+                found, parts = learner.method.losses(learner.model, batch, key)
                 names[:] = found
-                return torch.stack(list(found.values())), dict(learner.named_buffers())
+                return torch.stack(list(found.values())), (parts, dict(learner.named_buffers()))
 
             return cast(Any, functional_call(self, {**fixed, **changed, **buffers}, (run,)))
 
-        values, pull, left = cast(Any, torch.func.vjp(losses, trained, has_aux=True))
+        values, pull, (parts, left) = cast(Any, torch.func.vjp(losses, trained, has_aux=True))
         each = torch.eye(len(names), dtype=values.dtype, device=values.device)
         gradients = [pull(one)[0] for one in each]
         stacked = {name: torch.stack([g[name] for g in gradients]) for name in trained}
-        return self.method.direction(stacked, names, keys.fold(key, "direction")), left
+        return self.method.direction(stacked, names, parts, keys.fold(key, "direction")), left
 
 
 def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None = None) -> Learner:

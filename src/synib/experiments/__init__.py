@@ -1,6 +1,7 @@
 """One file for each figure or table."""
 
 from synib.experiments.base import Experiment
+from synib.experiments.compare import ComparePID, CompareXOR
 from synib.experiments.learned_masks import LearnedMasks
 from synib.experiments.parity import Parity
 from synib.experiments.pid_dynamics import PIDDynamics
@@ -9,7 +10,19 @@ from synib.experiments.search import Search
 from synib.experiments.spurious_xor import SpuriousXOR
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
-    kind.name: kind for kind in (SpuriousXOR, Parity, PIDSimplex, PIDDynamics, LearnedMasks, Search)
+    kind.name: kind
+    for kind in (SpuriousXOR, Parity, PIDSimplex, PIDDynamics, LearnedMasks, CompareXOR, ComparePID, Search)
 }
 
-__all__ = ["EXPERIMENTS", "Experiment", "LearnedMasks", "PIDDynamics", "PIDSimplex", "Parity", "Search", "SpuriousXOR"]
+__all__ = [
+    "EXPERIMENTS",
+    "ComparePID",
+    "CompareXOR",
+    "Experiment",
+    "LearnedMasks",
+    "PIDDynamics",
+    "PIDSimplex",
+    "Parity",
+    "Search",
+    "SpuriousXOR",
+]

@@ -122,7 +122,7 @@ class Objective(nn.Module):
         stacked = {
             name: torch.stack(tensors) for name, tensors in zip(trained, zip(*gradients, strict=True), strict=True)
         }
-        for name, gradient in self.direction(stacked, list(losses), keys.fold(key, "direction")).items():
+        for name, gradient in self.direction(stacked, list(losses), parts, keys.fold(key, "direction")).items():
             p = trained[name]
             p.grad = gradient if p.grad is None else p.grad + gradient
         return torch.stack(list(losses.values())).sum().detach(), parts
@@ -165,13 +165,16 @@ class Objective(nn.Module):
         loss, parts = self.loss(model, batch, key)
         return {"total": loss}, parts
 
-    def direction(self, gradients: Mapping[str, Tensor], losses: Sequence[str], key: Tensor) -> dict[str, Tensor]:
+    def direction(
+        self, gradients: Mapping[str, Tensor], losses: Sequence[str], parts: Parts, key: Tensor
+    ) -> dict[str, Tensor]:
         """What the optimiser is given; by default the sum of the gradients.
 
         Args:
             gradients: For each parameter (``model.encoders.<modality>.…``, ``model.heads.…``, ``method.…``) the gradients of
                 all losses, stacked in front.
             losses: The losses, in that order.
+            parts: What :meth:`losses` reported.
             key: For methods that draw.
         """
         return {name: g[0] if len(losses) == 1 else g.sum(0) for name, g in gradients.items()}

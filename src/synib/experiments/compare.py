@@ -1,0 +1,245 @@
+"""The table that the paper does not have: all methods on its synthetic tasks, searched and trained alike."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, ClassVar
+
+from synib.data import Dataset
+from synib.engines import Cell
+from synib.experiments import pid_simplex, spurious_xor
+from synib.experiments.base import OF_MODEL, Experiment, Row
+from synib.experiments.charts import Figure, Table
+from synib.measure import statistics
+from synib.methods import check_method
+from synib.models import FusionModel, pid_xor_model, spurious_xor_model
+
+BALANCING = ("ogm", "agm", "dnr", "mmpareto", "reconboost", "mcr")
+DECAYS: dict[str, Sequence[Any]] = {"weight_decay": (1e-5, 1e-3, 1e-2)}
+
+# What is each method's own, and what a search tries of it; those without a coefficient search the weight decay.
+OWN: dict[str, dict[str, Sequence[Any]]] = {
+    "unimodal-x1": DECAYS,
+    "unimodal-x2": DECAYS,
+    "ensemble": DECAYS,
+    "vanilla": DECAYS,
+    "masked-random": {"p": (0.3, 0.5, 0.7)},
+    "masked-oracle": DECAYS,
+    "confidence": {"weight": (1.0, 3.0, 10.0)},
+    "ogm": {"alpha": (0.1, 0.3, 1.0)},
+    "agm": {"alpha": (0.3, 1.0, 3.0)},
+    "dnr": {"strength": (1.0, 3.0, 10.0)},
+    "mmpareto": {"unimodal_weight": (1.0, 0.3, 0.1)},  # not its scale, a constant factor, which Adam takes out again
+    "reconboost": {"reconcile": (0.1, 0.3, 1.0)},
+    "mcr": {"game": (0.01, 0.1, 1.0)},
+    "synib-random": {"weight": (1.0, 3.0, 10.0)},
+    "synib-learned": {"weight": (1.0, 3.0, 10.0)},
+    "synib-marginal": {"weight": (1.0, 3.0, 10.0)},
+    "synib-oracle": {"weight": (1.0, 3.0, 10.0)},
+    "experts": {"weight": (1.0, 3.0, 10.0)},
+}
+
+
+@dataclass(frozen=True)
+class Compare(Experiment):
+    """What both comparisons share.
+
+    Args:
+        seeds: How many seeds, counted from 0.
+        methods: Which methods.
+        overrides: For some methods, settings other than the default ones.
+    """
+
+    curves: ClassVar[bool] = False
+    where: ClassVar[Mapping[str, float]]
+    shown: ClassVar[Mapping[str, str]] = {"test accuracy": "test_accuracy"}
+
+    seeds: int = 10
+    methods: tuple[str, ...] = tuple(OWN)
+    overrides: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse options that make no experiment."""
+        if self.seeds < 1:
+            raise ValueError(f"An experiment needs at least one seed; got {self.seeds}.")
+        if not self.methods or len(set(self.methods)) < len(self.methods):
+            raise ValueError(f"methods names one or more methods, each once; got {list(self.methods)}.")
+        for method in self.methods:
+            if check_method(method) not in self.settings():
+                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(self.settings())}.")
+
+    def fixed(self) -> dict[str, Any]:
+        """What is the same for all methods."""
+        return {}
+
+    def cells(self) -> list[Cell]:
+        settings = self.settings()
+        return [
+            Cell(self.name, method, dict(self.where), settings[method] | self.fixed(), seed)
+            for method in self.methods
+            for seed in range(self.seeds)
+        ]
+
+    def summary(self, results: Sequence[Row]) -> list[dict[str, Any]]:
+        """Besides every metric, how far each method is above the best balancing one, seed by seed."""
+        table = super().summary(results)
+        for metric in self.shown.values():
+            means = {r["method"]: r["mean"] for r in table if r["metric"] == metric and r["method"] in BALANCING}
+            if not means:
+                continue
+            best = max(means, key=lambda m: means[m])
+            raw = {v: k for k, v in self.names.items()}.get(metric, metric)
+            found = {(r["method"], r["seed"]): r[raw] for r in results}
+            for method in (m for m in dict.fromkeys(r["method"] for r in results) if m != best):
+                pairs = [(found.get((method, s)), found.get((best, s))) for s in range(self.seeds)]
+                leads = [ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None]
+                table.append(
+                    {
+                        "experiment": self.name,
+                        "method": method,
+                        **self.where,
+                        "metric": f"{metric}_over_{best}",
+                        **statistics(leads),
+                        "paper": None,
+                    }
+                )
+        return table
+
+    def tables(self, summary: Sequence[Row]) -> list[Table]:
+        found = {(r["method"], r["metric"]): r for r in summary}
+        leads = {m: f"above {m.rpartition('_over_')[2]}" for _, m in found if "_over_" in m}
+        columns = {
+            heading: metric
+            for label, shown in self.shown.items()
+            for heading, metric in [
+                (label, shown),
+                *((f"{label}, {words}", m) for m, words in leads.items() if m.startswith(f"{shown}_over_")),
+            ]
+        }
+        rows = {m: [found.get((m, metric)) for metric in columns.values()] for m in self.methods}
+        return [Table("at test", list(columns), rows)]
+
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
+        return []
+
+
+# App. "Spurious XOR"; learning rates, and what is each method's own, by `synib reproduce search --of compare-spurious-xor`.
+XOR = {"epochs": 100, "batch_size": 128, "unimodal_weight": 0.05, "weight_decay": 1e-5}
+XOR_OWN: dict[str, dict[str, Any]] = {
+    "masked-oracle": {"blocks": ["shortcut", "noise"]},
+    "synib-random": {"p": 0.4},
+    "synib-learned": {"steps": 20, "mask_lr": 3.0, "sparsity": 0.03, "init": -4.0},
+    "synib-marginal": {"draws": 16},
+    "synib-oracle": {"blocks": ["signal"]},
+    "experts": {"draws": 16},
+}
+XOR_CHOSEN: dict[str, dict[str, Any]] = {
+    method: {"lr": 1e-3} | {k: v[0] for k, v in own.items()} for method, own in OWN.items()
+}
+
+
+@dataclass(frozen=True)
+class CompareXOR(Compare):
+    """All methods on Spurious XOR."""
+
+    name: ClassVar[str] = "compare-spurious-xor"
+    title: ClassVar[str] = "All methods on Spurious XOR: does balancing modalities help against a shortcut?"
+    about: ClassVar[str] = (
+        "The label is the XOR of two bits, one in each modality; the first modality also carries a shortcut that gives it away "
+        "in training (β = 1) and is noise at test. All methods start from the same weights, see the same batches, and had the "
+        "same number of candidate settings, compared on validation accuracy where there is no shortcut (β = 0): with one, "
+        "validation cannot tell who falls for it."
+    )
+    factors: ClassVar[tuple[str, ...]] = ("beta",)
+    where: ClassVar[Mapping[str, float]] = {"beta": 1.0}
+
+    @classmethod
+    def defaults(cls) -> dict[str, dict[str, Any]]:
+        return {method: XOR | XOR_OWN.get(method, {}) | chosen for method, chosen in XOR_CHOSEN.items()}
+
+    def fixed(self) -> dict[str, Any]:
+        return {"data": {"test_shortcut": "independent"}}
+
+    def candidates(self) -> dict[str, list[dict[str, Any]]]:
+        """Twelve for every method: four learning rates, and three values of what is its own."""
+        return {m: _grid(lr=(1e-3, 3e-3, 1e-2, 3e-4), **{"weight_decay": (1e-5,), **own}) for m, own in OWN.items()}
+
+    def searched_at(self) -> dict[str, Any]:
+        return {"beta": 0.0}
+
+    def data(self, cell: Cell) -> Dataset:
+        return spurious_xor.SpuriousXOR().data(cell)
+
+    def model(self, cell: Cell, data: Dataset) -> FusionModel:
+        return spurious_xor_model(data.widths)
+
+
+# App. "PID-Controlled XOR", with the dropout that every method of the simplex chose; the rest by
+# `synib reproduce search --of compare-pid-xor`.
+PID = {"epochs": 30, "batch_size": 120, "unimodal_weight": 1.0, "dropout": 0.5, "weight_decay": 1e-5}
+PID_OWN: dict[str, dict[str, Any]] = {
+    "masked-oracle": {"blocks": ["unique", "redundant"]},
+    "synib-random": {"p": 0.5},
+    "synib-learned": {"steps": 4, "mask_lr": 0.5, "sparsity": 1e-2},
+    "synib-marginal": {"draws": 4},
+    "synib-oracle": {"blocks": ["synergy"]},
+    "experts": {"draws": 4},
+}
+PID_CHOSEN: dict[str, dict[str, Any]] = {
+    method: {"lr": 3e-4, "detach_heads": method != "mmpareto"} | {k: v[0] for k, v in own.items()}
+    for method, own in OWN.items()
+}
+
+
+@dataclass(frozen=True)
+class ComparePID(Compare):
+    """All methods on PID-XOR.
+
+    Args:
+        seeds, methods, overrides: As in :class:`Compare`.
+        width: Of encoders and heads; the paper's is 1024.
+    """
+
+    name: ClassVar[str] = "compare-pid-xor"
+    title: ClassVar[str] = "All methods on PID-XOR: does balancing modalities bring synergy?"
+    about: ClassVar[str] = (
+        "Every example's label comes from one source: the first modality alone (45 %), both alike (45 %), or only both "
+        "together (10 %). All methods start from the same weights, see the same batches, and had the same number of candidate "
+        "settings, compared on validation accuracy."
+    )
+    factors: ClassVar[tuple[str, ...]] = tuple(pid_simplex.REFERENCE)
+    names: ClassVar[Mapping[str, str]] = {"test_accuracy_S": "synergy_accuracy"}
+    where: ClassVar[Mapping[str, float]] = pid_simplex.REFERENCE
+    shown: ClassVar[Mapping[str, str]] = {"total": "test_accuracy", "synergy": "synergy_accuracy"}
+
+    width: int = pid_simplex.WIDTH
+
+    @classmethod
+    def defaults(cls) -> dict[str, dict[str, Any]]:
+        return {method: PID | PID_OWN.get(method, {}) | chosen for method, chosen in PID_CHOSEN.items()}
+
+    def fixed(self) -> dict[str, Any]:
+        return {"width": self.width, "data": {"projections": "own"}}
+
+    def candidates(self) -> dict[str, list[dict[str, Any]]]:
+        """Eighteen for every method: three learning rates, three values of what is its own, heads attached or not."""
+        made = {}
+        for method, own in OWN.items():
+            # Without attached heads MMPareto has nothing to balance; it gets more learning rates instead.
+            rates = (3e-5, 1e-4, 3e-4, 1e-3, 2e-3, 3e-3) if method == "mmpareto" else (3e-4, 1e-3, 3e-3)
+            heads = (False,) if method == "mmpareto" else (True, False)
+            made[method] = _grid(detach_heads=heads, lr=rates, **{"weight_decay": (1e-5,), **own})
+        return made
+
+    def searched_at(self) -> dict[str, Any]:
+        return dict(pid_simplex.REFERENCE)
+
+    def data(self, cell: Cell) -> Dataset:
+        return pid_simplex.PIDSimplex().data(cell)
+
+    def model(self, cell: Cell, data: Dataset) -> FusionModel:
+        return pid_xor_model(data.widths, **{k: v for k, v in cell.settings.items() if k in OF_MODEL})
+
+
+def _grid(**values: Sequence[Any]) -> list[dict[str, Any]]:
+    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]

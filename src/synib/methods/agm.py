@@ -1,0 +1,131 @@
+"""AGM: what each modality contributes to the output learns faster or slower, as it lags or leads."""
+
+import math
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from synib import tokens
+from synib.masks.base import undisturbed
+from synib.objective import Fusible, Objective
+from synib.objective.base import Batch, Parts
+from synib.tokens import Modality, values
+
+MOST = 4  # modalities: the fusion runs on all 2ⁿ subsets of them
+# Bounds that keep an exponential of an exponential finite, as public implementations have them.
+WORST = -math.log(1e-8)  # of an example's score
+LARGEST = 10.0  # of τ - r
+
+
+class AGM(Objective):
+    r"""Adaptive Gradient Modulation (Li et al., ICCV 2023): the output's gradient, modality by modality.
+
+    With :math:`F(S)` the fusion's output where inputs outside :math:`S` are zero, a modality's response is its Shapley
+    value :math:`\phi_m`, so that :math:`F(M) = F(\emptyset) + \sum_m \phi_m`, and its score :math:`s_m` the mean negative
+    log-likelihood of the target under :math:`\phi_m` alone. The gradient through :math:`\phi_m` is multiplied by
+
+    .. math:: \kappa_m = e^{-\alpha (r_m - \tau_m)}, \qquad
+              r_m = \exp\Big(\tfrac{1}{n - 1} \sum_{j \ne m} (s_j - s_m)\Big)
+
+    and :math:`\tau_m` is the same ratio of the scores' means over all steps before: a modality further ahead than it used
+    to be is slowed down, one further behind sped up. The loss's value is that of plain fusion.
+
+    Args:
+        alpha: :math:`\alpha`, how strongly; 0 is plain fusion.
+        settings: ``family`` (a discrete one), ``unimodal_weight``, ``check``, see :class:`Objective`. The losses of unimodal
+            heads are not modulated.
+    """
+
+    cost = 2.2
+    scores: Tensor
+    steps: Tensor
+
+    def __init__(self, alpha: float = 1.0, **settings: Any) -> None:
+        super().__init__(**settings)
+        if not alpha >= 0:
+            raise ValueError(f"alpha is at least 0; got {alpha}.")
+        if not self.family.discrete:
+            raise ValueError(
+                f"AGM scores modalities by probabilities of classes: use Bernoulli() or Categorical(); got {self.family!r}."
+            )
+        self.alpha = alpha
+        # Mean scores of the modalities in the order of their names, over the training steps so far.
+        self.register_buffer("scores", torch.zeros(MOST))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        names = sorted(batch.modalities)
+        if not 2 <= len(names) <= MOST:
+            raise ValueError(
+                f"AGM runs the fusion on every subset of 2 to {MOST} modalities; got {len(names)} ({', '.join(names)}): "
+                "join some of them, or use another method."
+            )
+        latents, prediction = self.intact(model, batch.modalities)
+        self.family.check_target(prediction, batch.target, values=batch.look)  # scores meet the target first
+        responses = shapley(model, batch.modalities, latents, prediction)
+        kappa = self._kappa(torch.stack([self._score(responses[name], batch.target) for name in names]))
+        modulated = prediction
+        for name, k in zip(names, kappa.unbind(), strict=True):
+            phi = responses[name]
+            modulated = modulated + (k - 1) * (phi - phi.detach())  # adds no value, only gradient
+        total, parts, _ = self.supervised(model, latents, modulated, batch)
+        return total, parts | {f"kappa/{name}": k for name, k in zip(names, kappa.unbind(), strict=True)}
+
+    def _score(self, response: Tensor, target: Tensor) -> Tensor:
+        return self.family.nll(response.detach(), target).clamp(max=WORST).mean()
+
+    def _kappa(self, now: Tensor) -> Tensor:
+        """κ of each modality; in training mode the scores are remembered."""
+        mean = self.scores[: len(now)].to(now)
+        lead = ratio(now) - ratio(mean)
+        if self.training:
+            self.steps = self.steps + 1
+            mean = mean + (now - mean) / self.steps.to(now)
+            self.scores = F.pad(mean, (0, MOST - len(now)))
+        return torch.exp(-self.alpha * lead.clamp(min=-LARGEST))
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, alpha={self.alpha}"
+
+
+def ratio(scores: Tensor) -> Tensor:
+    """How far each modality is ahead: the exponential of the others' mean score minus its own."""
+    n = len(scores)
+    return torch.exp((scores.mean() - scores) * n / (n - 1))
+
+
+def shapley(
+    model: Fusible, modalities: Mapping[str, Modality], latents: Mapping[str, Any], prediction: Tensor
+) -> dict[str, Tensor]:
+    """The Shapley value of each modality for the fusion's output; absent modalities have zero inputs.
+
+    Args:
+        model: Whose fusion it is.
+        modalities: What it sees.
+        latents, prediction: Its latents and its output on all of them.
+    """
+    n = len(modalities)
+    output = {frozenset(modalities): prediction}
+    # Passes beside the training pass leave dropout's draws and running statistics to it.
+    with undisturbed([model] if isinstance(model, nn.Module) else []):
+        present = {name: model.project(name, z) for name, z in latents.items()}
+        absent = {}
+        for name, x in modalities.items():
+            nothing = tokens.with_values(x, torch.zeros_like(values(x)))
+            absent[name] = model.project(name, model.encode(name, nothing))
+        for subset in (frozenset(s) for size in range(n) for s in combinations(modalities, size)):
+            output[subset] = model.combine({name: (present if name in subset else absent)[name] for name in modalities})
+    return {
+        name: torch.stack(
+            [
+                (output[without | {name}] - out) / (n * math.comb(n - 1, len(without)))
+                for without, out in output.items()
+                if name not in without
+            ]
+        ).sum(0)
+        for name in modalities
+    }

@@ -1,0 +1,155 @@
+"""A synergy expert beside unimodal experts: each learns what it is for, and validation data say how much to trust it."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import grad, jacrev, vmap
+
+from synib.methods.ensemble import Ensemble
+from synib.methods.synib import synib_marginal
+from synib.methods.unimodal import own_prediction
+from synib.objective import Family, Fusible, Objective
+from synib.objective.base import Batch, Parts
+from synib.tokens import Modality
+
+STEPS = 20  # 15 reach rounding error, also where the classes are separable
+HALVINGS = 12  # step lengths tried in each: 1, 1/2, 1/4, …
+RIDGE = 1e-6  # on the biases: nothing where they are determined, and finite for a class that validation data lack
+
+
+class Experts(Objective):
+    r"""A fusion model that must work through the interaction, unimodal models that need not, and a logistic regression.
+
+    .. math:: \log q(y \mid x_1..x_n) = w_0 \log q_\mathrm{syn}(y \mid x_1..x_n)
+              + \textstyle\sum_i w_i \log q_i(y \mid x_i) + b_y + \mathrm{const}
+
+    A strong penalty makes a fusion model find the synergy and costs it the unimodal evidence. Here it need not keep that:
+    copies of the model's encoders and heads, which start from the same weights and share nothing with it, are trained as
+    an :class:`Ensemble` is. The model itself ends as the synergy objective alone would have left it. When training is over,
+    the weights are fitted to the validation data (stacked generalisation, Wolpert 1992; see :func:`stack`): accuracy on
+    those is then that of a fit. Until then the fusion answers alone.
+
+    Args:
+        synergy: What trains the fusion model: one that says everything in its loss, as SynIB and the confidence penalty do.
+        l2: Weight of the squared weights in the logistic regression, of log-odds scaled to 1.
+    """
+
+    weights: Tensor
+    bias: Tensor
+
+    def __init__(self, synergy: Objective, l2: float = 1e-3) -> None:
+        super().__init__(synergy.family, synergy.unimodal_weight, synergy.check)
+        if not self.family.discrete:
+            raise ValueError(
+                f"Experts adds log-odds of classes: it takes Bernoulli or Categorical; got {self.family!r}."
+            )
+        hooks = ("losses", "direction", "predict", "attach", "begin", "trains", "revises", "settle")
+        more = [hook for hook in hooks if getattr(type(synergy), hook) is not getattr(Objective, hook)]
+        if more:
+            raise ValueError(
+                f"Experts takes a method that says everything in its loss; {type(synergy).__name__} also has {more[0]}."
+            )
+        if not l2 > 0:
+            raise ValueError(f"l2 is positive, or separable classes would have no best weights; got {l2}.")
+        self.synergy, self.l2 = synergy, l2
+        self.members = Ensemble(family=self.family)
+        self.apart: Any = None
+        self.cost = synergy.cost + 1.0
+
+    def attach(self, model: Any) -> None:
+        missing = [name for name in model.names if not model.has_head(name)]
+        if missing:
+            raise ValueError(
+                f"Experts trains copies of the unimodal heads, and the model has none for {', '.join(map(repr, missing))}: "
+                "give the FusionModel unimodal heads (head_hidden=[] for linear ones)."
+            )
+        self.apart = copy.deepcopy(model)
+        self.apart.fusion = None
+        last = list(self.apart.heads[model.names[0]].parameters())[-1].detach()  # a row for each number of a prediction
+        self.register_buffer("weights", torch.eye(1, 1 + len(model.names)).to(last).flatten())
+        self.register_buffer("bias", last.new_zeros(last.shape[0]))
+
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        total, parts = self.synergy.loss(model, batch, key)
+        own, apart = self.members.loss(self._apart(), batch, key)
+        return total + own, parts | {name.replace("unimodal", "apart"): loss for name, loss in apart.items()}
+
+    def answers(self, model: Fusible, modalities: Mapping[str, Modality]) -> Tensor:
+        """What each expert says, the fusion first: ``(experts, batch, logits)``."""
+        apart = self._apart()
+        said = [self.intact(model, modalities)[1]]
+        said += [own_prediction(self, apart, name, modalities) for name in apart.names]
+        stacked = torch.stack([one.reshape(one.shape[0], -1) for one in said])
+        if stacked.shape[-1] != self.bias.shape[0]:
+            raise ValueError(
+                f"Experts expects heads that end in a layer as wide as a prediction, {stacked.shape[-1]} numbers; the last "
+                f"parameter of the head of {apart.names[0]!r} has {self.bias.shape[0]}."
+            )
+        return stacked
+
+    def predict(self, model: Fusible, modalities: Mapping[str, Modality]) -> Tensor:
+        return _weigh(self.answers(model, modalities), self.weights, self.bias)
+
+    def settle(self, model: Any, validation: Batch) -> None:
+        weights, bias = stack(self.family, self.answers(model, validation.modalities), validation.target, self.l2)
+        self.weights, self.bias = weights.to(self.weights), bias.to(self.bias)
+
+    def _apart(self) -> Any:
+        if self.apart is None:
+            raise ValueError("Experts has no unimodal experts yet: call attach(model) before the optimiser is made.")
+        return self.apart
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, l2={self.l2}"
+
+
+def stack(family: Family, answers: Tensor, target: Tensor, l2: float) -> tuple[Tensor, Tensor]:
+    r"""How much to trust each of several predictions: a logistic regression on their log-odds, by damped Newton steps.
+
+    .. math:: \min_{w, b}\; \mathrm{mean}\big(\mathrm{nll}\big(\textstyle\sum_e w_e \ell_e + b\big)\big)
+              + \tfrac12 \mathtt{l2} \textstyle\sum_e (w_e s_e)^2
+
+    where :math:`s_e` is the root mean square of expert *e*'s log-odds between two classes: a synergy expert is right at a
+    confidence of .53, and should not pay for being multiplied by 20.
+
+    Args:
+        family: Bernoulli or Categorical.
+        answers: Logits of each expert, ``(experts, batch, logits)``.
+        target: Classes.
+        l2: Weight of the squared weights.
+
+    Returns:
+        A weight for each expert, a bias for each logit; in double precision.
+    """
+    experts, _, width = answers.shape
+    x = answers.double()
+    # Squared log-odds; between two of several logits they are twice the logits' variance in the mean.
+    square = x.square().mean((1, 2)) if width == 1 else 2 * x.var(-1).mean(1)
+    scale = square.sqrt().clamp(min=1e-12)
+    x = x / scale[:, None, None]
+
+    def objective(point: Tensor) -> Tensor:
+        weights, bias = point[:experts], point[experts:]
+        price = 0.5 * l2 * weights.square().sum() + 0.5 * RIDGE * bias.square().sum()
+        return family.nll(_weigh(x, weights, bias), target).mean() + price
+
+    slope = grad(objective)
+    point = x.new_zeros(experts + width)
+    lengths = 0.5 ** torch.arange(HALVINGS, dtype=x.dtype, device=x.device)
+    for _ in range(STEPS):
+        step = torch.linalg.solve(jacrev(slope)(point), slope(point))
+        tried = point - lengths[:, None] * step
+        point = tried[vmap(objective)(tried).argmin(0, keepdim=True)].squeeze(0)
+    return point[:experts] / scale, point[experts:]
+
+
+def _weigh(answers: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    return (weights[:, None, None] * answers).sum(0) + bias
+
+
+def experts(*, weight: float = 10.0, draws: int = 16, l2: float = 1e-3, **settings: Any) -> Experts:
+    """Experts whose fusion model is trained by SynIB with a modality marginalised out, with a strong weight."""
+    return Experts(synib_marginal(weight=weight, draws=draws, **settings), l2)

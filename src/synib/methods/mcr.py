@@ -1,0 +1,114 @@
+"""MCR: encoders play for influence on the prediction, and agree on what examples of one class share."""
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from synib import keys, tokens
+from synib.masks.base import undisturbed
+from synib.objective import Family, Fusible, Objective
+from synib.objective.base import Batch, Parts
+from synib.objective.fusible import Whole
+from synib.tokens import values
+
+
+class MCR(Objective):
+    r"""The Multimodal Competition Regularizer (Kontras et al. 2024; App. "Baselines"), given by its gradient:
+
+    .. math:: \nabla \mathcal L_\mathrm{CE} + \gamma\, \nabla \mathcal L_\mathrm{Con} + \lambda \sum_i
+              \Big(\sum_{j \ne i} \nabla_{\theta_j} - \nabla_{\theta_i}\Big)\, \mathrm{JSD}\big(p,\, p_{\tilde\imath}\big)
+
+    where :math:`p_{\tilde\imath}` is predicted with the latents of modality *i* permuted in the batch. Encoder *i* makes
+    itself matter, the others make it matter less; fusion and heads do not play, and the loss's value does not contain
+    the game. :math:`\mathcal L_\mathrm{Con}`, summed over pairs of modalities, is the supervised contrastive loss between
+    their latents: positives are examples of the same class, all of the other modality are compared, both ways.
+
+    Args:
+        game: :math:`\lambda`.
+        contrast: :math:`\gamma`; with 0, latents may have different widths.
+        temperature: Of the contrastive similarities.
+        settings: ``family`` (a discrete one), ``unimodal_weight``, ``check``, see :class:`Objective`.
+    """
+
+    cost = 2.7
+
+    def __init__(self, game: float = 1.0, contrast: float = 1.0, temperature: float = 0.5, **settings: Any) -> None:
+        super().__init__(**settings)
+        if not (game >= 0 and contrast >= 0 and temperature > 0):
+            raise ValueError(
+                "MCR needs game and contrast of at least 0 and a positive temperature; "
+                f"got game={game}, contrast={contrast}, temperature={temperature}."
+            )
+        if not self.family.discrete:
+            raise ValueError(
+                f"MCR compares probabilities of classes: use Bernoulli() or Categorical(); got {self.family!r}."
+            )
+        self.game, self.contrast, self.temperature = game, contrast, temperature
+
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        if isinstance(model, Whole):
+            raise ValueError("MCR is a game between encoders, and a plain callable has none: give it a FusionModel.")
+        latents, prediction = self.intact(model, batch.modalities)
+        total, parts, _ = self.supervised(model, latents, prediction, batch)
+        if self.contrast:
+            shared = contrastive(latents, batch.target, self.temperature)
+            total = total + self.contrast * shared
+            parts["contrast"] = shared.detach()
+        if self.game:
+            slopes, played = self._play(model, latents, key)
+            reached = torch.stack([(values(z) * slopes[name]).sum() for name, z in latents.items()]).sum()
+            total = total + self.game * (reached - reached.detach())  # moves the encoders, leaves the value alone
+            parts |= {f"game/{name}": divergence.detach() for name, divergence in played.items()}
+        return total, parts
+
+    def _play(
+        self, model: Fusible, latents: Mapping[str, Any], key: Tensor
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The gradient of all games at each latent, and the JSD of each."""
+
+        def games(at: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+            played = {}
+            for name, z in at.items():
+                # Modality i climbs what the others descend: it enters its own game with the slope reversed.
+                player = at | {name: 2 * z.detach() - z}
+                brought = {n: model.project(n, tokens.with_values(latents[n], v)) for n, v in player.items()}
+                order = keys.permutation(keys.fold(key, "mcr", name), z.shape[0], z.device)
+                swapped = brought | {name: tokens.take(brought[name], order)}
+                played[name] = jensen_shannon(self.family, model.combine(brought), model.combine(swapped)).mean()
+            return torch.stack(list(played.values())).sum(), played
+
+        # Parameters are constants to torch.func.grad, and predictions are compared without dropout's own differences.
+        with torch.no_grad(), undisturbed([model] if isinstance(model, nn.Module) else []):
+            return torch.func.grad(games, has_aux=True)({name: values(z).detach() for name, z in latents.items()})
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, game={self.game}, contrast={self.contrast}, temperature={self.temperature}"
+
+
+def jensen_shannon(family: Family, p: Tensor, q: Tensor) -> Tensor:
+    """JSD(p, q) for each example, ``(batch,)``, in nats."""
+    middle = family.average(torch.stack([p, q]))
+    return 0.5 * (family.kl(p, middle) + family.kl(q, middle))
+
+
+def contrastive(latents: Mapping[str, Any], target: Tensor, temperature: float) -> Tensor:
+    """The supervised contrastive loss of every pair of modalities, summed."""
+    flat = {name: F.normalize(values(z).flatten(1), dim=1) for name, z in latents.items()}
+    widths = {name: z.shape[1] for name, z in flat.items()}
+    if len(set(widths.values())) > 1:
+        got = ", ".join(f"{name} {width}" for name, width in widths.items())
+        raise ValueError(
+            f"MCR's contrastive term compares latents of one width; got {got}: make them equal, or set contrast=0."
+        )
+    label = target.flatten()
+    same = label[:, None] == label
+    losses = []
+    for a, b in combinations(flat.values(), 2):
+        similarity = a @ b.T / temperature
+        both_ways = similarity.log_softmax(1) + similarity.log_softmax(0)
+        losses.append(-0.5 * ((both_ways * same).sum(1) / same.sum(1)).mean())
+    return torch.stack(losses).sum()

@@ -1,0 +1,146 @@
+"""MMPareto: the fusion's and the heads' gradients, weighed so that an encoder's step serves both."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from synib.objective import Fusible, Objective
+from synib.objective.base import Batch, Parts
+
+
+class MMPareto(Objective):
+    r"""Gradient integration of the multimodal and the unimodal losses (Wei & Hu, ICML 2024).
+
+    In each encoder, let :math:`g_m` be the gradient of the fusion's loss and :math:`g_u` that of its own head's:
+
+    .. math:: h = w\,g_m + (1 - w)\,g_u, \quad w = \begin{cases} \tfrac12 & \langle g_m, g_u \rangle \ge 0 \\
+              \arg\min_{w \in [0, 1]} \lVert h \rVert & \text{else} \end{cases}, \qquad
+              \text{step} = \gamma\,\lVert g_m + g_u \rVert\,\frac{h}{\lVert h \rVert}
+
+    so that gradients which agree are summed, and of those in conflict neither loss rises to first order. The norms are the
+    whole encoder's: to rescale each tensor by itself, as the authors' code does, would turn the step away from :math:`h`.
+    Heads and fusion get their plain gradients.
+
+    ``form="three-way"`` is how our paper's appendix "Baselines" writes it: one min-norm problem over the gradients of all
+    losses with respect to all parameters, and the minimum itself as the step, not rescaled.
+
+    Args:
+        form: ``"per-encoder"`` or ``"three-way"``.
+        scale: :math:`\gamma` of the per-encoder form, 1.5 by default; the other has none.
+        settings: ``family``, ``unimodal_weight``, ``check``, see :class:`Objective`. The weight is part of :math:`g_u`.
+    """
+
+    cost = 2.0  # a backward pass for each loss
+
+    def __init__(
+        self,
+        form: Literal["per-encoder", "three-way"] = "per-encoder",
+        scale: float | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        if form not in ("per-encoder", "three-way"):
+            raise ValueError(f"form is 'per-encoder' or 'three-way'; got {form!r}.")
+        if form == "three-way" and scale is not None:
+            raise ValueError(f"The three-way form takes the min-norm point as it is; leave out scale={scale}.")
+        if scale is not None and not scale > 0:
+            raise ValueError(f"scale is above 0; got {scale}.")
+        self.form = form
+        self.scale = 1.5 if scale is None else scale
+
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        losses, parts = self.losses(model, batch, key)
+        return torch.stack(list(losses.values())).sum(), parts
+
+    def losses(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[dict[str, Tensor], Parts]:
+        missing = [name for name in batch.modalities if not model.has_head(name)]
+        if missing:
+            raise ValueError(
+                f"MMPareto weighs each modality's own loss, and the model has no unimodal head for {', '.join(missing)}; "
+                "give it one for each modality."
+            )
+        if getattr(model, "detach_heads", False):
+            raise ValueError(
+                "MMPareto weighs the heads' gradients in the encoders, and detach_heads=True keeps them out; "
+                "make the model with detach_heads=False."
+            )
+        latents, prediction = self.intact(model, batch.modalities)
+        self.family.check_target(prediction, batch.target, values=batch.look)
+        task = self.family.nll(prediction, batch.target).mean()
+        own = {
+            f"unimodal/{name}": self.family.nll(model.head(name, z), batch.target).mean() for name, z in latents.items()
+        }
+        parts = {"task": task.detach()} | {name: loss.detach() for name, loss in own.items()}
+        return {"fusion": task} | {name: self.unimodal_weight * loss for name, loss in own.items()}, parts
+
+    def direction(
+        self, gradients: Mapping[str, Tensor], losses: Sequence[str], parts: Parts, key: Tensor
+    ) -> dict[str, Tensor]:
+        if self.form == "three-way":
+            weights = min_norm(torch.stack([gramian(g) for g in gradients.values()]).sum(0))
+            return {name: (weights.view(-1, *[1] * (g.ndim - 1)) * g).sum(0) for name, g in gradients.items()}
+        steps = super().direction(gradients, losses, parts, key)
+        for loss in losses[1:]:
+            encoder = f"model.encoders.{loss.removeprefix('unimodal/')}."
+            names = [name for name in gradients if name.startswith(encoder)]
+            # Of the unimodal losses only its own reaches an encoder, unless two modalities share one.
+            pairs = [(gradients[name][0], gradients[name][1:].sum(0)) for name in names]
+            steps |= dict(zip(names, self._integrated(pairs), strict=True))
+        return steps
+
+    def _integrated(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+        """One encoder's step from its (multimodal, unimodal) gradients, tensor by tensor."""
+        if not pairs:  # an encoder without parameters, or a frozen one
+            return []
+        mm, uu, mu = (torch.stack([(p[i] * p[j]).sum() for p in pairs]).sum() for i, j in ((0, 0), (1, 1), (0, 1)))
+        weight = torch.where(mu >= 0, 0.5, (uu - mu) / (mm + uu - 2 * mu))  # in conflict that lies inside (0, 1)
+        h = [weight * m + (1 - weight) * u for m, u in pairs]
+        wanted, found = _norm([m + u for m, u in pairs]), _norm(h)
+        # Exactly opposed gradients have no common direction: h is rounding noise then, and is not blown up to full size.
+        noise = wanted * torch.finfo(found.dtype).eps ** 0.5
+        factor = self.scale * wanted / torch.maximum(found, noise).clamp(min=torch.finfo(found.dtype).tiny)
+        return [factor * tensor for tensor in h]
+
+    def extra_repr(self) -> str:
+        own = f"form={self.form!r}" + (f", scale={self.scale}" if self.form == "per-encoder" else "")
+        return f"{own}, {super().extra_repr()}"
+
+
+def gramian(gradients: Tensor) -> Tensor:
+    """Inner products of stacked gradients with each other; without a matrix product, which autocast would round."""
+    return torch.stack([(gradients * one).flatten(1).sum(1) for one in gradients.unbind()])
+
+
+def min_norm(gramian: Tensor) -> Tensor:
+    r"""The point of smallest norm in the convex hull of a few vectors, as weights.
+
+    .. math:: \arg\min_{w \ge 0,\ \sum_i w_i = 1} w^\top G\, w
+
+    The minimum lies inside one of the simplex's :math:`2^m - 1` faces, where it solves a linear system. All of them are
+    solved, what falls outside its face is moved onto it, and the smallest is taken: exact, and nothing to iterate.
+
+    Args:
+        gramian: The vectors' inner products, ``(m, m)``.
+    """
+    m = len(gramian)
+    number = torch.arange(1, 2**m, device=gramian.device)
+    face = (number[:, None] >> torch.arange(m, device=gramian.device) & 1).to(gramian.dtype)
+    # On a face, G w + μ = 0 and Σ w = 1; off it, w = 0.
+    stationary = torch.cat(
+        [face[:, :, None] * face[:, None] * gramian + torch.diag_embed(1 - face), face[:, :, None]], 2
+    )
+    system = torch.cat([stationary, F.pad(face, (0, 1))[:, None]], 1)
+    right = F.pad(torch.zeros_like(face), (0, 1), value=1.0)[:, :, None]
+    w = torch.linalg.solve_ex(system, right)[0][:, :m, 0].clamp(min=0)
+    total = w.sum(1, keepdim=True)
+    # Where a face's vectors depend on each other nothing finite comes out; a smaller face then holds its minimum too.
+    w = torch.where(total.isfinite() & (total > 0), w / total, 1 / m)
+    best = (w[:, :, None] * w[:, None] * gramian).sum((1, 2)).argmin()
+    return w.gather(0, best.expand(1, m))[0]
+
+
+def _norm(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.stack([t.square().sum() for t in tensors]).sum().sqrt()

@@ -1,0 +1,106 @@
+"""ReconBoost: modalities take turns, each learning what the others together still get wrong."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from synib.objective import Fusible, Objective
+from synib.objective.base import Batch, Parts
+from synib.tokens import Modality
+
+
+class ReconBoost(Objective):
+    r"""An ensemble of the unimodal heads, trained one modality at a time (Hua et al., ICML 2024; App. "Baselines").
+
+    In the stage of modality k its encoder and head learn, and nothing else does:
+
+    .. math:: \mathrm{CE}(p_k) - \lambda\, D_\mathrm{KL}(p_{-k} \,\|\, p_k)
+        + \alpha \lVert \nabla \mathrm{CE}(p_k) - \nabla \mathrm{CE}(p_{k-1}) \rVert^2
+
+    :math:`p_{-k}` has the summed logits of all other heads, and gradients are those with respect to a head's own logits;
+    what belongs to other modalities is constant here. With λ = 1 the first two terms have the gradient
+    :math:`p_{-k} - y`: modality k fits the residual of the others, as in gradient boosting. (The authors' code cuts the
+    gradient on both sides of the last term, which then does nothing; here it acts on modality k.)
+
+    When all modalities had their stage, all encoders and heads learn from the cross-entropy of the summed logits (global
+    rectification), and a new round begins. The sum is also what the method predicts: the fusion has no part in it.
+
+    Args:
+        stage: Epochs of a modality's stage.
+        rectify: Epochs of rectification at the end of a round; a round has ``modalities · stage + rectify``.
+        reconcile: λ. The negative KL has no lower bound: the larger λ, the faster logits grow.
+        consistency: α. Defaults are those of the authors' code, relative to the cross-entropy.
+        settings: ``family``, ``check``, see :class:`Objective`; ``unimodal_weight`` has nothing to weigh here.
+    """
+
+    def __init__(
+        self, stage: int = 4, rectify: int = 4, reconcile: float = 0.25, consistency: float = 0.5, **settings: Any
+    ) -> None:
+        super().__init__(**settings)
+        if not (stage >= 1 and rectify >= 0 and reconcile >= 0 and consistency >= 0):
+            raise ValueError(
+                "ReconBoost takes stage of at least 1, and rectify, reconcile and consistency of at least 0; got "
+                f"stage={stage}, rectify={rectify}, reconcile={reconcile}, consistency={consistency}."
+            )
+        if not self.family.discrete:
+            raise ValueError(f"ReconBoost sums logits, and {self.family!r} has none; use Bernoulli or Categorical.")
+        self.stage, self.rectify, self.reconcile, self.consistency = stage, rectify, reconcile, consistency
+        self.epoch = 0
+        self.names: tuple[str, ...] = ()
+
+    def attach(self, model: Any) -> None:
+        self.names = model.names
+
+    def begin(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def turn(self, names: Sequence[str]) -> int | None:
+        """Which modality's stage this epoch belongs to; ``None`` in rectification."""
+        at = self.epoch % (len(names) * self.stage + self.rectify) // self.stage
+        return at if at < len(names) else None
+
+    def trains(self, parameter: str) -> bool:
+        if not self.names:
+            raise ValueError("ReconBoost trains modalities in turn and was not told which: call attach(model) first.")
+        k = self.turn(self.names)
+        mine = "" if k is None else f"{self.names[k]}."
+        return parameter.startswith((f"model.encoders.{mine}", f"model.heads.{mine}"))
+
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        target, nll = batch.target, self.family.nll
+        names = model.names or tuple(batch.modalities)
+        logits = self._logits(model, batch.modalities)
+        joint = torch.stack([logits[name] for name in names]).sum(0)
+        self.family.check_target(joint, target, values=batch.look)
+        task = nll(joint, target).mean()
+        losses = {name: nll(logits[name], target).mean() for name in names}
+        parts = {"task": task.detach()} | {f"unimodal/{name}": own.detach() for name, own in losses.items()}
+        k = self.turn(names)
+        if k is None:
+            return task, parts
+        own, previous = logits[names[k]], logits[names[k - 1]].detach()
+        rest = torch.stack([logits[name].detach() for name in names if name != names[k]]).sum(0)
+        reconcile = self.family.kl(rest, own).mean()
+        slope = torch.func.grad(lambda parameters: nll(parameters, target).sum())
+        consistency = (slope(own) - slope(previous)).square().sum() / len(target)
+        parts |= {"reconcile": reconcile.detach(), "consistency": consistency.detach()}
+        return losses[names[k]] - self.reconcile * reconcile + self.consistency * consistency, parts
+
+    def predict(self, model: Fusible, modalities: Mapping[str, Modality]) -> Tensor:
+        return torch.stack(list(self._logits(model, modalities).values())).sum(0)
+
+    def _logits(self, model: Fusible, modalities: Mapping[str, Modality]) -> dict[str, Tensor]:
+        missing = [name for name in modalities if not model.has_head(name)]
+        if missing:
+            raise ValueError(
+                f"ReconBoost is made of unimodal heads, and there is none for {', '.join(map(repr, missing))}; "
+                "give the model a head for every modality."
+            )
+        # Through heads that other methods train detached, too: here their losses are all that trains an encoder.
+        return {name: model.head(name, model.encode(name, x), through=True) for name, x in modalities.items()}
+
+    def extra_repr(self) -> str:
+        own = f"stage={self.stage}, rectify={self.rectify}, reconcile={self.reconcile}, consistency={self.consistency}"
+        return f"{own}, {super().extra_repr()}"

@@ -1,0 +1,63 @@
+"""One modality alone: what the others have to add to."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from synib.objective import Fusible, Objective
+from synib.objective.base import Batch, Parts
+from synib.tokens import Modality
+
+
+class Unimodal(Objective):
+    r"""Cross-entropy on one modality's own prediction (App. "Baselines", Unimodal models).
+
+    .. math:: \mathcal L_{\mathrm{uni}, i} = \mathrm{CE}\big(f_{\theta_i}(y \mid x_i)\big)
+
+    The modality's encoder and head are trained together, also in a model that detaches its heads; everything else stays
+    as it was, bit for bit. The answer is that head's.
+
+    Args:
+        modality: Which one.
+        settings: ``family``, ``check``, see :class:`Objective`. ``unimodal_weight`` weighs unimodal losses against a fusion's;
+            there is none here, and it changes nothing.
+    """
+
+    cost = 0.5
+
+    def __init__(self, modality: str, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.modality = modality
+
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        loss = own_loss(self, model, self.modality, batch)
+        return loss, {f"unimodal/{self.modality}": loss.detach()}
+
+    def predict(self, model: Fusible, modalities: Mapping[str, Modality]) -> Tensor:
+        return own_prediction(self, model, self.modality, modalities)
+
+    def trains(self, parameter: str) -> bool:
+        return parameter.startswith((f"model.encoders.{self.modality}.", f"model.heads.{self.modality}."))
+
+    def extra_repr(self) -> str:
+        return f"modality={self.modality!r}, family={self.family!r}"
+
+
+def own_loss(method: Objective, model: Fusible, name: str, batch: Batch) -> Tensor:
+    """The loss of a modality's own prediction."""
+    prediction = own_prediction(method, model, name, batch.modalities)
+    method.family.check_target(prediction, batch.target, values=batch.look)
+    return method.family.nll(prediction, batch.target).mean()
+
+
+def own_prediction(method: Objective, model: Fusible, name: str, modalities: Mapping[str, Modality]) -> Tensor:
+    """A modality's own prediction, through which its encoder learns even where heads are detached."""
+    if name not in modalities:
+        raise ValueError(f"There is no modality {name!r} to train alone: there are {', '.join(map(repr, modalities))}.")
+    if not model.has_head(name):
+        raise ValueError(
+            f"{type(method).__name__} trains the unimodal head of {name!r}, and the model has none: give the FusionModel "
+            "unimodal heads (head_hidden=[] for linear ones)."
+        )
+    return model.head(name, model.encode(name, modalities[name]), through=True)

@@ -1,0 +1,133 @@
+"""Unimodal models, averaged."""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from synib import Bernoulli, Categorical, FusionModel, Gaussian
+from synib.data import Dataset, Split, spurious_xor
+from synib.engines import Cell, fleet
+from synib.engines.loop import fit
+from synib.methods.ensemble import Ensemble
+from synib.methods.unimodal import Unimodal
+
+WIDTHS = {"a": 4, "b": 3, "c": 2}
+HOW = {"lr": 1e-2, "weight_decay": 1e-1, "epochs": 3, "batch_size": 16}
+
+
+def three_modalities(n=40):
+    def split(rows):
+        return Split({name: torch.randn(rows, width) for name, width in WIDTHS.items()}, torch.arange(rows) % 3)
+
+    return Dataset(split(n), split(n), split(n))
+
+
+def model_of(widths, **settings):
+    return FusionModel.mlp(widths, **({"hidden": [8], "classes": 3, "head_hidden": [5]} | settings))
+
+
+def batch(rows=6):
+    return {name: torch.randn(rows, width) for name, width in WIDTHS.items()}
+
+
+@pytest.mark.parametrize("detach_heads", [False, True])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_members_are_the_models_that_training_each_modality_alone_gives(detach_heads, dropout):
+    together = model_of(WIDTHS, detach_heads=detach_heads, dropout=dropout)
+    alone = {name: copy.deepcopy(together) for name in WIDTHS}
+    start, data = copy.deepcopy(together.state_dict()), three_modalities()
+    ensemble = Ensemble(unimodal_weight=0.05)
+    fit(ensemble, together, data, **HOW)
+    for modality, model in alone.items():
+        fit(Unimodal(modality), model, data, **HOW)
+        for part in ("encoders", "heads"):
+            mine = getattr(together, part)[modality].state_dict()
+            for name, value in getattr(model, part)[modality].state_dict().items():
+                assert torch.equal(mine[name], value), (part, modality, name)
+                assert not torch.equal(start[f"{part}.{modality}.{name}"], value)
+    x = data.test.modalities
+    members = [Unimodal(name).predict(model, x).softmax(-1) for name, model in alone.items()]
+    torch.testing.assert_close(ensemble.predict(together, x).softmax(-1), torch.stack(members).mean(0))
+
+
+def test_the_fusion_stays_bit_identical():
+    model = model_of(WIDTHS)
+    before = copy.deepcopy(model.fusion.state_dict())
+    fit(Ensemble(), model, three_modalities(), **HOW)
+    assert all(torch.equal(value, before[name]) for name, value in model.fusion.state_dict().items())
+
+
+@given(names=st.sampled_from(["ab", "abc"]), size=st.floats(0.01, 30.0), seed=st.integers(0, 99))
+def test_the_answer_is_the_mean_of_the_members_probabilities(names, size, seed):
+    torch.manual_seed(seed)
+    widths = {name: WIDTHS[name] for name in names}
+    x = {name: size * torch.randn(6, width, dtype=torch.float64) for name, width in widths.items()}
+    classes, binary = model_of(widths).double(), model_of(widths, classes=1).double()
+    mean = torch.stack([own.softmax(-1) for own in classes.unimodal(x).values()]).mean(0)
+    torch.testing.assert_close(Ensemble().predict(classes, x).softmax(-1), mean)
+    mean = torch.stack([own.sigmoid() for own in binary.unimodal(x).values()]).mean(0)
+    torch.testing.assert_close(Ensemble(family=Bernoulli()).predict(binary, x).sigmoid(), mean)
+
+
+@pytest.mark.parametrize("family", [Categorical(), Bernoulli(), Gaussian()], ids=repr)
+def test_the_order_of_modalities_does_not_matter(family):
+    width = {"Categorical": 3, "Bernoulli": 1, "Gaussian": 2}[type(family).__name__]
+    model, x = model_of(WIDTHS, classes=width), batch()
+    turned = dict(reversed(x.items()))
+    method, y = Ensemble(family=family), torch.arange(6) % 2
+    torch.testing.assert_close(method.predict(model, turned), method.predict(model, x))
+    torch.testing.assert_close(method(model, turned, y)[0], method(model, x, y)[0])
+
+
+def test_members_that_are_all_wrong_are_wrong_together_in_a_binary_task():
+    """Why an ensemble scores 0 on the subset that its own members define."""
+    parts = {name: nn.Identity() for name in WIDTHS}  # each modality is its own prediction
+    model, x = FusionModel(parts, nn.Identity(), parts), {name: torch.randn(200, 1) for name in WIDTHS}
+    said = torch.stack([own.flatten() > 0 for own in model.unimodal(x).values()])
+    agreed = (said == said[0]).all(0)
+    assert 0 < agreed.sum() < 200
+    answer = Ensemble(family=Bernoulli()).predict(model, x).flatten() > 0
+    assert torch.equal(answer[agreed], said[0][agreed])
+
+
+def test_a_model_that_lacks_a_head_is_refused_with_the_modality():
+    model = model_of(WIDTHS)
+    del model.heads["b"]
+    with pytest.raises(
+        ValueError, match="Ensemble trains the unimodal head of 'b', and the model has none: give the F"
+    ):
+        Ensemble()(model, batch(), torch.arange(6) % 3)
+
+
+class Tiny:
+    curves = True
+
+    def data(self, cell):
+        return spurious_xor(cell.factors["beta"], cell.seed, train=40, validation=16, test=64)
+
+    def model(self, cell, data):
+        return model_of(data.widths, classes=1, dropout=0.3)
+
+    def method(self, cell, data):
+        return Ensemble(family=Bernoulli(), unimodal_weight=0.05)
+
+
+def test_cells_trained_together_equal_a_plain_loop():
+    cells = [
+        Cell("tiny", "ensemble", {"beta": b}, HOW | {"lr": lr, "weight_decay": decay}, seed)
+        for b, lr, decay, seed in ((1.0, 1e-2, 1e-3, 0), (0.5, 3e-3, 0.0, 1), (0.0, 1e-3, 1e-1, 0))
+    ]
+    trained = fleet.train(Tiny(), cells)
+    for learner, metrics, cell in zip(trained.learners, trained.metrics, cells, strict=True):
+        data = Tiny().data(cell)
+        torch.manual_seed(cell.seed)
+        model, method = Tiny().model(cell, data), Tiny().method(cell, data)
+        fit(method, model, data, seed=cell.seed, **{name: cell.settings[name] for name in HOW})
+        for name, value in model.state_dict().items():
+            torch.testing.assert_close(learner.model.state_dict()[name], value, rtol=1e-4, atol=1e-5)
+        hits = (method.predict(model, data.test.modalities).flatten() > 0).long() == data.test.target
+        assert metrics["test_accuracy"] == pytest.approx(hits.double().mean().item(), abs=1e-6)

@@ -1,0 +1,377 @@
+"""A synergy expert beside unimodal experts, and what is made of their answers."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from synib import Bernoulli, Categorical, FusionModel, Gaussian, RandomMask, ShuffledNoise, SynIB
+from synib.data import Dataset, Split, spurious_xor
+from synib.engines import Cell, fleet
+from synib.engines.loop import fit
+from synib.methods import Confidence, Vanilla
+from synib.methods.ensemble import Ensemble
+from synib.methods.experts import RIDGE, Experts, experts, stack
+from synib.methods.synib import synib_amortized, synib_marginal
+
+WIDTHS = {"a": 4, "b": 3, "c": 2}
+HOW = {"lr": 1e-2, "weight_decay": 1e-2, "epochs": 2, "batch_size": 16}
+
+
+def noise_only(seed=0):
+    g = torch.Generator().manual_seed(seed)
+    splits = (
+        Split({name: torch.randn(40, width, generator=g) for name, width in WIDTHS.items()}, torch.arange(40) % 3)
+        for _ in range(3)
+    )
+    return Dataset(*splits)
+
+
+def model_of(widths, **settings):
+    return FusionModel.mlp(widths, **({"hidden": [8], "classes": 3, "head_hidden": [5]} | settings))
+
+
+def assert_equal(one, other):
+    a, b = one.state_dict(), other.state_dict()
+    assert a.keys() == b.keys()
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def answers_of(experts, rows, classes, seed=0):
+    """Logits that know something of the target, on scales that differ by orders of magnitude."""
+    g = torch.Generator().manual_seed(seed)
+    target = torch.randint(max(classes, 2), (rows,), generator=g)
+    known = F.one_hot(target, classes) if classes > 1 else 2 * target[:, None] - 1
+    trust = torch.logspace(-2, 0.5, experts, dtype=torch.float64)[:, None, None]
+    noise = torch.randn(experts, rows, classes, generator=g, dtype=torch.float64)
+    return trust * (0.8 * known + noise), target
+
+
+def scaled(answers):
+    """Answers whose log-odds have a root mean square of 1, over examples and pairs of classes; and what it was."""
+    odds = answers
+    if answers.shape[-1] > 1:
+        first, second = torch.combinations(torch.arange(answers.shape[-1])).T
+        odds = answers[..., first] - answers[..., second]
+    scale = odds.square().mean((1, 2)).sqrt()
+    return answers / scale[:, None, None], scale
+
+
+@pytest.mark.parametrize("l2", [1e-1, 1e-3])
+@pytest.mark.parametrize("experts", [2, 3])
+def test_binary_weights_are_those_of_scikit_learns_logistic_regression(experts, l2):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    answers, target = answers_of(experts, 150, 1)
+    x, scale = scaled(answers)
+    theirs = linear_model.LogisticRegression(C=1 / (150 * l2), tol=1e-10, max_iter=1000)
+    theirs.fit(x.squeeze(-1).T.numpy(), target.numpy())
+    weights, bias = stack(Bernoulli(), answers, target, l2)
+    assert (weights * scale).tolist() == pytest.approx(theirs.coef_[0].tolist(), rel=1e-4)
+    assert bias.tolist() == pytest.approx(theirs.intercept_.tolist(), rel=1e-3, abs=1e-5)
+
+
+def test_weights_of_classes_are_those_that_lbfgs_finds():
+    answers, target = answers_of(3, 150, 4)
+    x, scale = scaled(answers)
+    w, b = (torch.zeros(n, dtype=torch.float64, requires_grad=True) for n in (3, 4))
+    optimiser = torch.optim.LBFGS(
+        [w, b], max_iter=2000, tolerance_grad=1e-12, tolerance_change=1e-16, line_search_fn="strong_wolfe"
+    )
+
+    def closure():
+        optimiser.zero_grad()
+        loss = F.cross_entropy(torch.einsum("e,enk->nk", w, x) + b, target) + 0.5 * 1e-2 * w @ w
+        loss.backward()
+        return loss
+
+    optimiser.step(closure)
+    weights, bias = stack(Categorical(), answers, target, 1e-2)
+    torch.testing.assert_close(weights * scale, w.detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(bias - bias.mean(), b.detach() - b.detach().mean(), rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=10)
+@given(
+    classes=st.sampled_from([1, 2, 4]),
+    rows=st.integers(2, 40),
+    count=st.integers(1, 4),
+    l2=st.floats(1e-4, 1.0),
+    size=st.floats(1e-3, 1e3),
+    seed=st.integers(0, 999),
+)
+def test_the_gradient_vanishes_at_the_weights_also_where_classes_are_separable_or_missing(
+    classes, rows, count, l2, size, seed
+):
+    answers, target = answers_of(count, rows, classes, seed)
+    answers = size * answers
+    weights, bias = stack(Bernoulli() if classes == 1 else Categorical(), answers, target, l2)
+    x, scale = scaled(answers)
+    w, b = (weights * scale).requires_grad_(), bias.clone().requires_grad_()
+    logits = (w[:, None, None] * x).sum(0) + b
+    hit = F.cross_entropy if classes > 1 else lambda z, y: F.binary_cross_entropy_with_logits(z.squeeze(-1), y.double())
+    loss = hit(logits, target) + 0.5 * l2 * w @ w + 0.5 * RIDGE * b @ b
+    for gradient in torch.autograd.grad(loss, [w, b]):
+        assert gradient.abs().max() < 1e-8
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+def test_how_loud_an_expert_speaks_does_not_matter(classes):
+    family = Bernoulli() if classes == 1 else Categorical()
+    answers, target = answers_of(3, 80, classes)
+    weights, bias = stack(family, answers, target, 1e-2)
+    louder = torch.tensor([50.0, 1.0, 0.01], dtype=torch.float64)
+    others, same = stack(family, louder[:, None, None] * answers, target, 1e-2)
+    torch.testing.assert_close(others * louder, weights)
+    torch.testing.assert_close(same, bias)
+
+
+def test_what_is_added_to_all_logits_of_an_example_does_not_matter():
+    answers, target = answers_of(3, 80, 3)
+    shifted = answers + 5 * torch.randn(3, 80, 1, dtype=torch.float64)
+    for mine, others in zip(*(stack(Categorical(), a, target, 1e-2) for a in (answers, shifted)), strict=True):
+        torch.testing.assert_close(mine, others)
+
+
+def test_two_classes_weigh_experts_as_one_logit_does():
+    answers, target = answers_of(3, 80, 1)
+    both = torch.cat([torch.zeros_like(answers), answers], -1)
+    weights, bias = stack(Bernoulli(), answers, target, 1e-2)
+    others, of_classes = stack(Categorical(), both, target, 1e-2)
+    torch.testing.assert_close(others, weights, rtol=1e-5, atol=1e-5)  # but for the ridge on two biases instead of one
+    torch.testing.assert_close(of_classes[1:] - of_classes[:1], bias, rtol=1e-4, atol=1e-5)
+
+
+def test_an_expert_that_says_nothing_gets_no_weight():
+    answers, target = answers_of(2, 80, 1)
+    weights, bias = stack(Bernoulli(), torch.cat([answers, torch.zeros(1, 80, 1)]), target, 1e-2)
+    expected, same = stack(Bernoulli(), answers, target, 1e-2)
+    assert weights[2] == 0
+    torch.testing.assert_close(weights[:2], expected)
+    torch.testing.assert_close(bias, same)
+
+
+def test_many_fits_at_once_are_the_fits_one_by_one():
+    several = [answers_of(3, 50, 3, seed) for seed in range(4)]
+    answers, targets = (torch.stack(part) for part in zip(*several, strict=True))
+    found = torch.func.vmap(partial(stack, Categorical(), l2=1e-3))(answers, targets)
+    for i in range(4):
+        for mine, alone in zip(found, stack(Categorical(), answers[i], targets[i], 1e-3), strict=True):
+            torch.testing.assert_close(mine[i], alone)
+
+
+SYNERGY = {
+    "marginal": partial(synib_marginal, weight=2.0, draws=3),
+    "masks": partial(SynIB, RandomMask(0.4), weight=2.0),
+    "network": partial(synib_amortized, widths=WIDTHS, sparsity=0.1),
+    "confidence": Confidence,
+    "vanilla": Vanilla,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dropout", "detach_heads"), [*((name, 0.0, False) for name in SYNERGY), ("marginal", 0.3, True)]
+)
+def test_the_fusion_model_ends_as_its_objective_alone_would_have_left_it_and_the_copies_as_an_ensemble(
+    name, dropout, detach_heads
+):
+    model = model_of(WIDTHS, dropout=dropout, detach_heads=detach_heads)
+    alone, members, data = copy.deepcopy(model), copy.deepcopy(model), noise_only()
+    torch.manual_seed(1)
+    method = Experts(SYNERGY[name](unimodal_weight=0.5))
+    torch.manual_seed(1)
+    synergy = SYNERGY[name](unimodal_weight=0.5)
+    fit(method, model, data, **HOW)
+    fit(synergy, alone, data, **HOW)
+    fit(Ensemble(), members, data, **HOW)
+    assert_equal(model, alone)
+    assert_equal(method.synergy, synergy)
+    assert_equal(method.apart.encoders, members.encoders)
+    assert_equal(method.apart.heads, members.heads)
+
+
+def test_the_copies_are_parameters_of_the_method_and_share_nothing_with_the_model():
+    model, method = model_of(WIDTHS), experts()
+    method.attach(model)
+    mine = dict(method.named_parameters())
+    assert {name.removeprefix("apart.") for name in mine} == {
+        name for name, _ in model.named_parameters() if not name.startswith("fusion.")
+    }
+    for name, p in mine.items():
+        theirs = model.get_parameter(name.removeprefix("apart."))
+        assert torch.equal(p, theirs)
+        assert p.data_ptr() != theirs.data_ptr()
+
+
+def test_before_it_settles_the_fusion_answers_alone_and_then_the_weighted_sum():
+    model, method, data = model_of(WIDTHS), experts(draws=3), noise_only()
+    method.attach(model)
+    x = data.test.modalities
+    assert method.weights.tolist() == [1, 0, 0, 0]
+    assert torch.equal(method.predict(model, x), model(x))
+    fit(method, model, data, **HOW)
+    said = [model(x), *method.apart.unimodal(x).values()]
+    weights, bias = stack(
+        Categorical(), method.answers(model, data.validation.modalities), data.validation.target, 1e-3
+    )
+    expected = sum(w * own for w, own in zip(weights, said, strict=True)) + bias
+    torch.testing.assert_close(method.predict(model, x).double(), expected, rtol=1e-4, atol=1e-5)
+    assert torch.equal(method.predict(model, dict(reversed(x.items()))), method.predict(model, x))
+
+
+def test_what_was_trained_can_be_saved_and_loaded():
+    model, method, data = model_of(WIDTHS), experts(draws=3), noise_only()
+    fit(method, model, data, **HOW)
+    other = experts(draws=3)
+    other.attach(model_of(WIDTHS))
+    other.load_state_dict(method.state_dict())
+    assert torch.equal(other.predict(model, data.test.modalities), method.predict(model, data.test.modalities))
+
+
+def test_the_loss_is_that_of_the_synergy_expert_plus_those_of_the_copies(key):
+    model, method = model_of(WIDTHS), experts(draws=3)
+    x, y = {name: torch.randn(6, width) for name, width in WIDTHS.items()}, torch.arange(6) % 3
+    method.attach(model)
+    loss, parts = method(model, x, y, key=key)
+    synergy, others = synib_marginal(weight=10.0, draws=3)(model, x, y, key=key)
+    own = {name: F.cross_entropy(p, y) for name, p in model.unimodal(x).items()}
+    torch.testing.assert_close(loss, synergy + sum(own.values()))
+    assert parts.keys() == others.keys() | {"apart/a", "apart/b", "apart/c"}
+    for name, value in own.items():
+        torch.testing.assert_close(parts[f"apart/{name}"], value.detach())
+
+
+def cue_and_synergy(n, g):
+    """The label is a cue in ``a``, or for three in ten examples the exclusive or of two signs; the rest is noise."""
+    y, bit = (torch.randint(2, (n,), generator=g) for _ in range(2))
+    synergy = torch.rand(n, generator=g) < 0.3
+    columns = torch.stack([~synergy * (2 * y - 1), synergy * (2 * bit - 1), synergy * (2 * (bit ^ y) - 1), 0 * y], 1)
+    x = columns + 0.3 * torch.randn(n, 4, generator=g)
+    return Split({"a": x[:, :2], "b": x[:, 2:]}, y, {"synergy": synergy})
+
+
+def test_stacking_keeps_both_the_cue_and_the_synergy():
+    g = torch.Generator().manual_seed(0)
+    data = Dataset(cue_and_synergy(600, g), cue_and_synergy(200, g), cue_and_synergy(2000, g))
+    model = FusionModel.mlp(data.widths, hidden=[32], head_hidden=[])
+    method = experts(family=Bernoulli())
+    fit(method, model, data, lr=1e-2, epochs=20, batch_size=100)
+    x, y, synergy = data.test.modalities, data.test.target, data.test.groups["synergy"]
+
+    def right(prediction):
+        hits = ((prediction.flatten() > 0).long() == y).double()
+        return hits.mean().item(), hits[synergy].mean().item()
+
+    fusion, cue, nothing = (right(one) for one in method.answers(model, x))
+    stacked = right(method.predict(model, x))
+    assert cue[0] < 0.9
+    assert cue[1] < 0.6
+    assert nothing[0] < 0.6
+    assert fusion[0] < 0.97  # what the penalty costs
+    assert fusion[1] > 0.98
+    assert stacked[0] > 0.99
+    assert stacked[1] > 0.98
+    before, after = (Bernoulli().nll(p, y).mean() for p in (model(x), method.predict(model, x)))
+    assert after < 0.2 * before
+
+
+class Tiny:
+    """Heads with a hidden layer, dropout, ``classes`` logits, and noise for data if there are more than two classes."""
+
+    curves = True
+
+    def __init__(self, classes):
+        self.classes = classes
+
+    def data(self, cell):
+        if self.classes == 1:
+            return spurious_xor(cell.factors["beta"], cell.seed, train=40, validation=16, test=64)
+        return noise_only(cell.seed)
+
+    def model(self, cell, data):
+        return model_of(data.widths, classes=self.classes, dropout=0.3)
+
+    def method(self, cell, data):
+        family = Bernoulli() if self.classes == 1 else Categorical()
+        return experts(family=family, weight=cell.settings["weight"], draws=3, l2=1e-2, unimodal_weight=0.05)
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+def test_cells_trained_together_equal_a_plain_loop(classes):
+    recipe = Tiny(classes)
+    cells = [
+        Cell("tiny", "experts", {"beta": b}, HOW | {"lr": lr, "weight": weight}, seed)
+        for b, lr, weight, seed in ((1.0, 1e-2, 1.0, 0), (0.5, 3e-3, 10.0, 1), (0.0, 1e-3, 0.1, 0))
+    ]
+    trained = fleet.train(recipe, cells)
+    for learner, metrics, cell in zip(trained.learners, trained.metrics, cells, strict=True):
+        data = recipe.data(cell)
+        torch.manual_seed(cell.seed)
+        model, method = recipe.model(cell, data), recipe.method(cell, data)
+        fit(method, model, data, seed=cell.seed, **{name: cell.settings[name] for name in HOW})
+        for one, other in ((learner.model, model), (learner.method, method)):
+            assert one.state_dict().keys() == other.state_dict().keys()
+            for name, value in other.state_dict().items():
+                loose = 100 if name in ("weights", "bias") else 1  # fitted to answers that are equal to 1e-5
+                torch.testing.assert_close(one.state_dict()[name], value, rtol=loose * 1e-4, atol=loose * 1e-5)
+        hits = method.family.predict(method.predict(model, data.test.modalities)) == data.test.target
+        assert metrics["test_accuracy"] == pytest.approx(hits.double().mean().item(), abs=1e-6)
+
+
+def test_it_is_made_from_plain_settings():
+    method = experts(weight=3.0, draws=4, debias=True, l2=0.1, family=Bernoulli(), unimodal_weight=0.5)
+    assert isinstance(method.synergy, SynIB)
+    assert isinstance(method.synergy.noise, ShuffledNoise)
+    assert method.synergy.mask.whole
+    assert (method.synergy.draws, method.synergy.debias, method.synergy.weight.weight.item()) == (4, True, 3.0)
+    assert (method.l2, method.unimodal_weight, method.family) == (0.1, 0.5, method.synergy.family)
+
+
+def test_a_family_without_classes_is_refused():
+    with pytest.raises(
+        ValueError, match=r"takes Bernoulli or Categorical; got Gaussian\(dim=1, covariance='diagonal'\)"
+    ):
+        experts(family=Gaussian())
+
+
+def test_a_method_that_does_more_than_a_loss_says_is_refused():
+    with pytest.raises(ValueError, match="says everything in its loss; Ensemble also has predict"):
+        Experts(Ensemble())
+
+
+@pytest.mark.parametrize("l2", [0.0, -1.0, float("nan")])
+def test_a_price_that_is_not_positive_is_refused(l2):
+    with pytest.raises(ValueError, match=f"l2 is positive, or separable classes would have no best weights; got {l2}"):
+        experts(l2=l2)
+
+
+def test_a_model_that_lacks_heads_is_refused_with_the_modalities():
+    model = model_of(WIDTHS)
+    del model.heads["b"], model.heads["c"]
+    with pytest.raises(
+        ValueError, match="Experts trains copies of the unimodal heads, and the model has none for 'b', 'c'"
+    ):
+        experts().attach(model)
+
+
+def test_a_step_before_there_are_experts_is_refused(key):
+    model, x = model_of(WIDTHS), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
+    with pytest.raises(ValueError, match=r"no unimodal experts yet: call attach\(model\) before the optimiser is made"):
+        experts()(model, x, torch.arange(6) % 3, key=key)
+    with pytest.raises(ValueError, match="no unimodal experts yet"):
+        experts().predict(model, x)
+
+
+def test_a_head_that_does_not_show_how_wide_its_answer_is_is_refused():
+    model, method = model_of(WIDTHS), experts()
+    for head in model.heads.values():
+        head.append(nn.PReLU())  # a single slope comes after the three biases
+    method.attach(model)
+    with pytest.raises(
+        ValueError, match="as wide as a prediction, 3 numbers; the last parameter of the head of 'a' has 1"
+    ):
+        method.predict(model, {name: torch.randn(6, width) for name, width in WIDTHS.items()})

@@ -1,0 +1,317 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from synib import Bernoulli, Categorical, FusionModel, Gaussian, Tokens, keys
+from synib.data.parity import parity
+from synib.engines import Cell, fleet
+from synib.engines.loop import fit
+from synib.methods import Vanilla
+from synib.methods.mcr import MCR, contrastive, jensen_shannon
+
+WIDTHS = {"a": 4, "b": 3, "c": 2}
+FAMILIES = [(Bernoulli(), 1), (Categorical(), 3)]
+
+
+def setting(names="ab", classes=3, rows=7):
+    widths = {name: WIDTHS[name] for name in names}
+    model = FusionModel.mlp(widths, hidden=[5], classes=classes, head_hidden=[]).double()
+    x = {name: torch.randn(rows, width, dtype=torch.float64) for name, width in widths.items()}
+    return model, x, torch.arange(rows) % max(classes, 2)
+
+
+def gradients(method, model, x, y, key):
+    model.zero_grad()
+    method.backward(model, x, y, key=key)
+    return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+def game_alone(family, model, x, y, key):
+    """What the game adds to the gradient."""
+    with_game = gradients(MCR(game=1.0, contrast=0.0, family=family), model, x, y, key)
+    return {name: g - v for (name, g), v in zip(
+        with_game.items(), gradients(Vanilla(family=family), model, x, y, key).values(), strict=True)}  # fmt: skip
+
+
+def probabilities(prediction):
+    if prediction.shape[1] == 1:
+        return torch.cat([torch.sigmoid(prediction), torch.sigmoid(-prediction)], 1)
+    return prediction.softmax(1)
+
+
+def slow_jsd(p, q):
+    m = (p + q) / 2
+    return 0.5 * ((p * (p / m).log()).sum(1) + (q * (q / m).log()).sum(1))
+
+
+def divergence(model, x, permuted, key):
+    """JSD of the prediction and the one with a modality's examples permuted, through the whole model."""
+    order = keys.permutation(keys.fold(key, "mcr", permuted), len(x[permuted]))
+    swapped = x | {permuted: x[permuted][order]}
+    return slow_jsd(probabilities(model(x)), probabilities(model(swapped))).mean()
+
+
+@pytest.mark.parametrize("names", ["ab", "abc"])
+@pytest.mark.parametrize(("family", "classes"), FAMILIES)
+def test_each_encoder_climbs_its_own_game_and_descends_the_others(names, family, classes, key):
+    model, x, y = setting(names, classes)
+    found = game_alone(family, model, x, y, key)
+    for mine in names:
+        own = dict(model.encoders[mine].named_parameters())
+        expected = [torch.zeros_like(p) for p in own.values()]
+        for played in names:
+            slopes = torch.autograd.grad(divergence(model, x, played, key), list(own.values()))
+            expected = [e + (-s if played == mine else s) for e, s in zip(expected, slopes, strict=True)]
+        for name, e in zip(own, expected, strict=True):
+            torch.testing.assert_close(found[f"encoders.{mine}.{name}"], e)
+            assert e.abs().max() > 1e-6
+
+
+@pytest.mark.parametrize(("family", "classes"), FAMILIES)
+@pytest.mark.parametrize("played", ["a", "b"])
+def test_a_step_of_one_game_raises_its_divergence_through_its_encoder_and_lowers_it_through_the_other(
+    played, family, classes, key, monkeypatch
+):
+    model, x, y = setting("ab", classes)
+    draw = keys.permutation
+    other = keys.fold(key, "mcr", "b" if played == "a" else "a")
+    # A game whose permutation changes nothing has no divergence and no slope: only the other one is played.
+    monkeypatch.setattr(keys, "permutation", lambda k, n, d=None: torch.arange(n) if k.equal(other) else draw(k, n, d))
+    found = game_alone(family, model, x, y, key)
+    before = divergence(model, x, played, key).item()
+    for mine in "ab":
+        slope = {name: g for name, g in found.items() if name.startswith(f"encoders.{mine}.")}
+        size = 1e-4 / math.sqrt(sum(g.square().sum().item() for g in slope.values()))
+        parameters = dict(model.named_parameters())
+        with torch.no_grad():
+            for name, g in slope.items():
+                parameters[name] -= size * g
+            change = divergence(model, x, played, key).item() - before
+            for name, g in slope.items():
+                parameters[name] += size * g
+        expected = 1e-4**2 / size * (1 if mine == played else -1)
+        assert change == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_the_game_reaches_neither_fusion_nor_heads(names, key):
+    model, x, y = setting(names)
+    found = game_alone(Categorical(), model, x, y, key)
+    assert all(g.abs().max() == 0 for name, g in found.items() if not name.startswith("encoders."))
+
+
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_the_value_is_vanillas_plus_the_contrastive_term_and_the_game_is_reported(names, key):
+    model, x, y = setting(names)
+    method = MCR(game=3.0, contrast=0.7, temperature=0.3, unimodal_weight=0.2)
+    loss, parts = method(model, x, y, key=key)
+    vanilla, others = Vanilla(unimodal_weight=0.2)(model, x, y)
+    term = slow_contrastive(model.encode_all(x), y, 0.3)
+    torch.testing.assert_close(loss, vanilla + 0.7 * term)
+    torch.testing.assert_close(parts["contrast"], term.detach())
+    for name in names:
+        torch.testing.assert_close(parts[f"game/{name}"], divergence(model, x, name, key).detach())
+    assert parts.keys() == others.keys() | {"contrast"} | {f"game/{name}" for name in names}
+    assert not any(part.requires_grad for part in parts.values())
+
+
+def slow_contrastive(latents, y, temperature):
+    total = 0.0
+    names = list(latents)
+    for one in range(len(names)):
+        for two in range(one + 1, len(names)):
+            for z, w in ((latents[names[one]], latents[names[two]]), (latents[names[two]], latents[names[one]])):
+                for i in range(len(y)):
+                    to = torch.stack([F.cosine_similarity(z[i], w[k], dim=0) for k in range(len(y))]) / temperature
+                    positives = [k for k in range(len(y)) if y[k] == y[i]]
+                    own = [-(to[k] - to.exp().sum().log()) for k in positives]
+                    total = total + 0.5 * sum(own) / len(positives) / len(y)
+    return total
+
+
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_the_contrastive_loss_is_that_of_a_plain_loop_with_its_gradient(names):
+    latents = {name: torch.randn(6, 2, 2, dtype=torch.float64, requires_grad=True) for name in names}
+    y = torch.tensor([0, 1, 1, 0, 1, 2])
+    fast = contrastive(latents, y, 0.5)
+    slow = slow_contrastive({name: z.flatten(1) for name, z in latents.items()}, y, 0.5)
+    torch.testing.assert_close(fast, slow)
+    for f, s in zip(*(torch.autograd.grad(t, list(latents.values())) for t in (fast, slow)), strict=True):
+        torch.testing.assert_close(f, s)
+    torch.testing.assert_close(contrastive(latents, y[:, None].double(), 0.5), fast)  # targets as Bernoulli takes them
+
+
+def test_the_contrastive_loss_is_lower_where_classes_lie_together():
+    y = torch.tensor([0, 0, 1, 1])
+    apart = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    together = contrastive({"a": apart, "b": apart}, y, 0.5)
+    assert together < contrastive({"a": apart, "b": apart[[2, 1, 0, 3]]}, y, 0.5)
+    assert together < contrastive({"a": apart, "b": apart.flip(0)}, y, 0.5)
+
+
+@pytest.mark.parametrize(("family", "classes"), FAMILIES)
+def test_the_divergence_is_jensen_shannons(family, classes):
+    p, q = 3 * torch.randn(2, 50, classes, dtype=torch.float64)
+    found = jensen_shannon(family, p, q)
+    torch.testing.assert_close(found, slow_jsd(probabilities(p), probabilities(q)))
+    torch.testing.assert_close(found, jensen_shannon(family, q, p))
+    assert (found > 0).all()
+    assert (found < math.log(2)).all()
+    torch.testing.assert_close(jensen_shannon(family, p, p), torch.zeros(50, dtype=torch.float64))
+
+
+def test_the_key_decides_the_permutation(key):
+    model, x, y = setting()
+    first, again, other = (game_alone(Categorical(), model, x, y, k) for k in (key, key, keys.key(1)))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.allclose(first["encoders.a.0.weight"], other["encoders.a.0.weight"], atol=1e-6)
+
+
+def test_the_game_compares_predictions_without_dropout_and_leaves_its_draws_to_the_task(key):
+    models = []
+    for method in (Vanilla(), MCR(contrast=0.0)):
+        torch.manual_seed(0)
+        model = FusionModel.mlp({"a": 4, "b": 3}, hidden=[5], classes=3, dropout=0.5).double()
+        x = {"a": torch.ones(6, 4, dtype=torch.float64), "b": torch.ones(6, 3, dtype=torch.float64)}
+        models.append((model, method(model, x, torch.arange(6) % 3, key=key)))
+    (vanilla, (loss, _)), (model, (same, parts)) = models
+    assert torch.equal(loss, same)
+    assert all(torch.equal(a, b) for a, b in zip(vanilla.buffers(), model.buffers(), strict=True))
+    assert all(m.training for m in model.modules())
+    # Latents differ, since the encoders dropped; a batch of equal ones would have no divergence at all.
+    model.encoders.eval()
+    assert MCR(contrast=0.0)(model, x, torch.arange(6) % 3, key=key)[1]["game/a"] == pytest.approx(0.0, abs=1e-12)
+    assert parts["game/a"] > 0
+
+
+class Pooled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, latents):
+        pooled = [(z.values * ~z.padding[..., None]).sum(1) for z in latents.values()]
+        return self.linear(torch.cat(pooled, 1))
+
+
+class Embed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return Tokens(self.linear(x.values), x.padding)
+
+
+def test_latents_may_be_tokens(key):
+    model = FusionModel({"a": Embed(), "b": Embed()}, Pooled())
+    x = {name: Tokens(torch.randn(6, 4, 3), torch.rand(6, 4) < 0.3) for name in "ab"}
+    method, y = MCR(), torch.arange(6) % 3
+    found = gradients(method, model, x, y, key)
+    plain = gradients(MCR(game=0.0), model, x, y, key)
+    assert not torch.allclose(found["encoders.a.linear.weight"], plain["encoders.a.linear.weight"], atol=1e-6)
+    torch.testing.assert_close(found["fusion.linear.weight"], plain["fusion.linear.weight"])
+
+
+class Tiny:
+    """Parity with 40 examples (two batches of 16 and one of 8) and eight hidden units."""
+
+    curves = True
+
+    def __init__(self, modalities=2, dropout=0.0):
+        self.modalities, self.dropout = modalities, dropout
+
+    def data(self, cell):
+        return parity(self.modalities, cell.factors["beta"], cell.seed, train=40, validation=16, test=16)
+
+    def model(self, cell, data):
+        return FusionModel.mlp(data.widths, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=self.dropout)
+
+    def method(self, cell, data):
+        return MCR(game=2.0, contrast=0.5, family=Bernoulli(), unimodal_weight=0.05)
+
+    def alone(self, cell, method=None):
+        """The cell in a plain loop."""
+        data = self.data(cell)
+        torch.manual_seed(cell.seed)
+        model = self.model(cell, data)
+        fit(method or self.method(cell, data), model, data, seed=cell.seed, **cell.settings)
+        return model
+
+
+def cells():
+    own = [(1.0, 0, 1e-2, 1e-3), (0.5, 1, 3e-3, 0.0), (0.0, 0, 1e-3, 1e-1)]
+    return [
+        Cell("tiny", "mcr", {"beta": beta}, {"lr": lr, "weight_decay": wd, "epochs": 3, "batch_size": 16}, seed)
+        for beta, seed, lr, wd in own
+    ]
+
+
+@pytest.mark.parametrize(("modalities", "dropout"), [(2, 0.0), (2, 0.3), (3, 0.0)])
+def test_the_fleet_equals_a_plain_loop(modalities, dropout):
+    recipe = Tiny(modalities, dropout)
+    for one, cell in zip(fleet.train(recipe, cells()).learners, cells(), strict=True):
+        for (name, p), q in zip(one.model.named_parameters(), recipe.alone(cell).parameters(), strict=True):
+            assert torch.allclose(p, q, rtol=1e-4, atol=1e-5), name
+
+
+@pytest.mark.parametrize("modalities", [2, 3])
+def test_without_game_and_contrast_it_trains_as_vanilla_does(modalities):
+    recipe, cell = Tiny(modalities, dropout=0.3), cells()[0]
+    vanilla = recipe.alone(cell, Vanilla(family=Bernoulli()))
+    same = recipe.alone(cell, MCR(game=0.0, contrast=0.0, family=Bernoulli()))
+    other = recipe.alone(cell, MCR(game=1.0, contrast=0.0, family=Bernoulli()))
+    assert all(torch.equal(p, q) for p, q in zip(vanilla.parameters(), same.parameters(), strict=True))
+    assert not torch.allclose(vanilla.encoders["x1"][0].weight, other.encoders["x1"][0].weight, atol=1e-3)
+
+
+def test_latents_of_different_widths_are_refused_unless_nothing_is_contrasted(key):
+    class Concatenated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(7, 3)
+
+        def forward(self, latents):
+            return self.linear(torch.cat(list(latents.values()), 1))
+
+    model = FusionModel({"a": nn.Linear(4, 5), "b": nn.Linear(3, 2)}, Concatenated())
+    x, y = {"a": torch.randn(6, 4), "b": torch.randn(6, 3)}, torch.arange(6) % 3
+    with pytest.raises(
+        ValueError, match="compares latents of one width; got a 5, b 2: make them equal, or set contras"
+    ):
+        MCR()(model, x, y, key=key)
+    loss, parts = MCR(contrast=0.0)(model, x, y, key=key)
+    torch.testing.assert_close(loss, F.cross_entropy(model(x), y))
+    assert parts["game/a"] > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"game": -1.0}, "game and contrast of at least 0 and a positive temperature; got game=-1.0, contrast=1.0"),
+        ({"contrast": -1.0}, "got game=1.0, contrast=-1.0"),
+        ({"temperature": 0.0}, "got game=1.0, contrast=1.0, temperature=0.0"),
+        (
+            {"family": Gaussian()},
+            r"probabilities of classes: use Bernoulli\(\) or Categorical\(\); got Gaussian\(dim=1",
+        ),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        MCR(**settings)
+
+
+def test_a_plain_callable_has_no_encoders_to_play():
+    x, y = {"a": torch.randn(6, 3), "b": torch.randn(6, 3)}, torch.arange(6) % 3
+    with pytest.raises(
+        ValueError, match="a game between encoders, and a plain callable has none: give it a FusionModel"
+    ):
+        MCR()(lambda m: m["a"] + m["b"], x, y)
+
+
+def test_its_repr_says_how_it_is_set():
+    assert "game=2.0, contrast=0.5, temperature=0.1" in repr(MCR(game=2.0, contrast=0.5, temperature=0.1))

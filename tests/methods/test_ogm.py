@@ -1,0 +1,229 @@
+"""OGM-GE: the encoder that is ahead is held back, and noise is added to encoders' weights."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from synib import Bernoulli, FusionModel, Gaussian, keys
+from synib.data import parity, spurious_xor
+from synib.engines import Cell, fleet
+from synib.engines.loop import fit
+from synib.methods import Vanilla
+from synib.methods.ogm import OGM
+
+WIDTHS = {"a": 40, "b": 30, "c": 20}
+TRAINING = {"epochs": 4, "batch_size": 16}
+
+
+def make(names="ab", classes=3, **settings):
+    widths = {name: WIDTHS[name] for name in names}
+    model = FusionModel.mlp(widths, hidden=[50, 50], classes=classes, **{"head_hidden": [], **settings}).double()
+    x = {name: torch.randn(12, width, dtype=torch.float64) for name, width in widths.items()}
+    return model, x, torch.arange(12) % max(classes, 2)
+
+
+def gradients(method, model, x, y, seed=0):
+    model.zero_grad()
+    _, parts = method.backward(model, x, y, key=keys.key(seed))
+    return {name: p.grad for name, p in model.named_parameters()}, parts
+
+
+def right(model, x, y):
+    """Each modality's summed probability of the true class under its own head, by hand."""
+    return {name: F.softmax(own, 1)[range(len(y)), y].sum().item() for name, own in model.unimodal(x).items()}
+
+
+@pytest.mark.parametrize("names", ["ab", "abc"])
+@pytest.mark.parametrize("detach", [False, True])
+@pytest.mark.parametrize("alpha", [0.1, 0.8])
+def test_encoders_that_are_ahead_get_k_times_vanillas_gradient_and_all_else_exactly_vanillas(names, detach, alpha):
+    model, x, y = make(names, detach_heads=detach)
+    ours, parts = gradients(OGM(alpha, noise=False, unimodal_weight=0.7), model, x, y)
+    plain, _ = gradients(Vanilla(unimodal_weight=0.7), model, x, y)
+    score = right(model, x, y)
+    ahead = 0
+    for name in names:
+        ratio = score[name] * (len(names) - 1) / sum(s for other, s in score.items() if other != name)
+        k = 1 - math.tanh(alpha * ratio) if ratio > 1 else 1.0
+        ahead += ratio > 1
+        assert parts[f"coefficient/{name}"].item() == pytest.approx(k)
+        assert not parts[f"coefficient/{name}"].requires_grad
+        for n in [n for n in plain if n.startswith(f"encoders.{name}.")]:
+            torch.testing.assert_close(ours[n], k * plain[n])
+    assert 0 < ahead < len(names)
+    for n in [n for n in plain if not n.startswith("encoders.")]:
+        assert torch.equal(ours[n], plain[n])
+
+
+def test_one_logit_counts_as_two_classes():
+    model, x, y = make(classes=1)
+    _, parts = gradients(OGM(family=Bernoulli()), model, x, y)
+    own = {name: torch.sigmoid(z[:, 0]) for name, z in model.unimodal(x).items()}
+    a, b = (torch.where(y == 1, p, 1 - p).sum().item() for p in own.values())
+    ks = [1 - math.tanh(0.3 * ratio) if ratio > 1 else 1.0 for ratio in (a / b, b / a)]
+    assert [parts[f"coefficient/{name}"].item() for name in "ab"] == pytest.approx(ks)
+
+
+def test_the_further_ahead_the_slower_and_scores_of_nothing_are_no_lead():
+    def ks(*logits, alpha=0.3):
+        alone = {str(i): torch.tensor([[float(z), 0.0]]) for i, z in enumerate(logits)}
+        return [k.item() for k in OGM(alpha).coefficients(alone, torch.tensor([0])).values()]
+
+    assert ks(1, 1) == [1.0, 1.0]
+    assert ks(3, 0)[0] < ks(1, 0)[0] < 1.0
+    assert ks(3, 0)[1] == ks(1, 0)[1] == 1.0
+    assert ks(0, -500) == [0.0, 1.0]
+    assert ks(0, -500, alpha=0.0) == [1.0, 1.0]
+    assert ks(-500, -500) == [1.0, 1.0]
+    assert [k < 1 for k in ks(2, 1, -3)] == [True, True, False]
+
+
+def test_noise_has_the_spread_of_the_plain_gradient_and_enters_encoder_weights_only():
+    model, x, y = make()
+    noisy, parts = gradients(OGM(0.8), model, x, y)
+    calm, _ = gradients(OGM(0.8, noise=False), model, x, y)
+    plain, _ = gradients(Vanilla(), model, x, y)
+    assert min(parts[f"coefficient/{name}"] for name in "ab") < 0.5  # or modulated gradients would pass for plain ones
+    drawn = []
+    for name, g in plain.items():
+        noise = noisy[name] - calm[name]
+        if name.startswith("encoders.") and g.ndim >= 2:
+            drawn.append((noise / g.std()).flatten())
+            assert drawn[-1].std().item() == pytest.approx(1.0, abs=0.06)
+            assert drawn[-1].mean().abs() < 4 / math.sqrt(g.numel())
+        else:
+            assert torch.equal(noisy[name], calm[name]), name
+    assert len(drawn) == 4
+    together = torch.cat(drawn)
+    assert (together**4).mean().item() == pytest.approx(3.0, abs=0.4)  # as a normal distribution has it
+    same_shape = torch.stack([drawn[1], drawn[3]])
+    assert torch.corrcoef(same_shape)[0, 1].abs() < 0.1  # each tensor has draws of its own
+
+
+def test_noise_is_decided_by_the_key_and_not_by_torchs_generator():
+    model, x, y = make()
+    torch.manual_seed(1)
+    first, _ = gradients(OGM(), model, x, y, seed=3)
+    again, _ = gradients(OGM(), model, x, y, seed=3)
+    other, _ = gradients(OGM(), model, x, y, seed=4)
+    for name in first:
+        assert torch.equal(first[name], again[name])
+        assert torch.equal(first[name], other[name]) != (name.startswith("encoders.") and first[name].ndim >= 2)
+
+
+def test_outside_its_epochs_it_is_vanilla():
+    model, x, y = make()
+    plain, _ = gradients(Vanilla(), model, x, y)
+    method = OGM(start=2, stop=4)
+    changed = []
+    for epoch in range(6):
+        method.begin(epoch)
+        ours, parts = gradients(method, model, x, y)
+        changed.append(not all(torch.equal(ours[name], plain[name]) for name in plain))
+        assert ("coefficient/a" in parts) == changed[-1]
+    assert changed == [False, False, True, True, False, False]
+
+
+def trained(method, data, **settings):
+    torch.manual_seed(0)
+    model = FusionModel.mlp(data.widths, hidden=[8], head_hidden=[])
+    fit(method, model, data, lr=1e-2, weight_decay=1e-3, **{**TRAINING, **settings})
+    return list(model.parameters())
+
+
+@pytest.mark.parametrize("settings", [{"alpha": 0.0, "noise": False}, {"start": 4}])
+def test_with_nothing_to_modulate_training_is_vanillas_step_for_step(settings):
+    data = spurious_xor(1.0, 0, train=40, validation=16, test=16)
+    ours = trained(OGM(family=Bernoulli(), **settings), data)
+    for one, other in zip(ours, trained(Vanilla(Bernoulli()), data), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("modalities", [2, 3])
+def test_training_stops_modulating_when_it_is_told_to(modalities):
+    """Two epochs of OGM followed by two of vanilla differ from four of either."""
+    data = parity(modalities, train=40, validation=16, test=16)
+    first, *others = (
+        trained(method, data)
+        for method in (OGM(family=Bernoulli(), stop=2), OGM(family=Bernoulli()), Vanilla(Bernoulli()))
+    )
+    for other in others:
+        assert not all(torch.allclose(a, b) for a, b in zip(first, other, strict=True))
+
+
+class Tiny:
+    """Spurious XOR (or parity of three) with 40 examples, two batches of 16 and one of 8."""
+
+    curves = False
+
+    def data(self, cell):
+        if cell.factors["modalities"] == 3:
+            return parity(3, cell.factors["beta"], cell.seed, train=40, validation=16, test=16)
+        return spurious_xor(cell.factors["beta"], cell.seed, train=40, validation=16, test=16)
+
+    def model(self, cell, data):
+        return FusionModel.mlp(data.widths, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=0.2)
+
+    def method(self, cell, data):
+        return OGM(0.5, start=1, stop=3, family=Bernoulli())
+
+
+@pytest.mark.parametrize("modalities", [2, 3])
+def test_many_models_trained_at_once_are_those_of_a_plain_loop(modalities):
+    cells = [
+        Cell(
+            "tiny",
+            "ogm",
+            {"beta": beta, "modalities": modalities},
+            {"lr": lr, "weight_decay": 1e-3, **TRAINING},
+            seed,
+        )
+        for seed, (beta, lr) in enumerate([(1.0, 1e-2), (0.5, 3e-3), (0.0, 1e-3)])
+    ]
+    learners = fleet.train(Tiny(), cells).learners
+    for cell, one in zip(cells, learners, strict=True):
+        data = Tiny().data(cell)
+        torch.manual_seed(cell.seed)
+        model = Tiny().model(cell, data)
+        method = Tiny().method(cell, data)
+        fit(method, model, data, lr=cell.settings["lr"], weight_decay=1e-3, seed=cell.seed, **TRAINING)
+        expected = model.state_dict()
+        assert expected.keys() == one.model.state_dict().keys()
+        for name, tensor in one.model.state_dict().items():
+            assert torch.allclose(tensor, expected[name], rtol=1e-4, atol=1e-5), name
+
+
+def test_its_loss_is_vanillas():
+    model, x, y = make()
+    method = OGM(unimodal_weight=0.3)
+    expected, _ = Vanilla(unimodal_weight=0.3)(model, x, y)
+    torch.testing.assert_close(method(model, x, y)[0], expected)
+
+
+def test_a_model_it_cannot_compare_in_is_answered_with_a_sentence():
+    model, x, y = make(head_hidden=None)
+    method = OGM()
+    with pytest.raises(ValueError, match=r"OGM .* no unimodal head for a, b; give it one for each modality"):
+        method.backward(model, x, y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": -0.1}, "alpha is at least 0; got -0.1"),
+        ({"alpha": float("nan")}, "alpha is at least 0; got nan"),
+        ({"start": -1}, "start is at least 0 and before stop; got start=-1, stop=None"),
+        ({"start": 3, "stop": 3}, "start is at least 0 and before stop; got start=3, stop=3"),
+        ({"family": Gaussian()}, "probabilities of the true class; Gaussian.* has no classes"),
+        ({"unimodal_weight": 0.0}, "heads must learn; set unimodal_weight above 0"),
+    ],
+)
+def test_settings_that_make_no_method_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        OGM(**settings)
+
+
+def test_it_says_what_it_is():
+    assert repr(OGM(0.5, stop=9)).startswith("OGM(alpha=0.5, noise=True, start=0, stop=9, family=Categorical()")
