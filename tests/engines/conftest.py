@@ -25,7 +25,7 @@ OWN: dict[str, dict[str, Any]] = {
     "synib-marginal": {"weight": 2.0, "draws": 3},
     "synib-oracle": {"weight": 2.0, "coordinates": SIGNAL},
     "experts": {"weight": 2.0, "draws": 3},
-    "dnr": {"strength": 3.0, "every": 1, "times": 1},
+    "dnr": {"strength": 3.0, "every": 1, "times": 1, "epochs": 3},
     "mmpareto": {},
     "reconboost": {"stage": 1, "rectify": 1},
     "mcr": {"game": 0.5},

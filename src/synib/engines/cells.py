@@ -103,7 +103,10 @@ class Learner(nn.Module):
         values, pull, (parts, left) = cast(Any, torch.func.vjp(losses, trained, has_aux=True))
         each = torch.eye(len(names), dtype=values.dtype, device=values.device)
         gradients = [pull(one)[0] for one in each]
-        stacked = {name: torch.stack([g[name] for g in gradients]) for name in trained}
+        # One loss needs no copy of its gradient, which is as large as all the models.
+        stacked = {
+            n: torch.stack([g[n] for g in gradients]) if len(names) > 1 else gradients[0][n][None] for n in trained
+        }
         return self.method.direction(stacked, names, parts, keys.fold(key, "direction")), left
 
 

@@ -78,8 +78,9 @@ def train(
     for epoch in range(epochs):
         with _precision(precision, fleet.device):
             fleet.epoch(training, epoch)
-        fleet.revise(training, validation, epoch)
-        if epoch == epochs - 1:
+        if epoch < epochs - 1:
+            fleet.revise(training, validation, epoch)
+        else:
             fleet.settle(validation)
         if recipe.curves or epoch == epochs - 1:
             train_now = fleet.accuracies(training, "train_accuracy")

@@ -66,7 +66,7 @@ def fit(
             optimiser.step()
         model.eval()
         method.eval()
-        if method.revises(epoch):
+        if epoch < epochs - 1 and method.revises(epoch):
             with torch.no_grad():
                 _put(model, method.revise(model, train, validation, initial, keys.fold(key, "revise", epoch)))
         on_epoch(epoch)

@@ -126,6 +126,7 @@ class Compare(Experiment):
 # App. "Spurious XOR"; learning rates, and what is each method's own, by `synib reproduce search --of compare-spurious-xor`.
 XOR = {"epochs": 100, "batch_size": 128, "unimodal_weight": 0.05, "weight_decay": 1e-5}
 XOR_OWN: dict[str, dict[str, Any]] = {
+    "reconboost": {"stage": 4, "rectify": 2},  # rounds of 10 epochs: training ends with the rectification of one
     "masked-oracle": {"blocks": ["shortcut", "noise"]},
     "synib-random": {"p": 0.4},
     "synib-learned": {"steps": 20, "mask_lr": 3.0, "sparsity": 0.03, "init": -4.0},
@@ -178,6 +179,8 @@ class CompareXOR(Compare):
 # `synib reproduce search --of compare-pid-xor`.
 PID = {"epochs": 30, "batch_size": 120, "unimodal_weight": 1.0, "dropout": 0.5, "weight_decay": 1e-5}
 PID_OWN: dict[str, dict[str, Any]] = {
+    "dnr": {"every": 7},
+    "reconboost": {"stage": 4, "rectify": 2},
     "masked-oracle": {"blocks": ["unique", "redundant"]},
     "synib-random": {"p": 0.5},
     "synib-learned": {"steps": 4, "mask_lr": 0.5, "sparsity": 1e-2},

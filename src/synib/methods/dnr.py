@@ -23,8 +23,8 @@ class DnR(Vanilla):
     et al., "Diagnosing and Re-learning for Balanced Multimodal Learning", ECCV 2024; App. "Baselines"). Heads, fusion,
     running statistics and the optimiser's state stay as they are.
 
-    It acts after epochs ``every``, 2·``every``, …, counted from 0 as in the authors' code, so that a training of a round
-    number of epochs never ends on weights that were just pulled back.
+    It acts after epochs ``every``, 2·``every``, …, counted from 0 as in the authors' code, and never after the last: a
+    training does not end on weights that were just pulled back.
 
     Args:
         strength: λ.

@@ -194,7 +194,7 @@ class Objective(nn.Module):
         return True
 
     def revises(self, epoch: int) -> bool:
-        """Whether :meth:`revise` is to be called after this epoch."""
+        """Whether :meth:`revise` is to be called after this epoch, unless it is the last: nothing would train after it."""
         return False
 
     def revise(
