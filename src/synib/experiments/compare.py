@@ -138,7 +138,26 @@ XOR_OWN: dict[str, dict[str, Any]] = {
     "synib-oracle": {"weight": 10.0, "blocks": ["signal"]},
     "experts": {"weight": 10.0, "draws": 16},
 }
-XOR_CHOSEN: dict[str, dict[str, Any]] = {method: {"lr": 1e-3, "weight_decay": 1e-5} for method in OWN}
+XOR_CHOSEN: dict[str, dict[str, Any]] = {
+    "unimodal-x1": {"lr": 3e-4, "weight_decay": 1e-3},
+    "unimodal-x2": {"lr": 3e-3, "weight_decay": 1e-3},
+    "ensemble": {"lr": 1e-2, "weight_decay": 1e-2},
+    "vanilla": {"lr": 1e-3, "weight_decay": 1e-3},
+    "masked-random": {"lr": 1e-3, "weight_decay": 1e-5},
+    "masked-oracle": {"lr": 1e-3, "weight_decay": 1e-5},
+    "confidence": {"lr": 1e-3, "weight_decay": 1e-2},
+    "ogm": {"lr": 1e-3, "weight_decay": 1e-5},
+    "agm": {"lr": 1e-3, "weight_decay": 1e-3},
+    "dnr": {"lr": 1e-3, "weight_decay": 1e-3},
+    "mmpareto": {"lr": 1e-2, "weight_decay": 1e-5},
+    "reconboost": {"lr": 1e-2, "weight_decay": 1e-2},
+    "mcr": {"lr": 1e-3, "weight_decay": 1e-2},
+    "synib-random": {"lr": 1e-3, "weight_decay": 1e-2},
+    "synib-learned": {"lr": 1e-3, "weight_decay": 1e-5},
+    "synib-marginal": {"lr": 1e-3, "weight_decay": 1e-2},
+    "synib-oracle": {"lr": 1e-3, "weight_decay": 1e-5},
+    "experts": {"lr": 1e-3, "weight_decay": 1e-5},
+}
 
 
 @dataclass(frozen=True)
