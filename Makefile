@@ -25,6 +25,7 @@ docs: $(VENV)/test.stamp
 bench: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/step_overhead.py
 	$(BIN)/python benchmarks/fleet_cpu.py
+	$(BIN)/python benchmarks/method_cost.py
 
 # torch first and by its pinned version: a range could bring a build with gigabytes of CUDA packages.
 $(VENV)/demo.stamp: pyproject.toml constraints.txt
