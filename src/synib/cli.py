@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,17 +117,16 @@ def pid_simplex(
 
     Trains every method at every point of a grid over the simplex; on one large GPU that takes minutes.
     """
-    options = _options(
-        seeds=seeds, step=step, methods=method, width=width, projections=projections, overrides=_overrides(setting)
-    )
     few = ("vanilla", "synib-oracle", "synib-random", "synib-learned", "confidence")
+    changes = _narrow(_overrides(setting), method or few) if quick else _overrides(setting)
+    options = _options(seeds=seeds, step=step, methods=method, width=width, projections=projections, overrides=changes)
     smaller = {"seeds": 1, "step": 0.1, "width": 64, "methods": few} if quick else {}
     _run("pid-simplex", options, smaller, out, device, together, precision, config)
 
 
 @reproduce.command("pid-dynamics")
 def pid_dynamics(
-    quick: Annotated[bool, typer.Option("--quick", help="For a laptop: a network 128 wide, three seeds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="For a laptop: a network 64 wide, three seeds.")] = False,
     seeds: Annotated[
         int | None, typer.Option(help="How many seeds, counted from 0.  \\[default: 10]", show_default=False)
     ] = None,
@@ -138,17 +138,20 @@ def pid_dynamics(
     device: Device = "auto", together: Together = None, precision: Precision = "float32", config: Config = None,
 ) -> None:  # fmt: skip
     """Accuracy on each source over training, where synergistic examples are scarce."""
+    from synib.experiments import PIDDynamics
+
+    everyone = method or list(PIDDynamics.defaults())
+    changes = _narrow(_overrides(setting), everyone) if quick else _overrides(setting)
     options = _options(
-        seeds=seeds, mixture=mixture, methods=method, width=width, projections=projections,
-        overrides=_overrides(setting),
-    )  # fmt: skip
-    smaller = {"seeds": 3, "width": 128} if quick else {}
+        seeds=seeds, mixture=mixture, methods=method, width=width, projections=projections, overrides=changes
+    )
+    smaller = {"seeds": 3, "width": 64} if quick else {}
     _run("pid-dynamics", options, smaller, out, device, together, precision, config)
 
 
 @reproduce.command("learned-masks")
 def learned_masks(
-    quick: Annotated[bool, typer.Option("--quick", help="For a laptop: a network 128 wide, three seeds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="For a laptop: a network 64 wide, three seeds.")] = False,
     seeds: Annotated[
         int | None, typer.Option(help="How many seeds, counted from 0.  \\[default: 10]", show_default=False)
     ] = None,
@@ -159,10 +162,9 @@ def learned_masks(
     together: Together = None, precision: Precision = "float32", config: Config = None,
 ) -> None:  # fmt: skip
     """What the inner loop of learned masks buys, against what is meant to replace it."""
-    options = _options(
-        seeds=seeds, variants=variant, width=width, projections=projections, overrides=_overrides(setting)
-    )
-    smaller = {"seeds": 3, "width": 128} if quick else {}
+    changes = _narrow(_overrides(setting), ("synib-learned", "synib-amortized")) if quick else _overrides(setting)
+    options = _options(seeds=seeds, variants=variant, width=width, projections=projections, overrides=changes)
+    smaller = {"seeds": 3, "width": 64} if quick else {}
     _run("learned-masks", options, smaller, out, device, together, precision, config)
 
 
@@ -234,6 +236,12 @@ def _overrides(texts: list[str] | None) -> dict[str, dict[str, Any]] | None:
             value = json.loads(value)
         changes.setdefault(method, {})[name] = value
     return changes
+
+
+def _narrow(changes: dict[str, dict[str, Any]] | None, methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """A narrow network wants larger steps, whatever the method: 3e-3 instead of what was chosen for the wide one."""
+    given = changes or {}
+    return {method: {"lr": 3e-3, **given.get(method, {})} for method in dict.fromkeys([*methods, *given])}
 
 
 def _run(
