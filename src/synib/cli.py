@@ -58,7 +58,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Together = Annotated[
     int | None,
     typer.Option(
-        help="How many models to train at once.  \\[default: what the memory holds; 16 on a CPU]",
+        help="How many models to train at once.  \\[default: what the memory holds; 24 on a CPU]",
         min=1,
         show_default=False,
     ),

@@ -23,7 +23,7 @@ from synib.objective.base import Batch
 Metrics = dict[str, float]
 Precision = Literal["float32", "tf32", "bf16"]
 
-ON_CPU = 16  # models at once, where memory is not the question
+ON_CPU = 24  # models at once, where memory is not the question
 PROBED = 4  # models trained to learn what one takes
 USED = 0.85  # of the free memory; the rest is for what the allocator cannot place
 
