@@ -384,7 +384,7 @@ def test_capacity_is_at_least_one(tiny, cell, gpu, each):
 
 
 def test_on_a_cpu_capacity_is_a_number_and_nothing_is_trained(tiny, cell, gpu):
-    assert fleet.capacity(tiny(), [cell()], "cpu", "float32") == fleet.ON_CPU == 16
+    assert fleet.capacity(tiny(), [cell()], "cpu", "float32") == fleet.ON_CPU == 24
     assert gpu.trained == []
 
 

@@ -438,10 +438,10 @@ def test_how_many_fit_is_not_asked_where_it_is_said(tmp_path, tiny, cells, devic
     assert device.sizes == [1] * 5
 
 
-def test_by_default_a_cpu_trains_sixteen_at_once_in_even_shards(tmp_path, tiny, cell, device):
-    cells = [cell(seed=s) for s in range(17)]
+def test_by_default_a_cpu_trains_twenty_four_at_once_in_even_shards(tmp_path, tiny, cell, device):
+    cells = [cell(seed=s) for s in range(25)]
     run(tmp_path, tiny(), cells)
-    assert device.tried == cut(cells, 16) == [cells[:9], cells[9:]]
+    assert device.tried == cut(cells, 24) == [cells[:13], cells[13:]]
 
 
 def test_a_device_too_small_to_measure_on_trains_what_fits(tmp_path, tiny, cell, device, monkeypatch):
