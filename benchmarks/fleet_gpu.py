@@ -1,15 +1,16 @@
 """The PID-simplex figure by the fleet on one GPU: how fast, against one model at a time and against the card itself.
 
-Three parts, in one run:
+In one run:
 
 1. the card's ceilings, measured: matrix products of the precision in use, and copying memory;
 2. a training step of each method with 1, 8, 64, 231 and 693 models at once: model-steps per second, the floating-point
    operations that were needed for them (counted by torch), and the bytes that no implementation could avoid (weights read
    forwards and backwards, gradient written and read, Adam's state read and written);
 3. with ``--whole``, the four main columns of the figure from the beginning to ``results.csv``, and one model of each method
-   alone, all its epochs, multiplied up to as many models.
+   alone, all its epochs, multiplied up to as many models;
+4. with ``--compile``, whether compiling the step pays: what it costs, and what a step takes then.
 
-    python benchmarks/fleet_gpu.py [--precision tf32] [--whole] [--out FOLDER]
+    python benchmarks/fleet_gpu.py [--precision tf32] [--whole] [--compile] [--out FOLDER]
 
 It runs on a CPU too, at a small ``--width`` and few ``--models``, so that it can be tried before it is sent to a GPU.
 """
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
@@ -142,6 +144,46 @@ def steps(
     return rows
 
 
+class Compiled:
+    """A function traced with the first arguments it meets, derivatives and all, and compiled."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.compiled: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        if self.compiled is None:
+            traced = make_fx(lambda *given: self.function(*given))(*args)
+            self.compiled = torch.compile(traced, fullgraph=True, dynamic=False)
+        return self.compiled(*args)
+
+
+def compiling(
+    experiment: PIDSimplex, cells: dict[str, Cell], models: int, device: torch.device, precision: fleet.Precision
+) -> list[dict[str, Any]]:
+    """Eager steps against compiled ones, and after how many steps compiling has paid for itself."""
+    rows = []
+    for name, cell in cells.items():
+        many = Steps(experiment, cell, models, device)
+        with fleet._precision(precision, device):
+            many.run()
+            eager = seconds(many.run, device, 2) / 4
+            many.fleet.gradient = Compiled(many.fleet.gradient)  # type: ignore[assignment]
+            first = seconds(many.run, device)
+            compiled = seconds(many.run, device, 2) / 4
+        cost = first - 4 * compiled
+        del many
+        fleet.release(device)
+        pays = cost / (eager - compiled) if eager > compiled else None
+        rows.append({"method": name, "models": models, "eager_ms_per_step": 1e3 * eager,
+                     "compiled_ms_per_step": 1e3 * compiled, "compile_seconds": cost, "pays_after_steps": pays,
+                     "precision": precision, "device": device_name(str(device)),
+                     "torch": torch.__version__})  # fmt: skip
+        print(f"{name:<26}{models:>7}{1e3 * eager:>9.1f} ms eager{1e3 * compiled:>9.1f} ms compiled{cost:>8.1f} s to "
+              f"compile, pays after {'no' if pays is None else format(pays, '.0f')} steps", flush=True)  # fmt: skip
+    return rows
+
+
 def whole(
     experiment: PIDSimplex, folder: Path, device: torch.device, precision: fleet.Precision
 ) -> list[dict[str, Any]]:
@@ -187,6 +229,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=1024, help="of the network")
     parser.add_argument("--step", type=float, default=0.05, help="of the grid, for --whole")
     parser.add_argument("--whole", action="store_true", help="train the four main columns too")
+    parser.add_argument("--compile", action="store_true", help="time compiled steps too")
     parser.add_argument("--epochs", type=int, default=30, help="for --whole")
     parser.add_argument("--out", type=Path, help="folder for steps.csv, whole.csv and the results of --whole")
     options = parser.parse_args()
@@ -202,6 +245,9 @@ def main() -> None:
     first[LOOP] = Cell(
         learned.experiment, learned.method, learned.factors, {**learned.settings, **VARIANTS["20 steps"][1]}
     )
+    if options.compile:
+        few = {name: first[name] for name in ("vanilla", "synib-random")}
+        write(out / "compile.csv", compiling(experiment, few, max(options.models), device, options.precision))
     write(out / "steps.csv", steps(experiment, first, options.models, device, options.precision))
 
 

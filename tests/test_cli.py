@@ -100,6 +100,7 @@ def test_the_command_is_installed_and_its_mistakes_have_no_traceback(tmp_path):
         (["pid-simplex", "--device", "cuda"], r"--device cuda was asked for, but torch finds no CUDA device here; .*"),
         (["pid-simplex", "--precision", "fp8"], r"--precision is float32, tf32, bf16; got 'fp8'\."),
         (["pid-simplex", "--precision", "tf32"], r"--precision tf32 is for CUDA devices; on a CPU use float32\."),
+        (["pid-dynamics", "--regime", "wild"], r"regime is 'tuned' or 'plain'; got 'wild'\."),
         (["pid-simplex", "--projections", "mine"], r"projections is 'own' or 'fixed'; got 'mine'\."),
         (
             ["pid-dynamics", "--mixture", "0.5", "0.5", "0.5", "0.5"],

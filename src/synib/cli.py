@@ -52,6 +52,13 @@ Projections = Annotated[
         show_default=False,
     ),
 ]
+Regime = Annotated[
+    str | None,
+    typer.Option(
+        help="Settings: 'tuned', or 'plain' without dropout and with heads that train the encoders.  \\[default: tuned]",
+        show_default=False,
+    ),
+]
 Quick = Annotated[bool, typer.Option("--quick", help="A smaller version: fewer strengths, one seed.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the results.  \\[default: runs/NAME]", show_default=False)]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
@@ -110,8 +117,9 @@ def pid_simplex(
     ] = False,
     seeds: Seeds = None,
     step: Annotated[float | None, typer.Option(help="Of the grid.  \\[default: 0.05]", show_default=False)] = None,
-    method: Method = None, width: Width = None, projections: Projections = None, setting: Set = None, out: Out = None,
-    device: Device = "auto", together: Together = None, precision: Precision = "float32", config: Config = None,
+    method: Method = None, width: Width = None, projections: Projections = None, regime: Regime = None,
+    setting: Set = None, out: Out = None, device: Device = "auto", together: Together = None,
+    precision: Precision = "float32", config: Config = None,
 ) -> None:  # fmt: skip
     """Every mixture of unique, redundant and synergistic examples: the paper's triangles.
 
@@ -119,7 +127,9 @@ def pid_simplex(
     """
     few = ("vanilla", "synib-oracle", "synib-random", "synib-learned", "confidence")
     changes = _narrow(_overrides(setting), method or few) if quick else _overrides(setting)
-    options = _options(seeds=seeds, step=step, methods=method, width=width, projections=projections, overrides=changes)
+    options = _options(
+        seeds=seeds, step=step, methods=method, width=width, projections=projections, regime=regime, overrides=changes
+    )
     smaller = {"seeds": 1, "step": 0.1, "width": 64, "methods": few} if quick else {}
     _run("pid-simplex", options, smaller, out, device, together, precision, config)
 
@@ -134,8 +144,9 @@ def pid_dynamics(
         tuple[float, float, float, float] | None,
         typer.Option(help="Proportions of U1, U2, R and S.  \\[default: 0.45 0 0.45 0.1]", show_default=False),
     ] = None,
-    method: Method = None, width: Width = None, projections: Projections = None, setting: Set = None, out: Out = None,
-    device: Device = "auto", together: Together = None, precision: Precision = "float32", config: Config = None,
+    method: Method = None, width: Width = None, projections: Projections = None, regime: Regime = None,
+    setting: Set = None, out: Out = None, device: Device = "auto", together: Together = None,
+    precision: Precision = "float32", config: Config = None,
 ) -> None:  # fmt: skip
     """Accuracy on each source over training, where synergistic examples are scarce."""
     from synib.experiments import PIDDynamics
@@ -143,7 +154,13 @@ def pid_dynamics(
     everyone = method or list(PIDDynamics.defaults())
     changes = _narrow(_overrides(setting), everyone) if quick else _overrides(setting)
     options = _options(
-        seeds=seeds, mixture=mixture, methods=method, width=width, projections=projections, overrides=changes
+        seeds=seeds,
+        mixture=mixture,
+        methods=method,
+        width=width,
+        projections=projections,
+        regime=regime,
+        overrides=changes,
     )
     smaller = {"seeds": 3, "width": 64} if quick else {}
     _run("pid-dynamics", options, smaller, out, device, together, precision, config)

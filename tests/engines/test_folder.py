@@ -254,3 +254,8 @@ def test_a_json_file_that_is_not_there_holds_nothing(tmp_path):
     assert read_json(tmp_path / "none.json") is None
     write_json(Path(tmp_path / "some.json"), {"β": [1, None]})
     assert read_json(tmp_path / "some.json") == {"β": [1, None]}
+
+
+def test_an_identifier_that_looks_like_a_number_stays_what_it_is(tmp_path):
+    write_csv(tmp_path / "t.csv", [{"cell": "4187e11980634979", "seed": 1}, {"cell": "0068478113948176", "seed": 2}])
+    assert [row["cell"] for row in read_csv(tmp_path / "t.csv")] == ["4187e11980634979", "0068478113948176"]

@@ -64,6 +64,8 @@ def test_leads_are_over_the_best_balancing_method_seed_by_seed():
     assert leads["synib-random"]["se"] == pytest.approx(0.0)
     (table,) = experiment.tables(summary)
     assert table.columns == ["test accuracy", "test accuracy, above mcr"]
+    assert "is mcr." in table.note
+    assert "synib-random +0.100 [+0.100, +0.100]" in table.note
     assert table.rows["mcr"][1] is None
     assert table.rows["vanilla"][1]["mean"] == pytest.approx(-0.2)
 

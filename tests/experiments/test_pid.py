@@ -59,6 +59,7 @@ class TestSimplex:
             ({"methods": ("vanilla", "vanilla")}, "one or more methods, each once"),
             ({"methods": ("synib-amortized",)}, "pid-simplex has no settings for 'synib-amortized'"),
             ({"projections": "mine"}, "projections is 'own' or 'fixed'; got 'mine'"),
+            ({"regime": "wild"}, "regime is 'tuned' or 'plain'; got 'wild'"),
         ],
     )
     def test_options_that_make_no_experiment_are_refused(self, options, sentence):
@@ -88,6 +89,25 @@ class TestSimplex:
         assert (row["n"], row["paper"]) == (2, 0.727)  # the authors' archived mean
         (table,) = experiment.tables(summary)  # the reference mixture is not on this grid
         assert table.rows["vanilla"][1] == row
+
+    def test_archived_means_of_masks_that_corrupted_nothing_stand_beside_the_confidence_penalty(self, corners):
+        experiment, summary, path = corners
+        (table,) = experiment.tables(summary)
+        everywhere = dict.fromkeys(experiment.factors)
+        assert experiment.paper("confidence", everywhere, "synergy_accuracy") == 0.939
+        assert experiment.paper("synib-learned", everywhere, "synergy_accuracy") is None
+        assert "corrupted nothing" in table.note
+        for page in ("report.html", "README.md"):
+            assert table.note.split("corrupted")[1] in (path / page).read_text()
+
+    def test_the_plain_regime_has_no_dropout_and_says_so(self):
+        plain = PIDSimplex(regime="plain", overrides={"vanilla": {"lr": 1.0}}, seeds=1)
+        assert {(s["dropout"], s["detach_heads"]) for s in plain.settings().values()} == {(0.0, False)}
+        assert plain.settings()["vanilla"]["lr"] == 1.0
+        assert "no dropout" in plain.caution
+        assert not PIDSimplex().caution
+        networks = LearnedMasks(regime="plain").settings()["synib-amortized"]
+        assert (networks["dropout"], networks["lr"]) == (0.0, 3e-5)
 
     def test_at_the_reference_mixture_the_papers_values_stand_beside_ours(self):
         experiment = PIDSimplex()
@@ -217,19 +237,19 @@ class TestSearch:
 class TestLearnedMasks:
     def test_ways_differ_in_how_masks_are_searched_and_in_nothing_else(self):
         cells = {c.factors["variant"]: c for c in LearnedMasks(seeds=1).cells()}
-        own = ("steps", "mask_lr", "remember")
+        own = ("steps", "mask_lr")
         rest = [{k: v for k, v in c.settings.items() if k not in own} for c in cells.values()]
         assert all(r == rest[0] for r in rest)
         assert all(
             c.settings["steps"] * c.settings["mask_lr"] == pytest.approx(2.0)
             for name, c in cells.items()
-            if name.endswith(("step", "steps")) and "warm" not in name
+            if name.endswith(("step", "steps"))
         )
 
     def test_every_way_trains_and_the_table_has_a_row_for_each(self, tmp_path):
-        experiment = LearnedMasks(seeds=1, variants=("2 steps", "warm, 1 step", "network"), **SMALL)
+        experiment = LearnedMasks(seeds=1, variants=("2 steps", "network"), **SMALL)
         (table,) = experiment.tables(run(experiment, tmp_path))
-        assert list(table.rows) == ["2 steps", "warm, 1 step", "network"]
+        assert list(table.rows) == ["2 steps", "network"]
         assert all(cell["mean"] is not None for row in table.rows.values() for cell in row)
 
     def test_an_unknown_way_is_refused_with_those_there_are(self):

@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from synib import keys
 from synib.data import Dataset
-from synib.masks import Mask, Noise
+from synib.masks import Noise
 from synib.models import FusionModel
 from synib.objective import Objective
 from synib.objective.base import Batch, Parts
@@ -125,7 +125,7 @@ def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None
         torch.manual_seed(cell.seed)
         method = recipe.method(cell, data)
     # Models are stacked before their first batch: buffers that it would bring must be there already.
-    for part in (m for m in method.modules() if isinstance(m, Mask | Noise)):
+    for part in (m for m in method.modules() if isinstance(m, Noise)):
         for name, x in data.train.modalities.items():
             part.prepare(x, name)
     method.attach(model)

@@ -14,6 +14,8 @@ from synib.measure import statistics
 
 Row = Mapping[str, Any]
 
+TEXT = ("cell", "shard")  # columns of identifiers, some of which look like numbers
+
 
 class Folder:
     """A run's folder.
@@ -159,7 +161,10 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
     """A table's rows, numbers as numbers and empty fields as ``None``."""
     try:
         with path.open(newline="") as file:
-            return [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(file)]
+            return [
+                {name: text if name in TEXT else _value(text) for name, text in row.items()}
+                for row in csv.DictReader(file)
+            ]
     except FileNotFoundError as e:
         raise ValueError(f"There is no {path.name} in {path.parent}: is it the folder of a finished run?") from e
 

@@ -129,9 +129,11 @@ class Table:
         columns: Their headings.
         rows: Method → for each column a row of the summary (``mean, se, n, paper``), or nothing.
         of: What is compared.
+        note: What a reader should know about the numbers.
     """
 
     title: str
     columns: Sequence[str]
     rows: Mapping[str, Sequence[Mapping[str, Any] | None]]
     of: str = "method"
+    note: str = ""

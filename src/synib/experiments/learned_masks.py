@@ -9,7 +9,6 @@ from synib.experiments.base import Row
 from synib.experiments.charts import Figure, Table
 from synib.experiments.pid_simplex import EPOCHS, REFERENCE, PIDExperiment
 
-TRAIN = 1800  # examples of PID-XOR, whose masks a warm start remembers
 LEARNED, AMORTIZED = "synib-learned", "synib-amortized"
 # All loops may move a logit equally far: steps times learning rate is 2.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -18,8 +17,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "4 steps": (LEARNED, {"steps": 4, "mask_lr": 0.5}),
     "2 steps": (LEARNED, {"steps": 2, "mask_lr": 1.0}),
     "1 step": (LEARNED, {"steps": 1, "mask_lr": 2.0}),
-    "warm, 2 steps": (LEARNED, {"steps": 2, "mask_lr": 0.1, "remember": TRAIN}),
-    "warm, 1 step": (LEARNED, {"steps": 1, "mask_lr": 0.1, "remember": TRAIN}),
     "network": (AMORTIZED, {}),
 }
 SHOWN = {"total": "test_accuracy", "synergy": "synergy_accuracy", "validation": "validation_accuracy"}
@@ -30,7 +27,8 @@ class LearnedMasks(PIDExperiment):
     """Ways to search masks, at the reference mixture, all else equal.
 
     Args:
-        seeds, width, epochs, projections, overrides: As in :class:`PIDSimplex`; settings are those of ``synib-learned``.
+        seeds, width, epochs, projections, regime, overrides: As in :class:`PIDSimplex`; settings are those of
+            ``synib-learned``.
         variants: Which ways.
     """
 
@@ -38,8 +36,8 @@ class LearnedMasks(PIDExperiment):
     title: ClassVar[str] = "Learned masks made cheap: what does the inner loop buy?"
     about: ClassVar[str] = (
         "The paper searches every example's mask anew in every step, with an inner loop of 20 Adam steps. Here it is "
-        "compared with fewer and larger steps, with a loop that goes on where it stopped when it last met the example, "
-        "and with a small network that proposes masks. All else is equal; PID-XOR at (.45, 0, .45, .10)."
+        "compared with fewer and larger steps, and with a small network that proposes masks. All else is equal; PID-XOR at "
+        "(.45, 0, .45, .10)."
     )
     factors: ClassVar[tuple[str, ...]] = ("variant",)
     curves: ClassVar[bool] = False

@@ -19,7 +19,7 @@ class PIDDynamics(PIDExperiment):
     """Accuracy on each source over training, at one mixture.
 
     Args:
-        seeds, methods, width, epochs, projections, overrides: As in :class:`PIDSimplex`.
+        seeds, methods, width, epochs, projections, regime, overrides: As in :class:`PIDSimplex`.
         mixture: Proportions of U1, U2, R and S.
     """
 
@@ -84,6 +84,7 @@ class PIDDynamics(PIDExperiment):
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         final = {r["method"]: r["mean"] for r in summary if r["metric"] == "synergy_accuracy"}
         present = [s for s, p in zip(SOURCES.values(), self.mixture, strict=True) if p]
+        regime = " (plain regime)" if self.regime == "plain" else ""
         where = ", ".join(f"{p:g}" for p in self.mixture)
 
         def line(method: str, metric: str, name: str, label: str, dashed: bool = False) -> Series:
@@ -114,7 +115,7 @@ class PIDDynamics(PIDExperiment):
         figures: list[Figure] = [
             Panels(
                 file="figure",
-                title=f"Accuracy on each source over training at (U1, U2, R, S) = ({where})",
+                title=f"Accuracy on each source over training at (U1, U2, R, S) = ({where}){regime}",
                 x="epoch",
                 y="accuracy",
                 panels=panels,
@@ -136,7 +137,7 @@ class PIDDynamics(PIDExperiment):
             figures.append(
                 Chart(
                     file="synergy",
-                    title="Validation accuracy on synergistic examples",
+                    title=f"Validation accuracy on synergistic examples{regime}",
                     x="epoch",
                     y="synergy accuracy",
                     series=lines,

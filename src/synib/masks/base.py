@@ -47,9 +47,6 @@ class Mask(nn.Module):
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} must define forward(x, key, probe, draws).")
 
-    def prepare(self, x: Modality, modality: str) -> None:
-        """Make room for what the mask will remember of all training examples ``x``, where it remembers anything."""
-
     def loss(self, x: Modality, key: Tensor, probe: Probe) -> Tensor | None:
         """The mask's own training loss, for masks that have parameters. It never reaches the model's parameters."""
         return None

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -37,9 +37,6 @@ class LearnedMask(Mask):
         threshold: Above it a coordinate counts as found.
         complement: Corrupt what was *not* found (the paper); otherwise corrupt what was found.
         over: What is kept or corrupted together, as in :class:`RandomMask`.
-        remember: Keep logits and Adam's moments for that many training examples and go on from them at each visit, so
-            that a step or two per visit do the work of many. The objective must then be told which examples a batch
-            holds (``examples=``). 0 starts anew every time, as in the paper.
     """
 
     probes = True
@@ -56,7 +53,6 @@ class LearnedMask(Mask):
         threshold: float = 0.5,
         complement: bool = True,
         over: Over = "coordinates",
-        remember: int = 0,
     ) -> None:
         super().__init__()
         if steps < 1:
@@ -65,8 +61,6 @@ class LearnedMask(Mask):
             raise ValueError(f"lr and temperature are positive; got lr={lr}, temperature={temperature}.")
         if sparsity < 0:
             raise ValueError(f"sparsity is a weight of at least 0; got {sparsity}.")
-        if remember < 0:
-            raise ValueError(f"remember is a number of training examples; got {remember}.")
         if norm not in ("sum", "mean"):
             raise ValueError(f"norm is 'sum' or 'mean'; got {norm!r}.")
         self.steps, self.lr, self.norm = steps, lr, norm
@@ -76,15 +70,6 @@ class LearnedMask(Mask):
         self.temperature, self.init, self.complement = temperature, init, complement
         self.threshold = check_fraction("threshold", threshold)
         self.over = check_over(over)
-        self.remember = remember
-
-    def prepare(self, x: Modality, modality: str) -> None:
-        if self.remember and not hasattr(self, f"logits_{modality}"):
-            shape, device = (self.remember, *mask_shape(x, self.over)[1:]), values(x).device
-            self.register_buffer(f"logits_{modality}", torch.full(shape, self.init, device=device))
-            for kind in ("first", "second"):
-                self.register_buffer(f"{kind}_{modality}", torch.zeros(shape, device=device))
-            self.register_buffer(f"visits_{modality}", torch.zeros(self.remember, device=device))
 
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         v = values(x).detach()
@@ -93,7 +78,8 @@ class LearnedMask(Mask):
         # autograd's own recording is off. The rest of the chain rule is short enough to write out, and cheaper so.
         slope = torch.func.grad(lambda corrupted: -unimodal_loss(corrupted).sum())
         with torch.no_grad():
-            logits, first, second, before = self._recall(x, probe)
+            shape = mask_shape(x, self.over)
+            logits, first, second = (torch.full(shape, at, device=v.device) for at in (self.init, 0.0, 0.0))
             price = self.sparsity.to(v.device) / (1 if self.norm == "sum" else math.prod(logits.shape[1:]))
             for step, step_key in enumerate(keys.split(key, self.steps).unbind(), 1):
                 gate = torch.sigmoid(logits if self.temperature == 1.0 else logits / self.temperature)
@@ -108,60 +94,16 @@ class LearnedMask(Mask):
                     first, second, logits = first + nothing, second + nothing, logits + nothing
                 first.mul_(0.9).add_(gradient, alpha=0.1)
                 second.mul_(0.999).add_(gradient.square(), alpha=0.001)
-                taken = step + before
-                scale = torch.sqrt(second).mul_(_debias(0.999, taken) ** -0.5).add_(1e-8)
-                change, rate = first.div(scale), self.lr / _debias(0.9, taken)
-                if isinstance(rate, Tensor):
-                    logits.sub_(change.mul_(rate))
-                else:
-                    logits.sub_(change, alpha=rate)
-            if self.remember and self.training:
-                self._keep(probe, logits, first, second)
+                scale = torch.sqrt(second).mul_((1 - 0.999**step) ** -0.5).add_(1e-8)
+                logits.sub_(first.div(scale), alpha=self.lr / (1 - 0.9**step))
             found = torch.sigmoid(logits / self.temperature) > self.threshold
         return ~found if self.complement else found
-
-    def _recall(self, x: Modality, probe: Probe) -> tuple[Tensor, Tensor, Tensor, Tensor | int]:
-        """Logits, moments and steps taken so far of the batch's examples; zeros where nothing is remembered."""
-        shape, device = mask_shape(x, self.over), values(x).device
-        if not self.remember:
-            nothing = torch.zeros(shape, device=device)
-            return torch.full(shape, self.init, device=device), nothing, nothing, 0
-        if probe.examples is None:
-            raise ValueError(
-                f"LearnedMask(remember={self.remember}) must know which training examples a batch holds: pass "
-                "examples=<their row numbers> to the objective."
-            )
-        self.prepare(x, probe.modality)
-        kept = (getattr(self, f"{kind}_{probe.modality}")[probe.examples] for kind in ("logits", "first", "second"))
-        visits = getattr(self, f"visits_{probe.modality}")[probe.examples]
-        return (*kept, self.steps * visits.view(-1, *(1,) * (len(shape) - 1)))  # type: ignore[return-value]
-
-    def _keep(self, probe: Probe, *state: Tensor) -> None:
-        assert probe.examples is not None
-        visits = getattr(self, f"visits_{probe.modality}")
-        for kind, new in zip(
-            ("logits", "first", "second", "visits"), (*state, visits[probe.examples] + 1), strict=True
-        ):
-            name = f"{kind}_{probe.modality}"
-            setattr(self, name, getattr(self, name).index_put((probe.examples,), new))
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        # A fresh object has no memory before its first batch: make room for the one that arrives.
-        for entry, tensor in state_dict.items():
-            if self.remember and entry.startswith(f"{prefix}logits_"):
-                self.prepare(tensor, entry.removeprefix(f"{prefix}logits_"))
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def extra_repr(self) -> str:
         return (
             f"steps={self.steps}, lr={self.lr}, sparsity={self.sparsity.item():g}, norm={self.norm!r}, init={self.init}, "
             f"over={self.over!r}"
         )
-
-
-def _debias(decay: float, steps: Tensor | int) -> Any:
-    """1 - decayᵗ, for a number or, through expm1 which keeps its digits in float32, for a tensor."""
-    return 1 - decay**steps if isinstance(steps, int) else -torch.expm1(steps * math.log(decay))
 
 
 def _sum_to(x: Tensor, like: Tensor) -> Tensor:

@@ -1,5 +1,5 @@
 """What a model uses and how well it does."""
 
-from synib.measure.metrics import accuracies, correct, statistics
+from synib.measure.metrics import accuracies, correct, interval, statistics
 
-__all__ = ["accuracies", "correct", "statistics"]
+__all__ = ["accuracies", "correct", "interval", "statistics"]

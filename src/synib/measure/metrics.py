@@ -37,3 +37,11 @@ def statistics(numbers: Sequence[float]) -> dict[str, float | int | None]:
         return {"mean": mean, "se": None, "n": 1}
     variance = sum((x - mean) ** 2 for x in numbers) / (n - 1)
     return {"mean": mean, "se": math.sqrt(variance / n), "n": n}
+
+
+def interval(mean: float, se: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Where the true mean lies with this confidence, if the ``n`` numbers are normal (Student's t)."""
+    from scipy.stats import t as student  # slow to import
+
+    reach = float(student.ppf((1 + level) / 2, n - 1)) * se
+    return mean - reach, mean + reach

@@ -43,12 +43,11 @@ def synib_learned(
     sparsity: float,
     norm: Literal["sum", "mean"] = "sum",
     init: float = 0.0,
-    remember: int = 0,
     noise: NoiseName = "standard",
     **settings: Any,
 ) -> SynIB:
     """SynIB with masks searched for each example against the unimodal heads."""
-    mask = LearnedMask(steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init, remember=remember)
+    mask = LearnedMask(steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init)
     return _synib(mask, noise, settings)
 
 

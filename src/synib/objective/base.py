@@ -23,7 +23,7 @@ class Batch(NamedTuple):
     Args:
         modalities: Name → tensor (or :class:`~synib.Tokens`), batch first.
         target: What is to be predicted.
-        examples: Which training examples these are, for masks that remember what they found.
+        examples: Which training examples these are, for masks that treat them differently.
         look: Whether to look at the target's values, and not only at its shape.
     """
 
@@ -87,7 +87,7 @@ class Objective(nn.Module):
             modalities: Name → tensor (or :class:`~synib.Tokens`), batch first.
             target: What is to be predicted.
             key: Decides every random draw; by default drawn from torch's generator.
-            examples: Which training examples these are, for masks that remember what they found.
+            examples: Which training examples these are, for masks that treat them differently.
             unimodal: Name → that modality's own predictor, for a plain callable whose mask or reference needs one.
 
         Returns:
