@@ -185,6 +185,27 @@ def learned_masks(
     _run("learned-masks", options, smaller, out, device, together, precision, config)
 
 
+@reproduce.command("ntk")
+def ntk(
+    quick: Annotated[bool, typer.Option("--quick", help="For a laptop: a network 64 wide, three seeds.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds, counted from 0.  \\[default: 10]", show_default=False)
+    ] = None,
+    method: Method = None, width: Width = None, projections: Projections = None,
+    regime: Annotated[str | None, typer.Option(help="plain or tuned.  \\[default: plain]", show_default=False)] = None,
+    setting: Set = None, out: Out = None, device: Device = "auto", together: Together = None,
+    precision: Precision = "float32", config: Config = None,
+) -> None:  # fmt: skip
+    """Where the gradient goes: strength, alignment and loss of each source over training."""
+    from synib.experiments import GradientGeometry
+
+    changes = _narrow(_overrides(setting), method or GradientGeometry.methods) if quick else _overrides(setting)
+    options = _options(
+        seeds=seeds, methods=method, width=width, projections=projections, regime=regime, overrides=changes
+    )
+    _run("ntk", options, {"seeds": 3, "width": 64} if quick else {}, out, device, together, precision, config)
+
+
 @reproduce.command("compare")
 def compare(
     on: Annotated[str, typer.Option(help="spurious-xor or pid-xor.")] = "spurious-xor",

@@ -254,6 +254,17 @@ def test_training_neither_reads_nor_moves_torchs_generator(tiny, cell):
     assert_same(first.learners[0], fleet.train(tiny(0.2), [cell("synib-random")]).learners[0])
 
 
+def test_the_loop_counts_steps_and_epochs_aloud(tiny, cell):
+    one = cell(epochs=2)
+    data = tiny().data(one)
+    heard = []
+    fit(
+        tiny().method(one, data), tiny().model(one, data), data, lr=1e-2, epochs=2, batch_size=16,
+        on_epoch=lambda e: heard.append(f"epoch {e}"), on_step=heard.append,
+    )  # fmt: skip
+    assert heard == [0, 1, 2, "epoch 0", 3, 4, 5, "epoch 1"]
+
+
 def test_metrics_are_those_of_the_last_epoch_and_curves_have_every_epoch(tiny, cell):
     passed = []
     trained = fleet.train(tiny(), [cell(epochs=3)], on_epoch=lambda: passed.append(1))

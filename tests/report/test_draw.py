@@ -134,6 +134,17 @@ def test_a_remark_is_written_where_no_line_is(mean):
     assert axes.bbox.contains(box.x1, box.y1)
 
 
+def test_panels_with_y_axes_of_their_own_do_not_share_one():
+    line = [Series("S", "S", [1, 2], [1.0, 1000.0], [0.0, 0.0])]
+    panels = [Panel("a", line, y="λ", logarithmic=True), Panel("b", line, y="cosine", limits=(-1, 1), level=0.0)]
+    first, second = draw._panels(Panels("f", "t", "x", "", panels, "r")).axes
+    assert (first.get_ylabel(), second.get_ylabel()) == ("λ", "cosine")
+    assert (first.get_yscale(), second.get_yscale()) == ("log", "linear")
+    assert second.get_ylim() == (-1, 1)
+    assert first.get_ylim()[1] > 900
+    assert any(set(artist.get_ydata()) == {0.0} for artist in second.lines)
+
+
 def test_a_panel_without_lines_is_an_empty_panel():
     figure = draw._panels(replace(panels(1), panels=[Panel("nothing", [], "not run")]))
     assert figure.axes[0].get_title(loc="left") == "nothing"

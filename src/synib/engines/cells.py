@@ -5,15 +5,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from synib import keys
-from synib.data import Dataset
+from synib.data import Dataset, Split
 from synib.masks import Noise
+from synib.measure.ntk import Parameters, Predict
 from synib.models import FusionModel
 from synib.objective import Objective
 from synib.objective.base import Batch, Parts
@@ -71,6 +72,14 @@ class Recipe(Protocol):
 
     def method(self, cell: Cell, data: Dataset) -> Objective:
         """The cell's method."""
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """A recipe that records more than accuracies after every epoch, where ``curves`` are wanted."""
+
+    def watch(self, predict: Predict, parameters: Parameters, train: Split, validation: Split) -> dict[str, Tensor]:
+        """Named numbers of one model as it stands; it runs under ``vmap``."""
 
 
 class Learner(nn.Module):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -16,9 +16,10 @@ from torch.func import functional_call, vmap
 
 from synib import keys
 from synib.data import Dataset, Split
-from synib.engines.cells import Cell, Learner, Recipe, learner
+from synib.engines.cells import Cell, Learner, Recipe, Watching, learner
 from synib.measure import accuracies, correct
 from synib.objective.base import Batch
+from synib.tokens import Modality
 
 Metrics = dict[str, float]
 Precision = Literal["float32", "tf32", "bf16"]
@@ -84,7 +85,10 @@ def train(
             fleet.settle(validation)
         if recipe.curves or epoch == epochs - 1:
             train_now = fleet.accuracies(training, "train_accuracy")
-            curves.append(train_now | fleet.accuracies(validation, "validation_accuracy"))
+            now = train_now | fleet.accuracies(validation, "validation_accuracy")
+            if isinstance(recipe, Watching) and recipe.curves:
+                now |= fleet.watched(recipe, training, validation)
+            curves.append(now)
         on_epoch()
     history = {name: torch.stack([c[name] for c in curves], 1).tolist() for name in curves[0]}
     tests = [d.test for d in data if d.test is not None]  # a search does not look at them
@@ -249,6 +253,20 @@ class Fleet:
                 target = split.target[:, part]
                 hits.append(correct(family, prediction.flatten(0, 1), target.flatten(0, 1)).view(target.shape))
             return accuracies(torch.cat(hits, 1), split.groups, name)
+
+    def watched(self, recipe: Watching, train: Split, validation: Split) -> dict[str, Tensor]:
+        """What a recipe records of every cell besides accuracies."""
+        self.template.eval()
+
+        def one(parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], *splits: Any) -> dict[str, Tensor]:
+            def predict(changed: Mapping[str, Tensor], modalities: Mapping[str, Modality]) -> Tensor:
+                return cast(Tensor, self._call(_predict, {**parameters, **changed}, buffers, modalities))
+
+            return recipe.watch(predict, parameters, Split(*splits[:3]), Split(*splits[3:]))
+
+        parts = [part for s in (train, validation) for part in (s.modalities, s.target, s.groups)]
+        with torch.no_grad():
+            return vmap(one, randomness="error")(self.parameters, self.buffers, *parts)
 
     def learner(self, i: int) -> Learner:
         """The model and method of cell ``i`` as a module of its own, on the CPU."""

@@ -1,6 +1,5 @@
 """One model in a plain PyTorch loop: what the fleet does for many, written as one would write it by hand."""
 
-import itertools
 from collections.abc import Callable, Mapping
 
 import torch
@@ -24,6 +23,7 @@ def fit(
     batch_size: int,
     seed: int = 0,
     on_epoch: Callable[[int], None] = lambda epoch: None,
+    on_step: Callable[[int], None] = lambda step: None,
 ) -> None:
     """Train a model in place, with any method; the model, and what the method brings, end in evaluation mode.
 
@@ -36,7 +36,7 @@ def fit(
         lr, weight_decay: Of Adam.
         epochs, batch_size: How long, and in what pieces.
         seed: Decides every draw.
-        on_epoch: Called after each epoch with its number, counted from 0.
+        on_epoch, on_step: Called after each epoch and each step with its number, counted from 0.
 
     Example:
         >>> import synib
@@ -50,7 +50,7 @@ def fit(
     method.attach(model)
     initial = {name: p.detach().clone() for name, p in model.named_parameters()}
     optimiser = torch.optim.Adam([*model.parameters(), *method.parameters()], lr=lr, weight_decay=weight_decay)
-    key, steps = keys.key(seed), itertools.count()
+    key, step = keys.key(seed), 0
     train, validation = _whole(data.train), _whole(data.validation)
     for epoch in range(epochs):
         method.begin(epoch)
@@ -60,10 +60,10 @@ def fit(
         for rows in order.split(batch_size):
             batch = {name: x[rows] for name, x in data.train.modalities.items()}
             optimiser.zero_grad()
-            method.backward(
-                model, batch, data.train.target[rows], key=keys.fold(key, "step", next(steps)), examples=rows
-            )
+            method.backward(model, batch, data.train.target[rows], key=keys.fold(key, "step", step), examples=rows)
             optimiser.step()
+            on_step(step)
+            step += 1
         model.eval()
         method.eval()
         if epoch < epochs - 1 and method.revises(epoch):

@@ -3,6 +3,7 @@
 from synib.experiments.base import Experiment
 from synib.experiments.compare import ComparePID, CompareXOR
 from synib.experiments.learned_masks import LearnedMasks
+from synib.experiments.ntk import GradientGeometry
 from synib.experiments.parity import Parity
 from synib.experiments.pid_dynamics import PIDDynamics
 from synib.experiments.pid_simplex import PIDSimplex
@@ -11,7 +12,17 @@ from synib.experiments.spurious_xor import SpuriousXOR
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
     kind.name: kind
-    for kind in (SpuriousXOR, Parity, PIDSimplex, PIDDynamics, LearnedMasks, CompareXOR, ComparePID, Search)
+    for kind in (
+        SpuriousXOR,
+        Parity,
+        PIDSimplex,
+        PIDDynamics,
+        LearnedMasks,
+        GradientGeometry,
+        CompareXOR,
+        ComparePID,
+        Search,
+    )
 }
 
 __all__ = [
@@ -19,6 +30,7 @@ __all__ = [
     "ComparePID",
     "CompareXOR",
     "Experiment",
+    "GradientGeometry",
     "LearnedMasks",
     "PIDDynamics",
     "PIDSimplex",

@@ -52,25 +52,33 @@ class Chart:
 
 @dataclass(frozen=True)
 class Panel:
-    """One of several line charts that share axes and legend.
+    """One of several line charts side by side.
 
     Args:
         title: What it shows.
         series: The lines.
         remark: A few words written into it.
+        y: Label of a y axis of its own; by default all panels share one.
+        limits: Range of its own y axis.
+        logarithmic: Whether its own y axis is.
+        level: Where to draw a thin line across its own y axis.
     """
 
     title: str
     series: Sequence[Series]
     remark: str = ""
+    y: str = ""
+    limits: tuple[float, float] | None = None
+    logarithmic: bool = False
+    level: float | None = None
 
 
 @dataclass(frozen=True)
 class Panels:
-    """Line charts side by side, with the same axes and one legend for all.
+    """Line charts side by side, with the same axes (unless a panel has its own y axis) and one legend for all.
 
     Args:
-        file, title, x, y, reading, chance, limits: As in :class:`Chart`.
+        file, title, x, y, reading, chance, limits: As in :class:`Chart`; for panels that share the y axis.
         panels: The charts.
         columns: How many in a row.
     """

@@ -2,5 +2,6 @@
 
 from synib.measure.estimate import Estimate, bootstrap
 from synib.measure.metrics import accuracies, correct, interval, statistics
+from synib.measure.ntk import NTK, ntk
 
-__all__ = ["Estimate", "accuracies", "bootstrap", "correct", "interval", "statistics"]
+__all__ = ["NTK", "Estimate", "accuracies", "bootstrap", "correct", "interval", "ntk", "statistics"]

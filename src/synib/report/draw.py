@@ -39,6 +39,10 @@ STYLES: dict[str, dict[str, Any]] = {
     "U2": {"color": "#b39ddb", "marker": "X"},
     "R": {"color": "#3fae7c", "marker": "p"},
     "S": {"color": "#c0202f", "marker": "h"},
+    # Pairs of them.
+    "U1·R": {"color": "#1f8a86", "marker": "|"},
+    "U1·S": {"color": "#7b3f9e", "marker": "_"},
+    "R·S": {"color": "#b07a1e", "marker": ","},
 }
 
 
@@ -96,14 +100,23 @@ def _panels(panels: Panels) -> "Drawing":
 
     height = (min(3.3, 0.8 * width / columns) + 0.25) * rows + 0.75 + 0.2 * deep
     figure = Drawing(figsize=(width, height), layout="constrained")
-    places = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
+    shared = not any(panel.y for panel in panels.panels)
+    places = list(figure.subplots(rows, columns, sharex=True, sharey=shared, squeeze=False).flat)
     handles: dict[tuple[str, str, bool], Line2D] = {}
     for axes, panel in zip(places, panels.panels, strict=False):
         keys = [*chance, *((s.label, s.name, s.dashed) for s in panel.series)]
         drawn = _lines(axes, panel.series, panels.chance, _markers(every), width=1.5, size=4, word=False)
         handles.update(zip(keys, drawn, strict=True))
         axes.set_title(panel.title, loc="left", fontsize=10)
-    for axes in places[::columns]:
+        if panel.y:
+            axes.set(ylabel=panel.y, yscale="log" if panel.logarithmic else "linear", ylim=panel.limits)
+            if panel.logarithmic:
+                # Matplotlib writes powers as formulas, and in our figures all text is plain.
+                axes.yaxis.set_major_formatter("{x:g}")
+                axes.yaxis.set_minor_formatter("")
+        if panel.level is not None:
+            axes.axhline(panel.level, color="#c5c8ce", linewidth=1, zorder=0)
+    for axes in places[::columns] if shared else []:
         axes.set_ylabel(panels.y)
     for axes in places[len(panels.panels) :]:
         axes.remove()

@@ -1,0 +1,176 @@
+r"""Where the gradient goes: strength and alignment of the updates that groups of examples ask for (App. "NTK Diagnostics").
+
+With the residual :math:`s^{(g)}` of group *g* (label minus prediction, zero for all other examples), the Jacobian *J* of the
+model's outputs and the kernel :math:`K = J J^\top`,
+
+.. math:: v_g = J^\top s^{(g)}, \qquad
+          \lambda_g = \frac{\lVert v_g \rVert^2}{\lVert s^{(g)} \rVert^2} = \frac{s^{(g)\top} K s^{(g)}}{s^{(g)\top} s^{(g)}},
+          \qquad \cos(g, h) = \frac{\langle v_g, v_h \rangle}{\lVert v_g \rVert \, \lVert v_h \rVert}.
+
+Each :math:`v_g` is one vector-Jacobian product; *J* is never formed. Of which outputs *J* is the Jacobian, the text leaves
+open. For logits :math:`v_g` is minus the gradient of the group's summed loss, what training follows. For probabilities, which
+are what the text subtracts from the label, a saturated prediction hides its strength:
+:math:`\partial p = p (1 - p) \, \partial f` for the logit *f*.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vjp
+
+from synib import tokens
+from synib.objective import Bernoulli, Categorical, Family
+from synib.tokens import Modality
+
+Parameters = Mapping[str, Tensor]
+Of = Literal["logits", "probabilities"]
+Predict = Callable[[Parameters, Mapping[str, Modality]], Tensor]
+
+VANISHED = 1e-12  # a mean squared residual below it is rounding, and says nothing about a direction
+
+
+@dataclass(frozen=True)
+class NTK:
+    r"""How strongly groups of examples pull at the parameters, and whether they pull in the same direction.
+
+    Args:
+        strength: Group → :math:`\lambda_g`; NaN where the group's residual has vanished.
+        cosine: Pair of groups → :math:`\cos(g, h)`; NaN where one of them has vanished.
+    """
+
+    strength: Mapping[str, float]
+    cosine: Mapping[tuple[str, str], float]
+
+    def __str__(self) -> str:
+        strengths = ", ".join(f"{g} {v:.3g}" for g, v in self.strength.items())
+        cosines = ", ".join(f"{g}·{h} {v:+.3f}" for (g, h), v in self.cosine.items())
+        return f"strength: {strengths}\ncosine: {cosines or 'one group has none'}"
+
+
+def ntk(
+    model: nn.Module,
+    modalities: Mapping[str, Modality],
+    target: Tensor,
+    groups: Mapping[str, Tensor],
+    family: Family | None = None,
+    most: int | None = None,
+    of: Of = "logits",
+) -> NTK:
+    """The diagnostics of a model as it stands; call it every few steps of your loop to see them over training.
+
+    Example:
+        >>> import torch, synib
+        >>> from synib.measure import ntk
+        >>> model = synib.FusionModel.mlp({"image": 8, "text": 4}, hidden=[16], classes=3)
+        >>> batch = {"image": torch.randn(60, 8), "text": torch.randn(60, 4)}
+        >>> found = ntk(model, batch, torch.randint(3, (60,)), {"easy": torch.arange(60) < 40, "hard": torch.arange(60) >= 40})
+        >>> sorted(found.strength)
+        ['easy', 'hard']
+
+    Args:
+        model: A module from a dict of modalities to the family's parameters. It runs in evaluation mode.
+        modalities, target: The examples.
+        groups: Group → which examples belong to it, a boolean for each. They may overlap.
+        family: By default ``Bernoulli`` for one output, ``Categorical`` for several.
+        most: Use at most so many examples of each group, the first ones; all by default.
+        of: Whether J differentiates the logits, or the probabilities.
+    """
+    n = len(target)
+    if of not in get_args(Of):
+        raise ValueError(f"of is {' or '.join(map(repr, get_args(Of)))}; got {of!r}.")
+    if not groups:
+        raise ValueError("ntk compares groups of examples; got none.")
+    for name, members in groups.items():
+        if members.shape != (n,):
+            raise ValueError(
+                f"Group {name!r} says for each of the {n} examples whether it belongs; got {tuple(members.shape)}."
+            )
+        if not members.any():
+            raise ValueError(f"Group {name!r} has no examples; leave it out.")
+    parameters = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            some = family or _family(model({name: tokens.take(x, torch.arange(1)) for name, x in modalities.items()}))
+        found = tangents(
+            lambda changed, x: functional_call(model, dict(changed), (x,)), parameters, some, modalities, target, groups,
+            most or max(int(members.sum()) for members in groups.values()), of,
+        )  # fmt: skip
+    finally:
+        for module, mode in modes:
+            module.training = mode
+    return NTK(
+        {g: found[f"strength_{g}"].item() for g in groups},
+        {(g, h): found[f"cosine_{g}_{h}"].item() for g, h in combinations(groups, 2)},
+    )
+
+
+def tangents(
+    predict: Predict,
+    parameters: Parameters,
+    family: Family,
+    modalities: Mapping[str, Modality],
+    target: Tensor,
+    groups: Mapping[str, Tensor],
+    most: int,
+    of: Of = "logits",
+) -> dict[str, Tensor]:
+    """The same as a pure function that runs under ``vmap``: ``strength_<g>`` and ``cosine_<g>_<h>``, NaN where there is none.
+
+    Args:
+        predict: From parameters and modalities to the family's parameters.
+        parameters: Where to take the derivative.
+        family, modalities, target, groups, of: As for :func:`ntk`.
+        most: Use at most so many examples of each group.
+    """
+    found: dict[str, Tensor] = {}
+    directions: dict[str, dict[str, Tensor]] = {}
+    squares: dict[str, Tensor] = {}
+    for name, members in groups.items():
+        # Members first, in their order; a group with fewer than `most` is filled up with rows that do not count.
+        rows = torch.sort((~members.bool()).to(torch.uint8), stable=True).indices[:most]
+        counts = members[rows].to(torch.float32)
+        x, y = {modality: tokens.take(v, rows) for modality, v in modalities.items()}, target[rows]
+        outputs, pull = vjp(lambda changed, x=x: predict(changed, x), dict(parameters))  # type: ignore[misc]
+        slope = grad(lambda out, y=y: family.nll(out, y).sum())(outputs.float())  # type: ignore[misc]
+        residual = -slope * counts.view(-1, *(1,) * (outputs.ndim - 1))  # the label minus the probability
+        back = residual if of == "logits" else vjp(_link(family), outputs.float())[1](residual)[0]
+        (directions[name],) = pull(back.to(outputs.dtype))
+        size = residual.square().sum()
+        squares[name] = _dot(directions[name], directions[name])
+        there = size > VANISHED * counts.sum()  # false for an empty group too
+        found[f"strength_{name}"] = torch.where(there, squares[name] / size, torch.nan)
+        squares[name] = torch.where(there, squares[name], torch.nan)
+    for g, h in combinations(groups, 2):
+        found[f"cosine_{g}_{h}"] = _dot(directions[g], directions[h]) * (squares[g] * squares[h]).rsqrt()
+    return found
+
+
+def group_losses(
+    family: Family, prediction: Tensor, target: Tensor, groups: Mapping[str, Tensor], name: str
+) -> dict[str, Tensor]:
+    """Mean negative log-likelihood of each group: ``<name>_<group>``; NaN for a group without examples."""
+    nll = family.nll(prediction, target)
+    return {f"{name}_{group}": (nll * members).sum() / members.sum() for group, members in groups.items()}
+
+
+def _dot(a: Parameters, b: Parameters) -> Tensor:
+    return torch.stack([(a[name].float() * b[name].float()).sum() for name in a]).sum()
+
+
+def _link(family: Family) -> Callable[[Tensor], Tensor]:
+    if isinstance(family, Bernoulli):
+        return torch.sigmoid
+    if isinstance(family, Categorical):
+        return partial(torch.softmax, dim=-1)
+    raise ValueError(f"Probabilities belong to Bernoulli and Categorical; got {family}. Use of='logits'.")
+
+
+def _family(outputs: Tensor) -> Family:
+    return Categorical() if outputs.ndim > 1 and outputs.shape[-1] > 1 else Bernoulli()
