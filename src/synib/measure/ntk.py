@@ -161,7 +161,7 @@ def group_losses(
 
 
 def _dot(a: Parameters, b: Parameters) -> Tensor:
-    return torch.stack([(a[name].float() * b[name].float()).sum() for name in a]).sum()
+    return torch.stack([torch.dot(a[name].flatten(), b[name].flatten()).float() for name in a]).sum()
 
 
 def _link(family: Family) -> Callable[[Tensor], Tensor]:
