@@ -206,6 +206,19 @@ def ntk(
     _run("ntk", options, {"seeds": 3, "width": 64} if quick else {}, out, device, together, precision, config)
 
 
+@reproduce.command("calibration")
+def calibration(
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds, counted from 0.  \\[default: 10]", show_default=False)
+    ] = None,
+    beta: Beta = None, method: Method = None, setting: Set = None, out: Out = None, device: Device = "auto",
+    together: Together = None, precision: Precision = "float32", config: Config = None,
+) -> None:  # fmt: skip
+    """Is a model unsure when a modality is gone? Scores and calibration at test, intact and corrupted."""
+    options = _options(seeds=seeds, beta=beta, methods=method, overrides=_overrides(setting))
+    _run("calibration", options, {}, out, device, together, precision, config)
+
+
 @reproduce.command("compare")
 def compare(
     on: Annotated[str, typer.Option(help="spurious-xor or pid-xor.")] = "spurious-xor",

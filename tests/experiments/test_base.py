@@ -57,6 +57,7 @@ SMALL = {
     "pid-dynamics": {"seeds": 2, "mixture": (0.1, 0.2, 0.3, 0.4), "methods": ("vanilla", "confidence"), "epochs": 7},
     "compare-spurious-xor": {"seeds": 2, "methods": ("vanilla", "dnr")},
     "compare-pid-xor": {"seeds": 2, "methods": ("vanilla", "mmpareto"), "width": 8},
+    "calibration": {"seeds": 2, "beta": (0.5,), "methods": ("vanilla", "confidence"), "epochs": 7},
     "ntk": {"seeds": 2, "methods": ("vanilla", "confidence"), "width": 8, "regime": "tuned"},
     "learned-masks": {"seeds": 2, "variants": ("2 steps", "network"), "width": 8, "epochs": 7},
 }

@@ -13,6 +13,7 @@ from synib.measure.ntk import group_losses, tangents
 from synib.objective import Bernoulli, Categorical, Gaussian
 
 N = 24
+FAMILY = {1: Bernoulli(), 3: Categorical()}
 
 
 def setup(outputs, seed=0, dtype=torch.float64):
@@ -55,7 +56,7 @@ def test_products_with_the_jacobian_give_what_the_whole_kernel_gives(outputs, of
     probability = torch.sigmoid if outputs == 1 else lambda x: torch.softmax(x, 1)
     link = probability if of == "probabilities" else lambda x: x
     strength, cosine = explicit(model, modalities, residual.detach(), groups, link)
-    found = ntk(model, modalities, target, groups, of=of)
+    found = ntk(model, modalities, target, groups, FAMILY[outputs], of=of)
     assert found.strength == pytest.approx(strength, rel=1e-5)
     assert found.cosine == pytest.approx(cosine, rel=1e-5, abs=1e-7)
 
@@ -83,12 +84,12 @@ def test_a_group_is_aligned_with_itself_and_opposed_to_its_contrary():
     first = torch.arange(2 * N) < N
     with torch.no_grad():
         right = (model(modalities).reshape(-1) > 0).double()
-    same = ntk(model, twice, torch.cat([right, right]), {"one": first, "two": ~first})
+    same = ntk(model, twice, torch.cat([right, right]), {"one": first, "two": ~first}, Bernoulli())
     assert same.cosine["one", "two"] == pytest.approx(1.0)
     assert same.strength["one"] == pytest.approx(same.strength["two"])
     zero = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     model.load_state_dict(zero | {k: v for k, v in model.state_dict().items() if "fusion" in k and "bias" not in k})
-    against = ntk(model, twice, torch.cat([right, 1 - right]), {"one": first, "two": ~first})
+    against = ntk(model, twice, torch.cat([right, 1 - right]), {"one": first, "two": ~first}, Bernoulli())
     assert against.cosine["one", "two"] == pytest.approx(-1.0, abs=1e-6)  # at logit 0 the residuals are ±1/2
 
 
@@ -100,7 +101,7 @@ def test_a_vanished_residual_has_no_strength_and_no_direction():
         last = [p for p in model.fusion.parameters() if p.ndim == 1][-1]
         last.fill_(200.0)  # everyone is sure of class 1
     target = (~groups["g"]).float()
-    found = ntk(model, modalities, target, {"wrong": groups["g"], "right": ~groups["g"]})
+    found = ntk(model, modalities, target, {"wrong": groups["g"], "right": ~groups["g"]}, Bernoulli())
     assert found.strength["wrong"] > 0
     assert math.isnan(found.strength["right"])
     assert math.isnan(found.cosine["wrong", "right"])
@@ -110,8 +111,12 @@ def test_at_most_so_many_examples_are_the_first_of_each_group():
     model, modalities, groups = setup(1)
     target = torch.randint(2, (N,)).double()
     few = {name: members & (members.cumsum(0) <= 4) for name, members in groups.items()}
-    assert ntk(model, modalities, target, groups, most=4) == ntk(model, modalities, target, few)
-    assert ntk(model, modalities, target, groups, most=4) != ntk(model, modalities, target, groups)
+    assert ntk(model, modalities, target, groups, Bernoulli(), most=4) == ntk(
+        model, modalities, target, few, Bernoulli()
+    )
+    assert ntk(model, modalities, target, groups, Bernoulli(), most=4) != ntk(
+        model, modalities, target, groups, Bernoulli()
+    )
 
 
 def test_it_runs_under_vmap_with_groups_of_different_sizes():
@@ -130,7 +135,7 @@ def test_it_runs_under_vmap_with_groups_of_different_sizes():
     ]
     together = vmap(one)(stacked[0], stacked[1], torch.stack(targets), stacked[2])
     for i, (model, modalities, _) in enumerate(models):
-        alone = ntk(model, modalities, targets[i], groups[i], most=12)
+        alone = ntk(model, modalities, targets[i], groups[i], Bernoulli(), most=12)
         assert together["strength_g"][i].item() == pytest.approx(alone.strength["g"], rel=1e-4)
         assert together["cosine_g_h"][i].item() == pytest.approx(alone.cosine["g", "h"], rel=1e-3, abs=1e-5)
 
@@ -140,10 +145,16 @@ def test_the_model_is_left_as_it_was():
     model.train()
     model.fusion.eval()
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    ntk(model, modalities, torch.zeros(N), groups)
+    ntk(model, modalities, torch.zeros(N), groups, Bernoulli())
     assert (model.training, model.fusion.training) == (True, False)
     assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_predictions_that_are_not_the_familys_are_refused():
+    model, modalities, groups = setup(1, dtype=torch.float32)
+    with pytest.raises(ValueError, match="Categorical"):
+        ntk(model, modalities, torch.zeros(N), groups)
 
 
 def test_losses_are_means_over_each_groups_examples():
@@ -178,10 +189,12 @@ def test_groups_that_say_nothing_are_refused(groups, sentence):
 def test_probabilities_hide_the_strength_of_what_is_certain():
     model, modalities, groups = setup(1)
     target = torch.randint(2, (N,)).double()
-    weak = ntk(model, modalities, target, groups, of="probabilities").strength
+    weak = ntk(model, modalities, target, groups, Bernoulli(), of="probabilities").strength
     with torch.no_grad():
         list(model.fusion.parameters())[-1].add_(8.0)  # certain, if not right
-    sure, logits = (ntk(model, modalities, target, groups, of=of).strength for of in ("probabilities", "logits"))
+    sure, logits = (
+        ntk(model, modalities, target, groups, Bernoulli(), of=of).strength for of in ("probabilities", "logits")
+    )
     assert all(sure[g] < 1e-3 * weak[g] for g in groups)
     assert all(sure[g] < 1e-3 * logits[g] for g in groups)
 

@@ -82,6 +82,14 @@ class Watching(Protocol):
         """Named numbers of one model as it stands; it runs under ``vmap``."""
 
 
+@runtime_checkable
+class Examining(Protocol):
+    """A recipe that wants more than accuracies of a trained model."""
+
+    def examine(self, cell: Cell, learner: "Learner", data: Dataset) -> dict[str, float]:
+        """Named numbers of a model when training is over, for its row of results; the model is on the CPU."""
+
+
 class Learner(nn.Module):
     """A model and the method that trains it, as one module with one set of parameters and buffers."""
 

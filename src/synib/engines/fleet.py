@@ -16,7 +16,7 @@ from torch.func import functional_call, vmap
 
 from synib import keys
 from synib.data import Dataset, Split
-from synib.engines.cells import Cell, Learner, Recipe, Watching, learner
+from synib.engines.cells import Cell, Examining, Learner, Recipe, Watching, learner
 from synib.measure import accuracies, correct
 from synib.objective.base import Batch
 from synib.tokens import Modality
@@ -97,6 +97,9 @@ def train(
     each = range(len(cells))
     final = [{name: h[i][-1] for name, h in history.items() if "accuracy_" not in name} for i in each]
     metrics = [final[i] | {name: v[i] for name, v in tested.items()} for i in each]
+    if isinstance(recipe, Examining):
+        for i in each:
+            metrics[i] |= recipe.examine(cells[i], fleet.learner(i).eval(), data[i])
     kept = history if recipe.curves else {}
     return Trained(metrics, [{name: h[i] for name, h in kept.items()} for i in each], fleet)
 

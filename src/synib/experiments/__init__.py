@@ -1,6 +1,7 @@
 """One file for each figure or table."""
 
 from synib.experiments.base import Experiment
+from synib.experiments.calibration import Calibration
 from synib.experiments.compare import ComparePID, CompareXOR
 from synib.experiments.learned_masks import LearnedMasks
 from synib.experiments.ntk import GradientGeometry
@@ -19,6 +20,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         PIDDynamics,
         LearnedMasks,
         GradientGeometry,
+        Calibration,
         CompareXOR,
         ComparePID,
         Search,
@@ -27,6 +29,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
 
 __all__ = [
     "EXPERIMENTS",
+    "Calibration",
     "ComparePID",
     "CompareXOR",
     "Experiment",

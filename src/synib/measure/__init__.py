@@ -1,7 +1,51 @@
-"""What a model uses and how well it does."""
+"""What the data hold, what a model uses, and where its gradient goes: one call each, on any model."""
 
+from synib.measure.additive import Emap, emap
+from synib.measure.agreement import Agreement, AgreementTable, agreement_table
+from synib.measure.corruption import CorruptionScores, scores_under_corruption
 from synib.measure.estimate import Estimate, bootstrap
+from synib.measure.gain import InteractionGain, interaction_gain
 from synib.measure.metrics import accuracies, correct, interval, statistics
 from synib.measure.ntk import NTK, ntk
+from synib.measure.pid import PID, PIDEstimate, broja, pid_neural, pid_quantised
+from synib.measure.scores import Calibration, Scores, calibration, scores
+from synib.measure.shapley import Interaction, interaction
+from synib.measure.subset import SynergySubset, shuffle_within_class, synergy_subset
+from synib.measure.usage import Usage, Use, usage
 
-__all__ = ["NTK", "Estimate", "accuracies", "bootstrap", "correct", "interval", "ntk", "statistics"]
+__all__ = [
+    "NTK",
+    "PID",
+    "Agreement",
+    "AgreementTable",
+    "Calibration",
+    "CorruptionScores",
+    "Emap",
+    "Estimate",
+    "Interaction",
+    "InteractionGain",
+    "PIDEstimate",
+    "Scores",
+    "SynergySubset",
+    "Usage",
+    "Use",
+    "accuracies",
+    "agreement_table",
+    "bootstrap",
+    "broja",
+    "calibration",
+    "correct",
+    "emap",
+    "interaction",
+    "interaction_gain",
+    "interval",
+    "ntk",
+    "pid_neural",
+    "pid_quantised",
+    "scores",
+    "scores_under_corruption",
+    "shuffle_within_class",
+    "statistics",
+    "synergy_subset",
+    "usage",
+]

@@ -76,7 +76,7 @@ def ntk(
         model: A module from a dict of modalities to the family's parameters. It runs in evaluation mode.
         modalities, target: The examples.
         groups: Group → which examples belong to it, a boolean for each. They may overlap.
-        family: By default ``Bernoulli`` for one output, ``Categorical`` for several.
+        family: The predictive distribution. Default: ``Categorical()``.
         most: Use at most so many examples of each group, the first ones; all by default.
         of: Whether J differentiates the logits, or the probabilities.
     """
@@ -97,7 +97,8 @@ def ntk(
     model.eval()
     try:
         with torch.no_grad():
-            some = family or _family(model({name: tokens.take(x, torch.arange(1)) for name, x in modalities.items()}))
+            some = family or Categorical()
+            some.check_target(model(modalities), target)
         found = tangents(
             lambda changed, x: functional_call(model, dict(changed), (x,)), parameters, some, modalities, target, groups,
             most or max(int(members.sum()) for members in groups.values()), of,
@@ -170,7 +171,3 @@ def _link(family: Family) -> Callable[[Tensor], Tensor]:
     if isinstance(family, Categorical):
         return partial(torch.softmax, dim=-1)
     raise ValueError(f"Probabilities belong to Bernoulli and Categorical; got {family}. Use of='logits'.")
-
-
-def _family(outputs: Tensor) -> Family:
-    return Categorical() if outputs.ndim > 1 and outputs.shape[-1] > 1 else Bernoulli()

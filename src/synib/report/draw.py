@@ -39,7 +39,12 @@ STYLES: dict[str, dict[str, Any]] = {
     "U2": {"color": "#b39ddb", "marker": "X"},
     "R": {"color": "#3fae7c", "marker": "p"},
     "S": {"color": "#c0202f", "marker": "h"},
-    # Pairs of them.
+    # What a model is given.
+    "intact": {"color": "#2a2d34", "marker": (5, 0)},
+    "x1": {"color": "#e07b39", "marker": (6, 0)},
+    "x2": {"color": "#5b8def", "marker": (7, 0)},
+    "ideal": {"color": "#b4b8bf", "marker": ""},
+    # Pairs of sources.
     "U1·R": {"color": "#1f8a86", "marker": "|"},
     "U1·S": {"color": "#7b3f9e", "marker": "_"},
     "R·S": {"color": "#b07a1e", "marker": ","},

@@ -1,0 +1,107 @@
+"""Is a model unsure when it should be? Calibration on intact data and with a modality gone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from synib.data import Dataset
+from synib.engines import Cell
+from synib.engines.cells import Learner
+from synib.experiments.base import Row
+from synib.experiments.charts import Figure, Panel, Panels, Series, Table
+from synib.experiments.spurious_xor import LABELS, SpuriousXOR
+from synib.masks import StandardNoise
+from synib.measure import scores_under_corruption
+
+CONDITIONS = {"intact": "intact", "x1": "x1 is noise", "x2": "x2 is noise"}
+BINS = 15
+ENOUGH = 100  # predictions, of 30,000, for a bin to be shown
+
+
+@dataclass(frozen=True)
+class Calibration(SpuriousXOR):
+    """Scores and calibration at test, on intact data and with each modality replaced by noise.
+
+    Args:
+        seeds, beta, methods, test_shortcut, epochs, overrides: As in :class:`SpuriousXOR`; β is 1 by default.
+    """
+
+    name: ClassVar[str] = "calibration"
+    title: ClassVar[str] = "Calibration: is a model unsure when a modality is gone?"
+    about: ClassVar[str] = (
+        "Spurious XOR with a full shortcut in the first modality (β = 1). Without one of the modalities nothing is known "
+        "about the label, and a model that knows this answers one half. At test each modality in turn is replaced by standard "
+        "normal noise. (Swapped for another example's, the pair is as good as a real one, and no model can tell.)"
+    )
+    curves: ClassVar[bool] = False
+
+    seeds: int = 10
+    beta: tuple[float, ...] = (1.0,)
+
+    def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
+        """Scores under each condition, and the bins of its calibration plot."""
+        assert data.test is not None
+        found = scores_under_corruption(
+            learner.model,
+            data.test.modalities,
+            data.test.target,
+            StandardNoise(),
+            family=self.family,
+            draws=1,
+            resamples=2,
+        )
+        told: dict[str, float] = {}
+        for name, scores in {"intact": found.intact, **found.corrupted}.items():
+            told |= {f"{name}_{score}": getattr(scores, score).value for score in ("ece", "confidence", "auroc")}
+            told[f"{name}_right"] = scores.accuracy.value
+            bins = found.calibration["" if name == "intact" else name]
+            for b, (confidence, accuracy, count) in enumerate(
+                zip(bins.confidence, bins.accuracy, bins.count, strict=True)
+            ):
+                if count >= ENOUGH:
+                    told[f"{name}_bin_{b}_confidence"] = float(confidence)
+                    told[f"{name}_bin_{b}_accuracy"] = accuracy.value
+        return told
+
+    def tables(self, summary: Sequence[Row]) -> list[Table]:
+        found = {(r["method"], r["metric"]): r for r in summary}
+        shown = {"accuracy": "right", "mean confidence": "confidence", "expected calibration error": "ece"}
+        return [
+            Table(
+                title,
+                list(CONDITIONS.values()),
+                {m: [found.get((m, f"{name}_{score}")) for name in CONDITIONS] for m in self.methods},
+            )
+            for title, score in shown.items()
+        ]
+
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
+        found = {(r["method"], r["metric"]): r for r in summary}
+
+        def line(method: str, name: str) -> Series:
+            points = []
+            for b in range(BINS):
+                where, right = (found.get((method, f"{name}_bin_{b}_{what}")) for what in ("confidence", "accuracy"))
+                if where and right and where["mean"] is not None:
+                    points.append((where["mean"], right["mean"], right["se"] or 0.0))
+            x, mean, se = ([p[i] for p in points] for i in range(3))
+            return Series(name, CONDITIONS[name], x, mean, se)
+
+        ideal = Series("ideal", "as sure as right", [0.5, 1.0], [0.5, 1.0], [0.0, 0.0], dashed=True)
+        return [
+            Panels(
+                file="figure",
+                title="How often a prediction is right, by how sure it is",
+                x="confidence",
+                y="accuracy",
+                panels=[Panel(LABELS[m], [*(line(m, name) for name in CONDITIONS), ideal]) for m in self.methods],
+                columns=3,
+                limits=(0.3, 1.03),
+                reading=(
+                    f"Test predictions in bins of confidence that hold at least {ENOUGH}. On the dashed line a model is as "
+                    "often right as it says; below it, it is too sure of itself. With a modality gone nobody can be right more "
+                    "often than one half, and a model that knows this has no points far to the right. The band is ± one "
+                    f"standard error over seeds (n = {self.seeds})."
+                ),
+            )
+        ]

@@ -1,0 +1,135 @@
+"""What a model says when some modalities are its own and the others come from a background of other examples."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from synib import keys
+from synib.measure.estimate import Estimate
+from synib.measure.models import Encoded
+
+Read = Callable[[Tensor], Tensor]
+GROUPS = 16  # of background draws, left out one at a time to see how much the draws matter
+
+
+class Background(NamedTuple):
+    """Rows that fill absent modalities, drawn from each modality's own examples: the product of the marginals.
+
+    All coalitions and all examples share them. So what is additive stays additive to the last digit, however few they are.
+
+    Args:
+        rows: For each modality the rows of its draws, ``(draws,)``.
+        group: The group of each draw, ``(draws,)``.
+        groups: How many groups there are.
+        finite: What the standard error of the draws is multiplied with, since they come from finitely many examples:
+            0 if they are all of them.
+    """
+
+    rows: dict[str, Tensor]
+    group: Tensor
+    groups: int
+    finite: float
+
+    @property
+    def draws(self) -> int:
+        return len(self.group)
+
+
+def draw(encoded: Encoded, draws: int, seed: int) -> Background:
+    """A background of so many draws; each modality's rows repeat only when all have been used."""
+    n, key = encoded.size, keys.key(seed)
+    rows = {}
+    for name in encoded.names:
+        rounds = [keys.permutation(keys.fold(key, "background", name, r), n) for r in range(math.ceil(draws / n))]
+        rows[name] = torch.cat(rounds)[:draws].to(encoded.device)
+    groups = min(GROUPS, draws)
+    finite = math.sqrt(max(0.0, 1 - draws / n)) if len(encoded.names) == 2 else 1.0
+    return Background(rows, torch.arange(draws, device=encoded.device) % groups, groups, finite)
+
+
+def coalition(encoded: Encoded, background: Background, present: Sequence[str], read: Read) -> Tensor:
+    """Sums of what the model says with these modalities its own and the others from the background.
+
+    Returns:
+        For each group of draws and each example the sum over the group, ``(groups, examples, outputs)``.
+    """
+    draws, n = background.draws, encoded.size
+    sums: Tensor | None = None
+    for flat in _blocks(n * draws, encoded):
+        example, which = flat // draws, flat % draws
+        taken = {name: example if name in present else rows[which] for name, rows in background.rows.items()}
+        said = _outputs(read(encoded.mixed(taken, example)))
+        if sums is None:
+            sums = said.new_zeros(background.groups * n, said.shape[1])
+        sums.index_add_(0, background.group[which] * n + example, said)
+    assert sums is not None
+    return sums.unflatten(0, (background.groups, n))
+
+
+def mean_without(sums: Tensor, background: Background, left_out: int | None) -> Tensor:
+    """The mean over all draws but those of one group, ``(examples, outputs)``."""
+    if left_out is None:
+        return sums.sum(0) / background.draws
+    kept = torch.arange(background.groups, device=sums.device) != left_out
+    return sums[kept].sum(0) / (background.group != left_out).sum()
+
+
+def grand_mean(alone: Mapping[str, Tensor], background: Background, left_out: int | None) -> Tensor:
+    """The mean with every modality from the background, from the means of each modality alone, ``(outputs,)``.
+
+    Each background row of a modality is an example, so its mean over the others' draws is known already. Averaged over
+    the modalities this uses many more combinations than there are draws, and costs nothing.
+    """
+    kept = background.group != left_out if left_out is not None else torch.ones_like(background.group, dtype=torch.bool)
+    return torch.stack([mean[background.rows[name][kept]].mean(0) for name, mean in alone.items()]).mean(0)
+
+
+def margins(encoded: Encoded, read: Read) -> dict[str, Tensor]:
+    """For each modality of each example the mean over *all* combinations of the others, ``(examples, outputs)``.
+
+    The model runs once on each of the examples^n combinations.
+    """
+    n, names = encoded.size, encoded.names
+    total = n ** len(names)
+    sums: dict[str, Tensor] = {}
+    for flat in _blocks(total, encoded):
+        taken, rest = {}, flat
+        for name in reversed(names):
+            taken[name], rest = rest % n, rest // n
+        said = _outputs(read(encoded.mixed(taken, flat)))
+        for name, rows in taken.items():
+            if name not in sums:
+                sums[name] = said.new_zeros(n, said.shape[1])
+            sums[name].index_add_(0, rows, said)
+    return {name: s / (total // n) for name, s in sums.items()}
+
+
+def widened(estimate: Estimate, without: Sequence[float], finite: float) -> Estimate:
+    """An interval over examples, made wider by what the choice of background draws adds (a jackknife over their groups).
+
+    The two errors are independent, so their reaches add as squares.
+    """
+    groups = len(without)
+    if groups < 2 or finite == 0.0 or not np.isfinite([*without, estimate.low]).all():
+        return estimate
+    from scipy.stats import t as student  # slow to import
+
+    se = finite * math.sqrt((groups - 1) / groups * float(np.sum((np.array(without) - np.mean(without)) ** 2)))
+    reach = float(student.ppf((1 + estimate.level) / 2, groups - 1)) * se
+    low = estimate.value - math.hypot(estimate.value - estimate.low, reach)
+    high = estimate.value + math.hypot(estimate.high - estimate.value, reach)
+    return Estimate(estimate.value, low, high, estimate.n, estimate.level)
+
+
+def _blocks(total: int, encoded: Encoded) -> Iterator[Tensor]:
+    """The numbers below ``total``, a chunk at a time."""
+    for start in range(0, total, encoded.chunk):
+        yield torch.arange(start, min(start + encoded.chunk, total), device=encoded.device)
+
+
+def _outputs(said: Tensor) -> Tensor:
+    return said.reshape(said.shape[0], -1)

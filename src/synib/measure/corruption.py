@@ -1,0 +1,100 @@
+"""Ordinary scores of a model, intact and with each modality corrupted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib import keys
+from synib.masks import Noise, ShuffledNoise
+from synib.masks.base import mask_shape
+from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated
+from synib.measure.scores import BINS, Calibration, Scores, calibrate, probabilities, score
+from synib.objective import Family
+
+
+@dataclass(frozen=True)
+class CorruptionScores:
+    """What :func:`scores_under_corruption` tells.
+
+    Attributes:
+        intact: Scores on the data as they are.
+        corrupted: Modality → scores with this modality replaced.
+        calibration: Modality, or ``""`` for intact data → what a calibration plot shows.
+    """
+
+    intact: Scores
+    corrupted: Mapping[str, Scores]
+    calibration: Mapping[str, Calibration]
+
+    def __str__(self) -> str:
+        rows = {"intact": self.intact, **{f"{name} corrupted": s for name, s in self.corrupted.items()}}
+        width = max(map(len, rows))
+        lines = [f"{'':{width}}  {'accuracy':20}  {'macro F1':20}  {'AUROC':20}  {'ECE':20}  confidence"]
+        for name, s in rows.items():
+            cells = "  ".join(f"{one!s:20}" for one in (s.accuracy, s.macro_f1, s.auroc, s.ece, s.confidence))
+            lines.append(f"{name:{width}}  {cells.rstrip()}")
+        return "\n".join(lines + sorted({s.note for s in rows.values() if s.note}))
+
+
+def scores_under_corruption(
+    predict: Model,
+    modalities: Modalities,
+    target: ArrayLike | Tensor,
+    noise: Noise | None = None,
+    *,
+    draws: int = 4,
+    family: Family | None = None,
+    chunk: int = CHUNK,
+    resamples: int = 200,
+    seed: int = 0,
+) -> CorruptionScores:
+    """:func:`scores` on intact data, and with each modality corrupted whole.
+
+    A model that works through the interaction of its modalities should be uncertain when one of them is gone: accuracy
+    falls to chance, and confidence with it. One that rests on a shortcut in modality i stays confident when another is
+    corrupted. Every draw is scored by itself, since a model in use meets one corrupted input and not an average over many;
+    an average would look uncertain even where each prediction is confident. Intervals resample examples together with
+    all their draws.
+
+    Args:
+        predict: A :class:`~synib.FusionModel`, whose latents are computed once, or any callable from modalities to the
+            family's parameters. A module is put into evaluation mode, and back into the mode it was in.
+        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first.
+        target: The true labels.
+        noise: What replaces a modality; another example's values by default (:class:`~synib.ShuffledNoise`).
+        draws: How many corrupted copies of each example.
+        family: ``Bernoulli()`` or ``Categorical()`` (default).
+        chunk: How many examples the model sees at a time.
+        resamples: For the intervals.
+        seed: Of counterfactuals and resampling.
+    """
+    if draws < 1:
+        raise ValueError(f"draws is at least 1; got {draws}.")
+    noise = ShuffledNoise() if noise is None else noise
+    key = keys.fold(keys.key(seed), "corruption")
+    found: dict[str, list[Tensor]] = {}
+    with evaluated(predict):
+        model = Encoded(predict, modalities, chunk)
+        rows = torch.arange(model.size, device=model.device)
+        found[""] = [model.own()]
+        for name in model.names:
+            x = model.modalities[name]
+            whole = torch.ones(mask_shape(x, "modality"), dtype=torch.bool, device=model.device)
+            for draw in range(draws):
+                mine = keys.fold(key, name, draw)
+                if isinstance(noise, ShuffledNoise):  # what fills a row is already encoded
+                    prediction = model.mixed({name: noise.rows(mine, model.size, device=model.device)}, rows)
+                else:
+                    latent = model.encode(name, noise.corrupt(x, whole, mine, name))
+                    prediction = model.mixed({}, rows, {name: model.project(name, latent)})
+                found.setdefault(name, []).append(prediction)
+    told, bins = {}, {}
+    for name, predictions in found.items():
+        p, y = zip(*(probabilities(one, target, family) for one in predictions), strict=True)
+        told[name] = score(np.stack(p, 1), y[0], resamples, seed)
+        bins[name] = calibrate(np.stack(p, 1), y[0], BINS, resamples, seed)
+    return CorruptionScores(told.pop(""), told, bins)

@@ -1,0 +1,247 @@
+"""Interaction gain: how much better the fusion model is than the best additive combination of the unimodal ones."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib import keys
+from synib.measure.estimate import Array, Estimate, as_array, bootstrap
+from synib.measure.subset import accuracy, check_target
+
+Given = Literal["logits", "probabilities"]
+Predictions = ArrayLike | Tensor
+RIDGE = 1.0  # on slopes of standardised scores, against the loss summed over examples
+CLIP = 1e-6  # a probability of exactly 0 or 1 has no log-odds
+
+
+@dataclass(frozen=True)
+class InteractionGain:
+    """What :func:`interaction_gain` tells; log-losses are in nats per example.
+
+    Attributes:
+        log_loss: Log-loss of the additive combination minus that of the fusion: above 0 the fusion is better.
+        accuracy: Accuracy of the fusion minus that of the additive combination: above 0 the fusion is better.
+        additive_log_loss, additive_accuracy: Of the additive combination.
+        fusion_log_loss, fusion_accuracy: Of the calibrated fusion.
+        combination: Which additive combination is the best: ``"sum"``, ``"weighted"`` or ``"stacked"``.
+        candidates: Cross-validated log-loss of each of them, by which it was chosen.
+    """
+
+    log_loss: Estimate
+    accuracy: Estimate
+    additive_log_loss: Estimate
+    additive_accuracy: Estimate
+    fusion_log_loss: Estimate
+    fusion_accuracy: Estimate
+    combination: str
+    candidates: Mapping[str, float]
+
+    def __str__(self) -> str:
+        return (
+            f"interaction gain   log-loss {self.log_loss} nats, accuracy {self.accuracy}\n"
+            f"  fusion           log-loss {self.fusion_log_loss} nats, accuracy {self.fusion_accuracy}\n"
+            f"  best additive    log-loss {self.additive_log_loss} nats, accuracy {self.additive_accuracy}"
+            f"  ({self.combination}, n = {self.log_loss.n})"
+        )
+
+
+def interaction_gain(
+    unimodal: Mapping[str, Predictions],
+    fusion: Predictions,
+    target: ArrayLike | Tensor,
+    *,
+    given: Given = "logits",
+    calibration: tuple[Mapping[str, Predictions], Predictions, ArrayLike | Tensor] | None = None,
+    folds: int = 5,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> InteractionGain:
+    r"""Held-out log-loss and accuracy of the fusion model over the best additive combination of unimodal log-odds.
+
+    Views that are independent given the label combine by adding their log-odds, so whatever an additive combination
+    reaches is pooling and not interaction. With :math:`\ell_m(x_m)` the log-probabilities of modality m's own model the
+    combinations are :math:`\mathrm{softmax}(s)` with
+
+    - ``"sum"``: :math:`s = a \sum_m \ell_m + b`, a sum calibrated by one temperature and a bias for each class;
+    - ``"weighted"``: :math:`s = \sum_m a_m \ell_m + b` (for two classes this is ``"stacked"``, and is called so);
+    - ``"stacked"``: :math:`s = \sum_m A_m \ell_m + b`, logistic regression on all log-probabilities.
+
+    The one with the lowest cross-validated log-loss is *the* additive one. The fusion is calibrated on the same examples
+    by :math:`a\,\ell + b`, so that the gain is no difference of calibration. All fits are convex, with a small ridge.
+
+    Predictions must come from models that were not trained on these examples. The interval resamples examples; it does
+    not know how the models would differ if trained again. Below 0 the fusion is worse than simple pooling: train it
+    better before asking for interaction. Unimodal models that are weaker than they could be make the gain too large: what they
+    miss alone looks like interaction.
+
+    Args:
+        unimodal: Modality → predictions of its own model: ``(n,)`` or ``(n, 1)`` for two classes, ``(n, classes)``.
+        fusion: Predictions of the fusion model, likewise.
+        target: The true labels, from 0.
+        given: Whether all predictions are ``"logits"`` (parameters of ``Bernoulli`` or ``Categorical``) or
+            ``"probabilities"``.
+        calibration: Other examples to fit combinations and calibration on, ``(unimodal, fusion, target)``, such as the
+            validation part. Without it they are fitted on all folds but one and evaluated on that one.
+        folds: For choosing the combination, and for cross-fitting.
+        resamples: For the intervals.
+        seed: Of folds and resampling.
+    """
+    own, joint, y = _read(unimodal, fusion, target, given)
+    if calibration is None:
+        fit_own, fit_joint, fit_y = own, joint, y
+    else:
+        fit_own, fit_joint, fit_y = _read(*calibration, given)
+        if list(fit_own) != list(own) or fit_joint.shape[1] != joint.shape[1]:
+            raise ValueError(
+                f"The calibration part needs the same modalities and classes: got {', '.join(fit_own)} with "
+                f"{fit_joint.shape[1]} classes, expected {', '.join(own)} with {joint.shape[1]}."
+            )
+    if not 2 <= folds <= len(fit_y) // 2:
+        raise ValueError(f"folds lies between 2 and half the examples, {len(fit_y) // 2}; got {folds}.")
+    part = _folds(fit_y, folds, seed)
+
+    classes = joint.shape[1]
+    kinds = ("sum", "stacked") if classes == 2 else ("sum", "weighted", "stacked")
+    held_out = {kind: _cross_fit(kind, _stack(fit_own), fit_y, part) for kind in kinds}
+    candidates = {kind: float(_loss(p, fit_y).mean()) for kind, p in held_out.items()}
+    best = min(candidates, key=lambda kind: candidates[kind])
+    if calibration is None:
+        additive, fused = held_out[best], _cross_fit("sum", _stack({"": joint}), y, part)
+    else:
+        additive = _fit(best, _stack(fit_own), fit_y)(_stack(own))
+        fused = _fit("sum", _stack({"": fit_joint}), fit_y)(_stack({"": joint}))
+
+    losses = [_loss(p, y) for p in (additive, fused)]
+    hits = [(p.argmax(1) == y).astype(float) for p in (additive, fused)]
+
+    def mean(x: Array) -> Estimate:
+        return bootstrap(np.mean, x, draws=resamples, seed=seed)
+
+    def of_hits(x: Array) -> Estimate:
+        return accuracy(x[None], np.ones((1, len(x)), dtype=bool), resamples, seed)
+
+    # Two fits of one problem agree to about 1e-7: rounded, so that no interval excludes 0 by this alone.
+    gain = np.round(losses[0] - losses[1], 6) + 0.0
+    return InteractionGain(
+        mean(gain), mean(hits[1] - hits[0]), mean(losses[0]), of_hits(hits[0]), mean(losses[1]), of_hits(hits[1]), best,
+        candidates,
+    )  # fmt: skip
+
+
+def log_probabilities(prediction: Predictions, given: Given, name: str) -> Array:
+    """Predictions of any accepted shape as log-probabilities ``(n, classes)``, in double precision."""
+    x = as_array(prediction).astype(np.float64)
+    x = x[:, None] if x.ndim == 1 else x
+    if x.ndim != 2 or not x.shape[1] or not np.isfinite(x).all():
+        raise ValueError(
+            f"{name} needs finite predictions (n,), (n, 1) or (n, classes); got shape {as_array(prediction).shape}"
+            f"{'.' if np.isfinite(x).all() else ' with others among them.'}"
+        )
+    if given == "probabilities":
+        if x.min(initial=0.0) < 0 or x.max(initial=1.0) > 1 or (x.shape[1] > 1 and abs(x.sum(1) - 1).max() > 1e-3):
+            raise ValueError(f"{name} has no probabilities: pass given='logits', or rows in [0, 1] that sum to 1.")
+        x = np.concatenate([1 - x, x], 1) if x.shape[1] == 1 else x
+        scores = np.log(x.clip(CLIP, 1 - CLIP))
+    elif given == "logits":
+        scores = np.concatenate([np.zeros_like(x), x], 1) if x.shape[1] == 1 else x
+    else:
+        raise ValueError(f"given is 'logits' or 'probabilities'; got {given!r}.")
+    from scipy.special import log_softmax  # slow to import
+
+    result: Array = log_softmax(scores, 1)
+    return result
+
+
+def _read(
+    unimodal: Mapping[str, Predictions], fusion: Predictions, target: ArrayLike | Tensor, given: Given
+) -> tuple[dict[str, Array], Array, Array]:
+    if not unimodal:
+        raise ValueError("unimodal needs the predictions of at least one modality; got none.")
+    y = check_target(target)
+    own = {name: log_probabilities(p, given, f"unimodal[{name!r}]") for name, p in sorted(unimodal.items())}
+    joint = log_probabilities(fusion, given, "fusion")
+    shapes = {p.shape for p in (*own.values(), joint)}
+    if shapes != {(len(y), joint.shape[1])}:
+        raise ValueError(
+            f"All predictions need one row for each of {len(y)} labels, and the same classes; got (examples, classes) of "
+            f"{', '.join(map(str, sorted(shapes)))}."
+        )
+    if y.min() < 0 or y.max() >= joint.shape[1]:
+        raise ValueError(f"Labels are classes 0 to {joint.shape[1] - 1}, as predicted; got {y.min()} to {y.max()}.")
+    return own, joint, y
+
+
+def _folds(target: Array, folds: int, seed: int) -> Array:
+    """Which fold each example belongs to; every class is dealt out evenly."""
+    order = keys.permutation(keys.fold(keys.key(seed), "folds"), len(target)).numpy()
+    part = np.empty(len(target), dtype=np.int64)
+    part[order[np.argsort(target[order], kind="stable")]] = np.arange(len(target)) % folds
+    return part
+
+
+def _stack(own: Mapping[str, Array]) -> Array:
+    """Scores ``(modalities, n, classes)``; log-probabilities centred, which a softmax does not notice."""
+    x = np.stack(list(own.values()))
+    return x - x.mean(-1, keepdims=True)
+
+
+def _cross_fit(kind: str, scores: Array, target: Array, part: Array) -> Array:
+    """Log-probabilities of every example from a combination fitted on the other folds."""
+    result = np.empty(scores.shape[1:])
+    for fold in np.unique(part):
+        here = part == fold
+        result[here] = _fit(kind, scores[:, ~here], target[~here])(scores[:, here])
+    return result
+
+
+def _fit(kind: str, scores: Array, target: Array) -> Callable[[Array], Array]:
+    """A combination of ``(modalities, n, classes)`` scores, fitted by penalised maximum likelihood (convex).
+
+    Slopes act on scores of mean 0 and unit size, and biases start from the class frequencies: the ridge then neither holds
+    back a model whose logits are tiny or shifted (a fusion trained to be uncertain) nor gives a class unseen here a loss
+    without bound.
+    """
+    from scipy.optimize import minimize  # slow to import
+    from scipy.special import log_softmax
+
+    _, n, classes = scores.shape
+    used = scores.sum(0, keepdims=True) if kind == "sum" else scores
+    centre = used.mean(1, keepdims=True)
+    size = np.maximum(np.sqrt(np.square(used - centre).mean((1, 2), keepdims=True)), 1e-12)
+    full = kind == "stacked" and classes > 2
+    shape = (len(used), classes, classes) if full else (len(used), 1, 1)
+    truth = np.eye(classes)[target]
+    prior = np.log((truth.sum(0) + 1) / (n + classes))
+
+    def standardised(scores: Array) -> Array:
+        return ((scores.sum(0, keepdims=True) if kind == "sum" else scores) - centre) / size
+
+    def predict(theta: Array, x: Array) -> Array:
+        slopes, bias = theta[:-classes].reshape(shape), theta[-classes:]
+        mixed: Array = (x @ slopes if full else x * slopes).sum(0)
+        return log_softmax(mixed + prior + bias, -1)
+
+    x = standardised(scores)
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        log_p = predict(theta, x)
+        loss = -(truth * log_p).sum() + RIDGE / 2 * (theta @ theta)
+        rest = np.exp(log_p) - truth
+        slope = x.transpose(0, 2, 1) @ rest if full else (x * rest).sum((1, 2))
+        return float(loss) / n, (np.concatenate([slope.ravel(), rest.sum(0)]) + RIDGE * theta) / n
+
+    start = np.zeros(math.prod(shape) + classes)
+    # Few numbers: not L-BFGS-B, whose tiny calls of a threaded BLAS make it ten times slower on a busy machine.
+    method, rule = ("BFGS", {}) if len(start) < 50 else ("L-BFGS-B", {"ftol": 1e-13})
+    found = minimize(objective, start, jac=True, method=method, options={"gtol": 1e-7, "maxiter": 1000, **rule})
+    theta: Array = found.x
+    return lambda new: predict(theta, standardised(new))
+
+
+def _loss(log_probability: Array, target: Array) -> Array:
+    return -np.take_along_axis(log_probability, target[:, None], 1)[:, 0]

@@ -1,0 +1,73 @@
+"""Pairs of examples weighted so that together they tell as little as the marginals allow."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from synib.models.mlp import mlp
+
+
+class Alignment(nn.Module):
+    r"""Similarity of every x1 to every x2, for each class: a kernel that Sinkhorn scales into a joint distribution.
+
+    .. math:: K(i, j, y) = \exp\big(r \tanh(f_1(x_{1,i}, y) \cdot f_2(x_{2,j}, y) / r)\big)
+
+    The range r keeps the scaling well conditioned.
+
+    Args:
+        widths: Of the two sources.
+        classes: How many.
+        hidden: Width of the hidden layer.
+        size: Of the embeddings.
+        reach: r.
+    """
+
+    def __init__(self, widths: tuple[int, int], classes: int, hidden: int, size: int = 16, reach: float = 8.0) -> None:
+        super().__init__()
+        self.classes, self.reach, self.scale = classes, reach, 1 / math.sqrt(size)
+        self.first, self.second = (mlp([width, hidden, classes * size]) for width in widths)
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        f1, f2 = (
+            net(x).unflatten(1, (self.classes, -1)).movedim(1, 0)
+            for net, x in ((self.first, x1), (self.second, x2))
+        )  # fmt: skip
+        return (self.reach * torch.tanh(self.scale * f1 @ f2.mT / self.reach)).exp()
+
+
+def sinkhorn(kernel: Tensor, rows: Tensor, columns: Tensor, steps: int) -> Tensor:
+    """The kernel with its rows and columns scaled until they sum to what they should.
+
+    Columns are scaled last and are exact; rows get there with the steps.
+
+    Args:
+        kernel: Positive, ``(classes, n, m)``.
+        rows, columns: Positive sums, ``(classes, n)`` and ``(classes, m)``, with equal totals for each class.
+        steps: How many times both are scaled.
+    """
+    v = torch.ones_like(columns)
+    for _ in range(steps):
+        u = rows / (kernel @ v[..., None])[..., 0]
+        v = columns / (u[:, None] @ kernel)[:, 0]
+    return u[..., None] * kernel * v[:, None]
+
+
+def aligned_information(kernel: Tensor, p1: Tensor, p2: Tensor, prior: Tensor, steps: int) -> Tensor:
+    r"""Each pair's share of :math:`I_q(X_1, X_2; Y)`, in nats, where q is the kernel scaled to the marginals.
+
+    Args:
+        kernel: ``(classes, n, n)``.
+        p1, p2: p(y | x1) and p(y | x2) of the n examples, ``(n, classes)``.
+        prior: p(y).
+        steps: Of Sinkhorn.
+
+    Returns:
+        ``(n, n)``, whose sum is the information.
+    """
+    rows, columns = p1.mT / len(p1), p2.mT / len(p2)
+    # In a batch the two do not quite agree on how many examples a class has.
+    mass = (rows.sum(1, keepdim=True) + columns.sum(1, keepdim=True)) / 2
+    rows, columns = (m * mass / m.sum(1, keepdim=True) for m in (rows, columns))
+    q = sinkhorn(kernel, rows, columns, steps)
+    return (q * ((q / q.sum(0)).clamp(min=1e-30).log() - prior.log()[:, None, None])).sum(0)

@@ -1,0 +1,209 @@
+"""PID of continuous features, by networks: the batch estimator of Liang et al. 2023."""
+
+from collections.abc import Callable
+from copy import deepcopy
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from synib.measure.estimate import Array
+from synib.measure.pid.alignment import Alignment, aligned_information
+from synib.measure.pid.decomposition import PIDEstimate, Pointwise, checked, decompose, estimate, halves
+from synib.models.mlp import mlp
+
+CHUNK = 1024  # held-out examples that are aligned with each other at once
+
+
+def pid_neural(
+    x1: ArrayLike | Tensor,
+    x2: ArrayLike | Tensor,
+    y: ArrayLike | Tensor,
+    *,
+    hidden: int = 64,
+    epochs: int = 60,
+    align_steps: int = 150,
+    sinkhorn_steps: int = 20,
+    batch: int = 256,
+    lr: float = 2e-3,
+    nulls: int = 5,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+) -> PIDEstimate:
+    r"""Redundant, unique and synergistic information of two sources of continuous features, in bits.
+
+    On one half of the examples three small networks learn p(y|x1), p(y|x2) and p(y|x1,x2), each stopped where a fifth of
+    that half, kept back, says so. An :class:`Alignment` network learns a joint :math:`q(x_1, x_2, y)` over the pairs of a
+    batch, scaled by Sinkhorn's iterations to the marginals of the first two, that tells as little of Y as it can:
+    :math:`\min_q I_q(X_1, X_2; Y)`. The other half says how much information all of them hold, and the components follow
+    as in :func:`broja` (Liang et al., "Quantifying & Modeling Multimodal Interactions", NeurIPS 2023, their BATCH).
+
+    Networks that are too sure of themselves claim information that is not there. So predictions are first recalibrated on
+    the held-out half by a logistic regression (one slope, one intercept for each class; for p(y|x1,x2) the slopes of all
+    three networks). Then the mean entropy of a prediction is its cross-entropy: what is counted is what predicts.
+
+    Too small a fusion network lowers S, and too short an alignment moves R and S to the unique parts. S may come out
+    below 0. The interval is over the held-out examples, with the networks as they are; training again with another seed
+    moves the result too, and the null, for which all is trained again on permuted labels, shows by how much at least.
+
+    Args:
+        x1, x2: Features, a row for each example; standardised inside.
+        y: Class of each example.
+        hidden: Width of the networks, which have two hidden layers.
+        epochs: Of the predictors, at most.
+        align_steps: Of the alignment network.
+        sinkhorn_steps: Iterations in each of these; four times as many at the end.
+        batch: Examples in a step.
+        lr: Of Adam.
+        nulls: How many permutations of the labels; each costs as much as the estimate.
+        level: Of the intervals.
+        draws: Resamples of an interval.
+        seed: Of all that is random.
+        device: Where to train.
+    """
+    positive = {"hidden": hidden, "epochs": epochs, "align_steps": align_steps, "sinkhorn_steps": sinkhorn_steps}
+    for name, value in positive.items():
+        if value < 1:
+            raise ValueError(f"{name} is at least 1; got {value}.")
+    first, second, labels, classes = checked(x1, x2, y, nulls, least=40)
+    fitted, held = (torch.as_tensor(rows, device=device) for rows in halves(len(labels), seed))
+    sources = [_standardised(x, fitted, device) for x in (first, second)]
+
+    def measured(labels: Array, number: int) -> Pointwise:
+        with torch.random.fork_rng(devices=[]):  # leaves the caller's random state alone
+            torch.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
+            target = torch.as_tensor(labels, device=device)
+            views = [sources[0], sources[1], torch.cat(sources, 1)]
+            scores = [_scores(view, target, fitted, classes, hidden, epochs, batch, lr) for view in views]
+            singles = [_recalibrated([score], target, held) for score in scores[:2]]
+            both = _recalibrated(scores, target, held)
+            prior = F.one_hot(target[held], classes).to(both.dtype).mean(0)
+            aligner = _aligner(sources, singles, prior, fitted, hidden, align_steps, sinkhorn_steps, batch, lr)
+            told = [_told(p[held], prior, target[held]) for p in (both, singles[0], singles[1])]
+            aligned = _aligned(aligner, sources, singles, prior, target, held, 4 * sinkhorn_steps)
+        return {name: x.cpu().numpy() for name, x in decompose(told[0], told[1], told[2], aligned).items()}
+
+    return estimate(measured, labels, nulls, seed, level, draws)
+
+
+def _standardised(x: Array, fitted: Tensor, device: str | torch.device) -> Tensor:
+    mean, deviation = x[fitted.cpu()].mean(0), x[fitted.cpu()].std(0)
+    scaled = (x - mean) / np.where(deviation > 0, deviation, 1.0)
+    return torch.as_tensor(scaled, dtype=torch.float32, device=device)
+
+
+def _scores(
+    x: Tensor, target: Tensor, fitted: Tensor, classes: int, hidden: int, epochs: int, batch: int, lr: float
+) -> Tensor:
+    """Log-probabilities of every example's classes, by a network that learnt from some of the fitted ones."""
+    model = mlp([x.shape[1], hidden, hidden, classes], dropout=0.5).to(x.device)
+    kept = max(1, len(fitted) // 5)
+    stop, learn = fitted[:kept], fitted[kept:]
+    optimiser = torch.optim.AdamW(model.parameters(), lr, weight_decay=1e-2)
+    best, weights, waited = float("inf"), deepcopy(model.state_dict()), 0
+    for _ in range(epochs):
+        model.train()
+        for rows in _batches(learn, batch):
+            optimiser.zero_grad()
+            F.cross_entropy(model(x[rows]), target[rows]).backward()
+            optimiser.step()
+        model.eval()
+        with torch.no_grad():
+            loss = F.cross_entropy(model(x[stop]), target[stop]).item()
+        waited = 0 if loss < best else waited + 1
+        if loss < best:
+            best, weights = loss, deepcopy(model.state_dict())
+        if waited >= 10:
+            break
+    model.load_state_dict(weights)
+    with torch.no_grad():
+        return model.eval()(x).log_softmax(1).double()
+
+
+def _recalibrated(scores: list[Tensor], target: Tensor, held: Tensor, reach: float = 20.0) -> Tensor:
+    """Class probabilities of every example: scores times slopes plus intercepts, fitted on the held-out examples.
+
+    A single slope is not negative: a network worse than chance knows nothing, and not the opposite. Ridge keeps slopes
+    finite where the classes are told apart without error.
+    """
+    stacked = torch.stack([s.clamp(min=-reach) - s.clamp(min=-reach).mean(1, keepdim=True) for s in scores])
+    slopes = torch.zeros(len(scores), dtype=stacked.dtype, device=stacked.device, requires_grad=True)
+    intercepts = torch.zeros(stacked.shape[2], dtype=stacked.dtype, device=stacked.device, requires_grad=True)
+    optimiser = torch.optim.LBFGS([slopes, intercepts], max_iter=200, line_search_fn="strong_wolfe")
+
+    def logits(rows: Tensor) -> Tensor:
+        return torch.einsum("s,snc->nc", slopes, stacked[:, rows]) + intercepts
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        ridge = 1e-6 * (slopes.square().sum() + intercepts.square().sum())
+        loss = F.cross_entropy(logits(held), target[held]) + ridge
+        loss.backward()
+        return loss
+
+    optimiser.step(closure)
+    with torch.no_grad():
+        if len(scores) == 1 and slopes[0] <= 0:
+            prior = torch.bincount(target[held], minlength=stacked.shape[2]).double() / len(held)
+            return prior.clamp(min=1e-12).expand(stacked.shape[1], -1)
+        return logits(torch.arange(stacked.shape[1], device=held.device)).softmax(1).clamp(min=1e-12)
+
+
+def _told(p: Tensor, prior: Tensor, target: Tensor) -> Tensor:
+    """Each example's share of the information in predictions; the mean is that of KL(p(y | x) || p(y))."""
+    expected = (p * (p.log() - prior.log())).sum(1)
+    seen = p.gather(1, target[:, None])[:, 0].log() - prior.log()[target]
+    return _centred(seen) + expected.mean()  # labels were drawn too: their spread belongs to the interval
+
+
+def _aligned(
+    aligner: Callable[[Tensor, Tensor], Tensor], sources: list[Tensor], singles: list[Tensor], prior: Tensor,
+    target: Tensor, held: Tensor, scalings: int,
+) -> Tensor:  # fmt: skip
+    """Each held-out example's share of I_q, both as an x1 and as an x2.
+
+    The gradient with respect to p(y | x) says what a label that differs from its prediction would have changed.
+    """
+    shares = torch.empty(len(held), dtype=prior.dtype, device=prior.device)
+    for part in torch.arange(len(held), device=held.device).tensor_split(-(-len(held) // CHUNK)):
+        rows = held[part]
+        n = len(rows)
+        with torch.no_grad():
+            kernel = aligner(*(x[rows] for x in sources)).to(prior.dtype)
+        p = [single[rows].clone().requires_grad_() for single in singles]
+        pairs = aligned_information(kernel, p[0], p[1], prior, scalings)
+        gradients = torch.autograd.grad(pairs.sum(), p)
+        surprise = [F.one_hot(target[rows], len(prior)) - one.detach() for one in p]
+        labels = torch.stack([n * (g * d).sum(1) for g, d in zip(gradients, surprise, strict=True)]).sum(0)
+        pairs = pairs.detach()
+        shares[part] = (pairs.sum(0) + pairs.sum(1)) / 2 * n + _centred(labels)
+    return shares
+
+
+def _centred(x: Tensor) -> Tensor:
+    return x - x.mean()
+
+
+def _aligner(
+    sources: list[Tensor], singles: list[Tensor], prior: Tensor, fitted: Tensor, hidden: int, steps: int, scalings: int,
+    batch: int, lr: float,
+) -> Callable[[Tensor, Tensor], Tensor]:  # fmt: skip
+    """The alignment network, trained so that the aligned pairs tell as little as possible."""
+    x1, x2 = sources
+    model: nn.Module = Alignment((x1.shape[1], x2.shape[1]), len(prior), hidden).to(x1.device)
+    optimiser = torch.optim.Adam(model.parameters(), lr)
+    p1, p2 = (p.float() for p in singles)
+    for _ in range(steps):
+        rows = _batches(fitted, batch)[0]
+        optimiser.zero_grad()
+        aligned_information(model(x1[rows], x2[rows]), p1[rows], p2[rows], prior.float(), scalings).sum().backward()
+        optimiser.step()
+    return model
+
+
+def _batches(rows: Tensor, size: int) -> tuple[Tensor, ...]:
+    return rows[torch.randperm(len(rows)).to(rows.device)].split(size)

@@ -1,0 +1,91 @@
+"""PID of continuous features, by clusters and counts."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib.measure.estimate import Array
+from synib.measure.pid.broja import solve
+from synib.measure.pid.decomposition import PIDEstimate, Pointwise, checked, decompose, estimate, halves
+
+
+def pid_quantised(
+    x1: ArrayLike | Tensor,
+    x2: ArrayLike | Tensor,
+    y: ArrayLike | Tensor,
+    clusters: int = 8,
+    *,
+    nulls: int = 20,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> PIDEstimate:
+    r"""BROJA of which cluster each source is in, in bits, with its bias shown by permuted labels.
+
+    The examples are cut in two. k-means centres found in one half sort the examples of the other into clusters, whose
+    counts with the label are decomposed by :func:`broja`; then the halves change places and the two results are averaged.
+    The null does the same with permuted labels.
+
+    What clusters do not keep is lost: a fine or weak signal among strong coordinates is not seen. What counts invent is
+    added: about :math:`(k^2 - 1)(c - 1)/(n \ln 2)` bits for k clusters, c classes and n examples, nearly all of it as
+    synergy. Read every component against its null. k-means follows the largest coordinates: standardise first if their
+    units differ.
+
+    The interval is over the held-out examples, with clusters and labels as found: it is the bootstrap of the mean of each
+    example's share, where the shares in :math:`I_q` are BROJA's Lagrange multipliers. That is exact to first order in the
+    counts and costs no further solving. It is about the spread, not the bias; near 0 the null says more than it does.
+
+    Args:
+        x1, x2: Features, a row for each example.
+        y: Class of each example.
+        clusters: For each source; fewer where there are fewer different rows.
+        nulls: How many permutations of the labels.
+        level: Of the intervals.
+        draws: Resamples of an interval.
+        seed: Of the halves, the clusters, the permutations and the resamples.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> a, b = rng.integers(0, 2, (2, 2000))
+        >>> x1, x2 = (bit[:, None] + 0.1 * rng.normal(size=(2000, 3)) for bit in (a, b))
+        >>> found = pid_quantised(x1, x2, a ^ b, clusters=2, nulls=3)
+        >>> round(found.synergy.value, 1), round(found.redundant.value, 1)
+        (1.0, 0.0)
+    """
+    if clusters < 2:
+        raise ValueError(f"A source is sorted into at least 2 clusters; got clusters={clusters}.")
+    x1, x2, y, classes = checked(x1, x2, y, nulls, least=4 * clusters)
+    parts = halves(len(y), seed)
+    # Clusters know nothing of labels, so those of the permutations are the same.
+    sorted_in = [
+        (rows, _clusters(x1, other, rows, clusters, seed), _clusters(x2, other, rows, clusters, seed))
+        for rows, other in zip(parts, reversed(parts), strict=True)
+    ]
+
+    def measured(labels: Array, number: int) -> Pointwise:
+        shares = []
+        for rows, c1, c2 in sorted_in:
+            at = c1, c2, labels[rows]
+            counts = np.zeros((clusters, clusters, classes))
+            np.add.at(counts, at, 1.0)
+            shares.append(decompose(*(cell[at] for cell in solve(counts / len(rows)).cells)))
+        return {name: np.concatenate([one[name] for one in shares]) for name in shares[0]}
+
+    return estimate(measured, y, nulls, seed, level, draws)
+
+
+def _clusters(x: Array, fitted: Array, rows: Array, k: int, seed: int) -> Array:
+    """The cluster of some rows, by centres found in others."""
+    model = _kmeans()(min(k, len(np.unique(x[fitted], axis=0))), n_init=4, random_state=seed)
+    return np.asarray(model.fit(x[fitted]).predict(x[rows]))
+
+
+def _kmeans() -> Any:
+    try:
+        from sklearn.cluster import KMeans  # type: ignore[import-untyped,unused-ignore]
+    except ImportError as e:
+        raise ImportError("pid_quantised needs scikit-learn: pip install synib[audit]") from e
+    return KMeans

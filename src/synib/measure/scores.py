@@ -1,0 +1,209 @@
+"""Ordinary scores of predictions, and their calibration."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib.measure.estimate import Array, Estimate, as_array, bootstrap
+from synib.objective import Bernoulli, Categorical, Family
+
+BINS = 15
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What :func:`scores` tells, as fractions in [0, 1].
+
+    Attributes:
+        accuracy: Share of right predictions.
+        macro_f1: Mean of ``f1`` over the classes that have one.
+        f1: For each class; NaN for one that neither occurs nor is predicted.
+        auroc: Mean over classes of one against the rest; NaN where a class is absent.
+        ece: Expected calibration error: mean over bins of |accuracy − confidence|, weighted by their examples.
+        confidence: Mean probability of the predicted class.
+        note: Why something is NaN; empty if nothing is.
+    """
+
+    accuracy: Estimate
+    macro_f1: Estimate
+    f1: tuple[Estimate, ...]
+    auroc: Estimate
+    ece: Estimate
+    confidence: Estimate
+    note: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{name:10}  {getattr(self, name)}" for name in ("accuracy", "macro_f1", "auroc", "ece", "confidence")]
+        lines += [f"f1 class {c:<2} {one}" for c, one in enumerate(self.f1)]
+        return "\n".join(lines + [self.note] * bool(self.note))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What :func:`calibration` tells for each bin, for a calibration plot (accuracy over confidence).
+
+    Attributes:
+        edges: ``(bins + 1,)``; a bin holds confidences from its left edge up to, not including, its right one.
+        confidence: Mean probability of the predicted class, ``(bins,)``; NaN in an empty bin.
+        accuracy: Share of right predictions in each bin.
+        count: How many predictions each bin holds.
+    """
+
+    edges: Array
+    confidence: Array
+    accuracy: tuple[Estimate, ...]
+    count: Array
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error."""
+        gaps = np.abs(np.array([a.value for a in self.accuracy]) - self.confidence)
+        return float(np.nansum(gaps * self.count) / self.count.sum())
+
+    def __str__(self) -> str:
+        rows = zip(self.edges, self.edges[1:], self.count, self.confidence, self.accuracy, strict=False)
+        lines = [f"{a:.2f}-{b:.2f}  {n:7d}  {c:.3f}       {right}" for a, b, n, c, right in rows if n]
+        return "\n".join(["bin        examples  confidence  accuracy", *lines])
+
+
+def scores(
+    prediction: ArrayLike | Tensor,
+    target: ArrayLike | Tensor,
+    family: Family | None = None,
+    *,
+    resamples: int = 200,
+    seed: int = 0,
+) -> Scores:
+    """Accuracy, F1 of each class and their mean, AUROC, ECE (15 bins) and confidence, by torchmetrics.
+
+    A Bernoulli prediction is scored as one of two classes: F1 and AUROC are means over both, and confidence is that of the
+    predicted class.
+
+    Args:
+        prediction: The family's parameters, as an array or tensor.
+        target: The true labels.
+        family: ``Bernoulli()`` or ``Categorical()`` (default).
+        resamples: For the intervals.
+        seed: Of the resampling.
+    """
+    p, y = probabilities(prediction, target, family)
+    return score(p[:, None], y, resamples, seed)
+
+
+def calibration(
+    prediction: ArrayLike | Tensor,
+    target: ArrayLike | Tensor,
+    bins: int = BINS,
+    family: Family | None = None,
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Calibration:
+    """Confidence, accuracy and count of bins of equal width in confidence, for a calibration plot.
+
+    Args:
+        prediction, target, family: See :func:`scores`.
+        bins: How many bins [0, 1] is cut into.
+        resamples, seed: Of the intervals.
+    """
+    if bins < 1:
+        raise ValueError(f"bins is at least 1; got {bins}.")
+    p, y = probabilities(prediction, target, family)
+    return calibrate(p[:, None], y, bins, resamples, seed)
+
+
+def probabilities(
+    prediction: ArrayLike | Tensor, target: ArrayLike | Tensor, family: Family | None
+) -> tuple[Array, Array]:
+    """Class probabilities ``(n, classes)`` in double precision, and labels."""
+    family = Categorical() if family is None else family
+    if not isinstance(family, Bernoulli | Categorical):
+        raise ValueError(f"Scores are of classes: family is Bernoulli() or Categorical(); got {family!r}.")
+    p, y = torch.from_numpy(as_array(prediction)), torch.from_numpy(as_array(target))
+    family.check_target(p, y)
+    if not len(p):
+        raise ValueError("Scores need at least one example; got none.")
+    if not p.isfinite().all():
+        raise ValueError(f"Predictions are finite; {int((~p.isfinite()).sum())} numbers are not.")
+    p = p.double().reshape(len(p), -1)
+    logits = torch.cat([torch.zeros_like(p), p], 1) if isinstance(family, Bernoulli) else p
+    return logits.softmax(1).numpy(), y.reshape(len(p)).long().numpy()
+
+
+def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
+    """Scores of predictions ``(n, draws, classes)``; intervals resample examples with all their draws."""
+    try:
+        from torchmetrics.functional import classification as of
+    except ImportError as error:
+        raise ImportError("Scores need torchmetrics: pip install synib[audit]") from error
+
+    draws, classes = p.shape[1:]
+    settings = {"num_classes": classes, "validate_args": False}
+    predicted, top = p.argmax(2), p.max(2)
+    missing = sorted(set(range(classes)) - set(y.tolist()))
+
+    def estimate(metric: Callable[[Tensor, Tensor], Any], x: Array) -> Estimate:
+        def statistic(rows: Array) -> float:
+            labels = torch.from_numpy(y[rows]).repeat_interleave(draws)
+            return float(metric(torch.from_numpy(x[rows]).flatten(0, 1), labels))
+
+        return bootstrap(statistic, np.arange(len(y)), draws=resamples, seed=seed, vectorized=False)
+
+    def f1(labels: Tensor, y: Tensor) -> Tensor:
+        each = of.multiclass_f1_score(labels, y, average=None, **settings)
+        seen = torch.bincount(torch.cat([labels, y]), minlength=classes) > 0
+        return torch.where(seen, each, math.nan)
+
+    def auroc(x: Tensor, y: Tensor) -> Tensor:
+        # A resample may lack a class, of which torchmetrics would warn: it is left out there. One class alone ranks nothing.
+        there = y.unique()
+        if len(there) == 1:
+            return torch.tensor(0.5)
+        chosen = there[1:] if classes == 2 else there  # of two classes, one against the other is the same both ways
+        return torch.stack([of.binary_auroc(x[:, c], (y == c).long(), validate_args=False) for c in chosen]).mean()
+
+    def ece(x: Tensor, y: Tensor) -> Tensor:
+        # A confidence of exactly 1 (in single precision, which torchmetrics uses) would get a bin of its own.
+        return of.multiclass_calibration_error(x.clamp(max=1 - 1e-6), y, n_bins=BINS, **settings)
+
+    def of_class(c: int) -> Estimate:
+        if c in missing and not (predicted == c).any():
+            return Estimate(math.nan, math.nan, math.nan, len(y))
+        return estimate(lambda labels, y: f1(labels, y)[c].nan_to_num(0.0), predicted)
+
+    note = f"AUROC is NaN: class {', '.join(map(str, missing))} has no examples." if missing else ""
+    return Scores(
+        accuracy=bootstrap(np.mean, (predicted == y[:, None]).mean(1), draws=resamples, seed=seed),
+        macro_f1=estimate(lambda labels, y: f1(labels, y).nanmean(), predicted),
+        f1=tuple(of_class(c) for c in range(classes)),
+        auroc=Estimate(math.nan, math.nan, math.nan, len(y)) if missing else estimate(auroc, p),
+        ece=estimate(ece, p),
+        confidence=bootstrap(np.mean, top.mean(1), draws=resamples, seed=seed),
+        note=note,
+    )
+
+
+def calibrate(p: Array, y: Array, bins: int, resamples: int, seed: int) -> Calibration:
+    edges = np.linspace(0, 1, bins + 1)
+    top, hits = p.max(2), (p.argmax(2) == y[:, None]).astype(float)
+    which = np.clip(np.searchsorted(edges, top, side="right") - 1, 0, bins - 1)
+    confidence, accuracy, count = np.full(bins, np.nan), [], np.zeros(bins, dtype=np.int64)
+    for b in range(bins):
+        inside = which == b
+        count[b] = inside.sum()
+        if count[b]:
+            confidence[b] = top[inside].mean()
+        used = inside.any(1)
+        accuracy.append(
+            bootstrap(
+                lambda right, members, axis: right.sum(axis) / members.sum(axis),
+                (hits * inside).sum(1)[used], inside.sum(1)[used], draws=resamples, seed=seed,
+            )
+        )  # fmt: skip
+    return Calibration(edges, confidence, tuple(accuracy), count)

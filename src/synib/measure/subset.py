@@ -1,0 +1,262 @@
+"""The synergy subset: examples that no modality gets right alone, and what a fusion model does with them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib import keys
+from synib.measure.estimate import Array, Estimate, as_array, bootstrap
+from synib.tokens import Modality, Tokens, take, values
+
+ENOUGH = 97  # the smallest n with 1.96 · √(¼ / n) ≤ .1: an accuracy near 1/2 is then known to ±.1
+
+
+@dataclass(frozen=True)
+class SubsetScore:
+    """Accuracy of a model on a synergy subset and off it.
+
+    Attributes:
+        on, off: Accuracy on the subset, and on all other examples; ``n`` counts different examples.
+        control: Accuracy of the control model on the subset, where one was given.
+        excess: ``on`` minus ``control``, paired by example: the part that counts.
+    """
+
+    on: Estimate
+    off: Estimate
+    control: Estimate | None = None
+    excess: Estimate | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.on} on it (n = {self.on.n}), {self.off} off it (n = {self.off.n})"
+        return text if self.excess is None else f"{text}; control {self.control}, excess {self.excess}"
+
+
+@dataclass(frozen=True)
+class SubsetScores:
+    """What :meth:`SynergySubset.score` tells: both kinds of subset, and whether they are large enough to say anything."""
+
+    strict: SubsetScore
+    per_seed: SubsetScore
+    warning: str
+
+    def __str__(self) -> str:
+        lines = [f"strict    {self.strict}", f"per seed  {self.per_seed}"]
+        if self.strict.excess is None:
+            lines.append("no control given: a model that merely disagrees with the unimodal ones scores here too")
+        return "\n".join(lines + [self.warning] * bool(self.warning))
+
+
+@dataclass(frozen=True)
+class SynergySubset:
+    """Which examples no unimodal model gets right; made by :func:`synergy_subset`.
+
+    Attributes:
+        strict: ``(examples,)``, wrong under all modalities and all seeds.
+        per_seed: ``(seeds, examples)``, wrong under all modalities at this seed.
+        target: ``(examples,)``.
+    """
+
+    strict: Array
+    per_seed: Array
+    target: Array
+
+    @property
+    def size(self) -> int:
+        """How many examples the strict subset has."""
+        return int(self.strict.sum())
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many examples the subset of each seed has."""
+        return tuple(int(n) for n in self.per_seed.sum(1))
+
+    @property
+    def warning(self) -> str:
+        """A sentence for each subset that is too small to say anything; empty if none is.
+
+        Too small is below 97 examples: the 95 % interval of an accuracy near 1/2 is then wider than ±.1. Subsets of
+        single seeds are judged by their mean size, since what one seed's examples say another's largely repeat.
+        """
+        said = []
+        for name, size in (("strict subset has", self.size), ("subsets of single seeds have", np.mean(self.sizes))):
+            if size == 0:
+                said.append(f"The {name} no examples: there is nothing to score.")
+            elif size < ENOUGH:
+                said.append(
+                    f"The {name} {size:.4g} of {len(self.target)} examples: below {ENOUGH} an accuracy near 1/2 is known "
+                    "only to worse than ±.1."
+                )
+        return " ".join(said)
+
+    def score(
+        self,
+        fusion: ArrayLike | Tensor,
+        control: ArrayLike | Tensor | None = None,
+        *,
+        resamples: int = 2000,
+        seed: int = 0,
+    ) -> SubsetScores:
+        """Accuracy of a model on the subset and off it, with intervals from resampling examples.
+
+        The subset holds what every unimodal model gets wrong, so whoever merely disagrees with them scores on it: in a
+        binary task a model that always answers against them scores 1, one that knows nothing 1/2. Only the excess over a
+        control counts: a fusion model trained on :func:`shuffle_within_class` of the training data, which has no
+        cross-modal information. On the other hand an ensemble of the very models that define the subset scores 0 by
+        definition in a binary task, since all of them are wrong; compare ensembles of other checkpoints.
+
+        Per seed, model ``s`` is scored on subset ``s``, and all pairs of seed and example count alike. Where all examples
+        are right, or all wrong, resampling sees no spread; the interval is then the exact binomial one.
+
+        Args:
+            fusion: Predicted labels, ``(examples,)`` or ``(seeds, examples)``.
+            control: Predicted labels of the control, likewise.
+            resamples: For the intervals.
+            seed: Of the resampling.
+        """
+        hits = self._hits(fusion, "fusion")
+        other = None if control is None else self._hits(control, "control")
+
+        def part(members: Array, hits: Array, other: Array | None) -> SubsetScore:
+            on, off = (accuracy(hits, where, resamples, seed) for where in (members, ~members))
+            if other is None:
+                return SubsetScore(on, off)
+            difference = share(hits - other, members, resamples, seed)
+            return SubsetScore(on, off, accuracy(other, members, resamples, seed), difference)
+
+        strict = part(self.strict[None], hits.mean(0, keepdims=True), None if other is None else other.mean(0)[None])
+        return SubsetScores(strict, part(self.per_seed, hits, other), self.warning)
+
+    def _hits(self, labels: ArrayLike | Tensor, name: str) -> Array:
+        found = check_labels(labels, name, len(self.target))
+        if len(found) != len(self.per_seed) and 1 not in (len(found), len(self.per_seed)):
+            raise ValueError(
+                f"{name} has {len(found)} seeds and the subset {len(self.per_seed)}: give one row of labels for each seed, "
+                "or a single one."
+            )
+        return (found == self.target).astype(float)
+
+    def __str__(self) -> str:
+        text = f"strict {self.size} of {len(self.target)} examples; per seed {', '.join(map(str, self.sizes))}"
+        return f"{text}\n{self.warning}" if self.warning else text
+
+
+def synergy_subset(unimodal: Mapping[str, ArrayLike | Tensor], target: ArrayLike | Tensor) -> SynergySubset:
+    """The examples that every unimodal model gets wrong (Sec. "Experiments", synergy subset).
+
+    *Strict*: wrong under all modalities and all seeds. *Per seed*: wrong under all modalities at this seed.
+
+    >>> subset = synergy_subset({"image": [0, 1, 1, 0], "text": [0, 0, 1, 1]}, [1, 1, 1, 0])
+    >>> subset.strict
+    array([ True, False, False, False])
+
+    Args:
+        unimodal: Modality → predicted labels, ``(examples,)`` or ``(seeds, examples)``; a single row serves all seeds.
+        target: The true labels, ``(examples,)``.
+    """
+    y = check_target(target)
+    if not unimodal:
+        raise ValueError("unimodal needs the predicted labels of at least one modality; got none.")
+    per_seed = np.logical_not(np.any(list(check_right(unimodal, y).values()), axis=0))
+    return SynergySubset(np.all(per_seed, axis=0), per_seed, y)
+
+
+def shuffle_within_class(modalities: Mapping[str, Any], target: ArrayLike | Tensor, seed: int = 0) -> dict[str, Any]:
+    """Training data for a control: every modality permuted on its own among the examples of its class.
+
+    Each modality given the class stays as it is; what modalities say only together goes. A model trained on this has no
+    cross-modal information, so what it reaches on a synergy subset is mere disagreement with the unimodal models. A
+    class of a single example keeps it.
+
+    Args:
+        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first.
+        target: Class of each example; it stays valid for the result.
+        seed: Of the permutations.
+    """
+    y = check_target(target)
+    result: dict[str, Any] = {}
+    for name, x in modalities.items():
+        n = len(values(x)) if isinstance(x, Tokens) else len(x)
+        if n != len(y):
+            raise ValueError(f"{name!r} has {n} examples and the target {len(y)}; give one label for each example.")
+        rows = torch.arange(n)
+        for label in np.unique(y):
+            mine = torch.from_numpy(np.flatnonzero(y == label))
+            order = keys.permutation(keys.fold(keys.key(seed), name, int(label)), len(mine))
+            rows[mine] = mine[order]
+        result[name] = _take(x, rows)
+    return result
+
+
+def share(numbers: Array, members: Array, resamples: int, seed: int) -> Estimate:
+    """Mean of ``numbers`` over ``members``, both ``(seeds, examples)``, with an interval that resamples examples."""
+    inside = np.where(members, numbers, 0.0).sum(0)
+    weight = np.broadcast_to(members, np.broadcast_shapes(numbers.shape, members.shape)).sum(0)
+    used = weight > 0
+    return bootstrap(_ratio, inside[used], weight[used], draws=resamples, seed=seed)
+
+
+def accuracy(hits: Array, members: Array, resamples: int, seed: int) -> Estimate:
+    """:func:`share` of hits, 0 or 1; where all are hits or none is, with the exact binomial interval."""
+    found = share(hits, members, resamples, seed)
+    if found.value not in (0.0, 1.0):
+        return found
+    edge = ((1 - found.level) / 2) ** (1 / found.n)  # so many hits in a row happen by chance from this rate on
+    low, high = (edge, 1.0) if found.value else (0.0, 1 - edge)
+    return Estimate(found.value, low, high, found.n, found.level)
+
+
+def check_target(target: ArrayLike | Tensor) -> Array:
+    """True labels as ``(examples,)``, or one sentence on what is wrong with them."""
+    y = as_array(target)
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.ndim != 1 or not _whole(y):
+        raise ValueError(f"The target is one whole class number for each example; got shape {y.shape} of {y.dtype}.")
+    if len(np.unique(y)) < 2:
+        raise ValueError(
+            f"The target needs examples of at least 2 classes; got {len(np.unique(y))} in {len(y)} examples."
+        )
+    return y.astype(np.int64)
+
+
+def check_labels(labels: ArrayLike | Tensor, name: str, examples: int) -> Array:
+    """Predicted labels as ``(seeds, examples)``, or one sentence on what is wrong with them."""
+    found = np.atleast_2d(as_array(labels))
+    if found.ndim != 2 or found.shape[1] != examples or not len(found):
+        raise ValueError(
+            f"{name} are predicted labels, ({examples},) or (seeds, {examples}), as many as the target has; got "
+            f"{as_array(labels).shape}."
+        )
+    if not _whole(found):
+        raise ValueError(f"{name} are predicted labels, whole numbers; got others: pass family.predict(parameters).")
+    return found.astype(np.int64)
+
+
+def check_right(labels: Mapping[str, ArrayLike | Tensor], target: Array) -> dict[str, Array]:
+    """Name → which predicted labels are right, ``(seeds, examples)``, the same number of seeds for all."""
+    found = {name: check_labels(p, name, len(target)) for name, p in labels.items()}
+    seeds = {len(p) for p in found.values()} - {1}
+    if len(seeds) > 1:
+        counts = ", ".join(f"{name} {len(p)}" for name, p in found.items())
+        raise ValueError(f"All models need the same number of seeds, or a single one; got {counts}.")
+    shape = (max(seeds, default=1), len(target))
+    return {name: np.broadcast_to(p == target, shape) for name, p in found.items()}
+
+
+def _whole(x: Array) -> bool:
+    return x.dtype.kind in "biu" or (x.dtype.kind == "f" and bool((np.isfinite(x) & (x == np.round(x))).all()))
+
+
+def _ratio(inside: Array, weight: Array, axis: int) -> Array:
+    return inside.sum(axis) / weight.sum(axis)
+
+
+def _take(x: Any, rows: Tensor) -> Any:
+    if isinstance(x, Tokens | Tensor):
+        modality: Modality = x
+        return take(modality, rows.to(values(modality).device))
+    return as_array(x)[rows.numpy()]

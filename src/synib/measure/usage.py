@@ -1,0 +1,203 @@
+"""How much a model uses each modality: what it loses when that one is corrupted."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib import keys, tokens
+from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
+from synib.measure.additive import probabilities
+from synib.measure.estimate import Estimate, bootstrap
+from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, hits, targets_of
+from synib.objective import Bernoulli, Categorical, Family, Reference, Uniform
+
+
+@dataclass(frozen=True)
+class Use:
+    """How much a model uses one modality. A family without classes has no accuracy and no confidence: ``None``.
+
+    Args:
+        mipd: The surrogate of the paper's MIPD, in nats.
+        accuracy_drop: Accuracy intact less accuracy with this modality corrupted.
+        confidence_drop: The same of the mean probability of the predicted class.
+    """
+
+    mipd: Estimate
+    accuracy_drop: Estimate | None
+    confidence_drop: Estimate | None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What :func:`usage` found.
+
+    Args:
+        modalities: For each modality how much it is used.
+        accuracy, confidence, log_loss: Of the model with all modalities intact; log-loss in nats.
+        reference: C_r, the cross-entropy of the targets under the reference, in nats.
+    """
+
+    modalities: dict[str, Use]
+    accuracy: Estimate | None
+    confidence: Estimate | None
+    log_loss: Estimate
+    reference: float
+
+    def __getitem__(self, name: str) -> Use:
+        return self.modalities[name]
+
+    def __str__(self) -> str:
+        intact = f"intact: log-loss {self.log_loss}"
+        if self.accuracy is not None and self.confidence is not None:
+            intact += f", accuracy {self.accuracy}, confidence {self.confidence}"
+        lines = [f"{intact}, C_r {self.reference:.3f}"]
+        for name, use in self.modalities.items():
+            line = f"without {name}: MIPD {use.mipd} nats"
+            if use.accuracy_drop is not None and use.confidence_drop is not None:
+                line += f", accuracy falls {use.accuracy_drop}, confidence {use.confidence_drop}"
+            lines.append(line)
+        return "\n".join(lines)
+
+
+def usage(
+    predict: Model,
+    modalities: Modalities,
+    target: ArrayLike | Tensor,
+    family: Family | None = None,
+    mask: Mask | None = None,
+    noise: Noise | None = None,
+    reference: Reference | None = None,
+    draws: int = 16,
+    seed: int = 0,
+    *,
+    level: float = 0.95,
+    chunk: int = CHUNK,
+) -> Usage:
+    r"""How much a model uses each modality: the MIPD surrogate, and the fall of accuracy and confidence without it.
+
+    The Mutual Information Perturbation Difference :math:`\mathrm{MIPD}_i = H(Y \mid \tilde X_i, X_{\neg i}) - H(Y \mid X)` is
+    what corrupting modality *i* costs in predictability. Its surrogate (App. "Variational Surrogate for MIPD",
+    Eq. mipd-surrogate) is
+
+    .. math:: \widehat{\mathrm{MIPD}}_i = C_r - \mathbb E\, D_\mathrm{KL}\big(q(\cdot \mid \tilde x_i, x_{\neg i})
+              \,\|\, r\big) - \mathrm{CE}\big(q(y \mid x)\big), \qquad C_r = \mathbb E_{p(y)}[-\log r(y)],
+
+    with :math:`C_r` from the targets given here. Use held-out examples: on training data the cross-entropy is too small.
+
+    **What it does not say.** It is not a bound on either side: it equals MIPD only where q is the true posterior, on intact
+    *and* on corrupted inputs. Below that an overconfident answer to a corrupted input makes it too small, even negative, and
+    an unsure one too large. A model that rests on the interaction but was never taught to doubt a swapped modality answers
+    each swapped pair with full confidence: with one draw its MIPD is near 0, the same as if it did not look at the modality.
+    Several draws, averaged, and the drop of accuracy tell these apart. And it depends on the corruption: a fill that leaves
+    information behind, or that the model recognises, gives another number.
+
+    With several ``draws`` predictions are averaged before the KL, as in :class:`~synib.SynIB`, which approaches q with the
+    modality marginalised out (and MIPD the conditional information :math:`I(X_i; Y \mid X_{\neg i})`); K draws leave the KL
+    too large by about (classes - 1) / 2K. Accuracy and confidence are those of single draws, averaged.
+
+    Args:
+        predict: A :class:`~synib.FusionModel`, whose modalities are encoded once, or any callable from modalities to the
+            family's parameters.
+        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first: held-out examples.
+        target: Their targets.
+        family: The predictive distribution. Default: ``Categorical()``.
+        mask: What to corrupt. Default: the whole modality, ``RandomMask(1.0)``.
+        noise: What to put there. Default: other examples' values, ``ShuffledNoise()``.
+        reference: r. Default: ``Uniform()``. ``Unimodal()`` needs a model with unimodal heads.
+        draws: K, of mask and noise; 1 is the paper's surrogate.
+        seed: Of the draws and of the intervals.
+        level: Of confidence.
+        chunk: How many rows go through the model at a time.
+
+    Example:
+        >>> import torch, synib
+        >>> x = {"a": torch.randn(200, 1), "b": torch.randn(200, 1)}
+        >>> only_a = lambda x: 5 * x["a"]
+        >>> found = usage(only_a, x, (x["a"] > 0).long(), synib.Bernoulli())
+        >>> found["a"].accuracy_drop.value > 0.4, found["b"].accuracy_drop.value
+        (True, 0.0)
+    """
+    family = family if family is not None else Categorical()
+    mask = mask if mask is not None else RandomMask(1.0)
+    noise = noise if noise is not None else ShuffledNoise()
+    reference = reference if reference is not None else Uniform()
+    if draws < 1:
+        raise ValueError(f"draws is at least 1; got {draws}.")
+    if mask.probes and isinstance(noise, HideTokens):
+        raise ValueError(f"{type(mask).__name__} mixes noise into the values, and HideTokens has none to mix.")
+    with evaluated(predict), evaluated(mask), evaluated(noise), evaluated(reference):
+        encoded = Encoded(predict, modalities, chunk)
+        intact = encoded.own()
+        y = targets_of(target, intact, family)
+        if not intact.isfinite().all():
+            raise ValueError("The model's predictions hold NaN or Inf; expected finite numbers.")
+        corrupted = {name: _corrupted(encoded, name, y, family, mask, noise, draws, seed) for name in encoded.names}
+        alone = _unimodal(encoded) if reference.needs_unimodal else {}
+
+    def estimate(x: Tensor) -> Estimate:
+        return bootstrap(np.mean, x, level=level, seed=seed)
+
+    nll, right, sure = family.nll(intact, y), hits(family, intact, y), _confidence(family, intact)
+    found, constants = {}, []
+    for name, each in corrupted.items():
+        rest = {other: p for other, p in alone.items() if other != name}
+        if reference.needs_unimodal and not rest:
+            raise ValueError(
+                f"The Unimodal reference needs a unimodal predictor of a modality other than {name!r}: give the "
+                "FusionModel heads."
+            )
+        average = each[0] if draws == 1 else family.average(each)
+        r = reference(average, family, rest).to(average)
+        constants.append(family.nll(r.expand_as(average), y))
+        mipd = estimate(constants[-1] - family.kl(average, r) - nll)
+        if right is None or sure is None:
+            found[name] = Use(mipd, None, None)
+            continue
+        still_right = torch.stack([h for p in each if (h := hits(family, p, y)) is not None]).mean(0)
+        still_sure = torch.stack([c for p in each if (c := _confidence(family, p)) is not None]).mean(0)
+        found[name] = Use(mipd, estimate(right - still_right), estimate(sure - still_sure))
+    return Usage(
+        found,
+        None if right is None else estimate(right),
+        None if sure is None else estimate(sure),
+        estimate(nll),
+        float(torch.stack(constants).mean()),
+    )
+
+
+def _corrupted(
+    encoded: Encoded, name: str, target: Tensor, family: Family, mask: Mask, noise: Noise, draws: int, seed: int
+) -> Tensor:
+    """Predictions with one modality corrupted, ``(draws, examples, ...)``; drawn as SynIB draws with the seed's key."""
+    key = keys.fold(keys.key(seed), name, "")
+    rows = torch.arange(encoded.size, device=encoded.device).repeat(draws)
+    if mask.whole and noise.shuffles:
+        fill = cast(Any, noise).rows(keys.fold(key, "noise"), encoded.size, draws, encoded.device)
+        return encoded.mixed({name: fill}, rows).unflatten(0, (draws, -1))
+    x, model = encoded.modalities[name], encoded.model
+
+    def unimodal_loss(v: Tensor) -> Tensor:
+        return family.nll(model.head(name, model.encode(name, tokens.with_values(x, v)), through=True), target)
+
+    probe = Probe(name, lambda k: noise(x, k, name), unimodal_loss if model.has_head(name) else None)
+    where = mask(x, keys.fold(key, "mask"), probe, draws)
+    changed = noise.corrupt(x, where, keys.fold(key, "noise"), name, draws)
+    brought = {name: encoded.project(name, encoded.encode(name, changed))}
+    return encoded.mixed({}, rows, brought).unflatten(0, (draws, -1))
+
+
+def _unimodal(encoded: Encoded) -> dict[str, Tensor]:
+    model = encoded.model
+    return {name: model.head(name, z).double() for name, z in encoded.latents.items() if model.has_head(name)}
+
+
+def _confidence(family: Family, parameters: Tensor) -> Tensor | None:
+    """The probability of the predicted class, ``(examples,)``; ``None`` for a family without classes."""
+    if not family.discrete:
+        return None
+    p = probabilities(family, parameters)
+    return torch.maximum(p, 1 - p).reshape(-1) if isinstance(family, Bernoulli) else p.amax(-1)

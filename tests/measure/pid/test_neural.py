@@ -1,0 +1,180 @@
+"""PID by networks: Sinkhorn's marginals, recalibration, and gates in noise."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from synib.measure.pid import broja, pid_neural
+from synib.measure.pid.alignment import Alignment, aligned_information, sinkhorn
+from synib.measure.pid.decomposition import COMPONENTS
+from synib.measure.pid.neural import _aligned, _recalibrated, _told
+
+QUICK = {
+    "hidden": 32,
+    "epochs": 20,
+    "align_steps": 40,
+    "sinkhorn_steps": 10,
+    "batch": 64,
+    "lr": 5e-3,
+    "nulls": 0,
+    "draws": 200,
+}
+
+
+def embedded(f, seed=0, n=400):
+    """Two bits, each as two noisy coordinates, and a label made of them."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(0, 2, (2, n))
+    x1, x2 = (bit[:, None] + 0.1 * rng.normal(size=(n, 2)) for bit in (a, b))
+    return x1, x2, f(a, b)
+
+
+def marginals(n=6, classes=3):
+    p = torch.rand(2, n, classes, dtype=torch.double)
+    p = p / p.sum(2, keepdim=True)
+    return p[0], p[0][torch.randperm(n)]  # both have the same classes in all
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        (lambda a, b: a ^ b, [0, 0, 0, 1]),
+        (lambda a, b: a & b, [0.311, 0, 0, 0.5]),
+        (lambda a, b: a, [0, 1, 0, 0]),
+        (lambda a, b: 2 * a + b, [0, 1, 1, 0]),
+    ],
+    ids=["xor", "and", "x1", "both"],
+)
+def test_gates_in_noise_are_found(f, expected):
+    found = pid_neural(*embedded(f), **QUICK)
+    np.testing.assert_allclose([getattr(found.pid, c) for c in COMPONENTS], expected, atol=0.12)
+
+
+def test_a_copy_is_redundant():
+    x1, _, y = embedded(lambda a, b: a)
+    found = pid_neural(x1, 5 - 2 * x1, y, **QUICK).pid
+    assert found.redundant > 0.85
+    assert max(found.unique1, found.unique2, abs(found.synergy)) < 0.1
+
+
+def test_noise_is_not_above_its_null_and_xor_is():
+    x1, x2, y = embedded(lambda a, b: a ^ b, n=300)
+    settings = QUICK | {"nulls": 3, "align_steps": 10}
+    noise = pid_neural(x1, x2, np.random.default_rng(5).permutation(y), **settings)
+    told = pid_neural(x1, x2, y, **settings)
+    assert all(abs(getattr(noise, c).value) < 0.05 for c in COMPONENTS)
+    assert max(abs(m) for m in noise.null_mean.values()) < 0.05
+    assert len(told.null) == 3
+    assert len(set(told.null)) == 3
+    assert told.synergy.value > 0.5 > 10 * told.null_mean["synergy"]
+    assert told.p_value["synergy"] == 0.25
+
+
+def test_it_follows_from_its_seed_and_leaves_the_callers_random_state_alone():
+    x1, x2, y = embedded(lambda a, b: a & b, n=80)
+    few = QUICK | {"epochs": 2, "align_steps": 2, "nulls": 1}
+    before = torch.get_rng_state()
+    found = pid_neural(x1, x2, y, **few)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(9)
+    again = pid_neural(torch.tensor(1000 * x1 - 3), torch.tensor(x2), torch.tensor(y), **few)
+    for c in COMPONENTS:  # scales do not matter
+        assert getattr(again, c).value == pytest.approx(getattr(found, c).value, abs=1e-3)
+    assert pid_neural(x1, x2, y, **few) == found
+    assert pid_neural(x1, x2, y, **few, seed=1) != found
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [({name: 0}, f"{name} is at least 1; got 0") for name in ("hidden", "epochs", "align_steps", "sinkhorn_steps")]
+    + [({"nulls": -2}, "0 or more; got -2")],
+)
+def test_settings_out_of_range_get_a_sentence(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        pid_neural(*embedded(lambda a, b: a), **(QUICK | settings))
+
+
+def test_too_few_examples_get_a_sentence():
+    with pytest.raises(ValueError, match="need at least 40 examples; got 30"):
+        pid_neural(*embedded(lambda a, b: a, n=30))
+
+
+# Its parts
+
+
+def test_sinkhorn_reaches_both_marginals():
+    p1, p2 = marginals()
+    q = sinkhorn(torch.rand(3, 6, 6, dtype=torch.double) + 0.1, p1.T, p2.T, 200)
+    torch.testing.assert_close(q.sum(1), p2.T)
+    torch.testing.assert_close(q.sum(2), p1.T)
+
+
+def test_scaling_rows_and_columns_of_a_kernel_changes_nothing():
+    p1, p2 = marginals()
+    kernel = torch.rand(3, 6, 6, dtype=torch.double) + 0.1
+    scaled = kernel * torch.rand(3, 6, 1) * torch.rand(3, 1, 6)
+    torch.testing.assert_close(sinkhorn(scaled, p1.T, p2.T, 300), sinkhorn(kernel, p1.T, p2.T, 300))
+
+
+def test_a_trained_alignment_comes_down_to_the_exact_answer_and_never_below():
+    p1, p2 = marginals(4, 2)
+    prior = p1.mean(0)
+    independent = torch.einsum("iy,jy->ijy", p1 / 4, p2 / 4) / prior  # any distribution with these marginals will do
+    exact = broja(independent.numpy(), base=np.e)
+    least = exact.total - exact.synergy
+    torch.manual_seed(0)
+    free = torch.zeros(2, 4, 4, dtype=torch.double, requires_grad=True)
+    optimiser = torch.optim.Adam([free], 0.2)
+    for _ in range(150):
+        optimiser.zero_grad()
+        now = aligned_information(free.exp(), p1, p2, prior, 40).sum()
+        assert now.item() > least - 1e-4
+        now.backward()
+        optimiser.step()
+    assert now.item() == pytest.approx(least, abs=2e-3)
+    assert exact.synergy > 0.01  # there was something to gain
+
+
+def test_aligned_information_of_independent_pairs_is_that_of_the_table():
+    p1, p2 = marginals()
+    prior = p1.mean(0)
+    q = torch.einsum("iy,jy->ijy", p1 / 6, p2 / 6) / prior
+    expected = (q * (q / q.sum(2, keepdim=True) / prior).log()).sum()
+    torch.testing.assert_close(aligned_information(torch.ones(3, 6, 6).double(), p1, p2, prior, 5).sum(), expected)
+
+
+def test_an_alignment_has_a_positive_kernel_of_bounded_range_for_each_class():
+    kernel = Alignment((3, 2), classes=4, hidden=8, reach=2.0)(100 * torch.randn(5, 3), 100 * torch.randn(6, 2))
+    assert kernel.shape == (4, 5, 6)
+    assert kernel.min() >= np.exp(-2) - 1e-6
+    assert kernel.max() <= np.exp(2) + 1e-4
+
+
+def test_after_recalibration_entropy_is_cross_entropy_and_classes_are_as_frequent_as_seen():
+    target = torch.randint(3, (500,))
+    sure = (20 * (torch.randn(500, 3) + F.one_hot(target, 3))).double().log_softmax(1)
+    held = torch.arange(100, 400)
+    p = _recalibrated([sure], target, held)[held]
+    entropy = -(p * p.log()).sum(1).mean().item()
+    assert F.nll_loss(p.log(), target[held]).item() == pytest.approx(entropy, abs=1e-4)
+    assert F.nll_loss(sure[held], target[held]).item() > entropy + 1  # it was too sure before
+    torch.testing.assert_close(p.mean(0), torch.bincount(target[held]).double() / 300, atol=1e-4, rtol=0)
+
+
+def test_a_network_worse_than_chance_tells_nothing():
+    target = torch.arange(300) % 3 // 2
+    wrong = (1.0 - F.one_hot(target, 2)).double()
+    p = _recalibrated([wrong], target, torch.arange(300))
+    torch.testing.assert_close(p, torch.tensor([2 / 3, 1 / 3]).double().expand(300, 2), atol=1e-6, rtol=0)
+
+
+def test_shares_of_the_information_have_it_as_their_mean():
+    p1, p2 = marginals(40)
+    prior, target = p1.mean(0), torch.randint(3, (40,))
+    assert _told(p1, prior, target).mean().item() == pytest.approx((p1 * (p1 / prior).log()).sum(1).mean().item())
+    kernel = torch.rand(3, 40, 40).double() + 0.1
+    x, everything = torch.zeros(40, 1), torch.arange(40)
+    shares = _aligned(lambda a, b: kernel, [x, x], [p1, p2], prior, target, everything, 50)
+    expected = aligned_information(kernel, p1, p2, prior, 50).sum().item()
+    assert shares.mean().item() == pytest.approx(expected)

@@ -1,0 +1,265 @@
+"""Interaction gain: pooling is not interaction, XOR is nothing else."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import expit, log_softmax, logit
+
+from synib.measure.gain import interaction_gain, log_probabilities
+
+N = 1500
+
+
+def copies(n=N, error=0.2, seed=0):
+    """Two noisy copies of a bit: each one's log-odds, and Bayes' rule for both."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    size = math.log((1 - error) / error)
+    own = {m: size * (2 * np.where(rng.random(n) < error, 1 - y, y) - 1) for m in "ab"}
+    return own, own["a"] + own["b"], y
+
+
+def xor(n=N, seed=0):
+    """Unimodal models that know nothing, and a fusion that is right 19 times of 20."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    right = rng.random(n) < 0.95
+    return {m: rng.normal(0, 0.1, n) for m in "ab"}, logit(0.95) * (2 * np.where(right, y, 1 - y) - 1), y
+
+
+def classes(k=4, n=N, seed=0, strength=(1.5, 1.5)):
+    """Gaussian views of a class: their log-probabilities add up."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, k, n)
+    own = {m: s * (rng.normal(0, 1, (n, k)) + s * np.eye(k)[y]) for m, s in zip("abc", strength, strict=False)}
+    return own, sum(own.values()), y
+
+
+# What it says
+
+
+def test_two_noisy_copies_of_a_bit_have_no_interaction():
+    own, joint, y = copies()
+    told = interaction_gain(own, joint, y)
+    assert told.log_loss.low <= 0 <= told.log_loss.high
+    assert abs(told.log_loss.value) < 1e-4
+    assert told.accuracy.low <= 0 <= told.accuracy.high
+    assert told.fusion_log_loss.value < 0.45  # though the fusion is much better than either alone, .50
+
+
+def test_noise_in_the_fusion_is_no_interaction_either():
+    own, joint, y = copies()
+    told = interaction_gain(own, joint + np.random.default_rng(1).normal(0, 0.5, N), y)
+    assert told.log_loss.value < 0.005
+
+
+def test_xor_is_all_interaction():
+    own, joint, y = xor()
+    told = interaction_gain(own, joint, y)
+    entropy = -(0.95 * math.log(0.95) + 0.05 * math.log(0.05))
+    assert told.log_loss.value == pytest.approx(math.log(2) - entropy, abs=0.04)
+    assert told.additive_log_loss.value == pytest.approx(math.log(2), abs=0.005)
+    assert told.accuracy.value == pytest.approx(0.45, abs=0.04)
+    assert told.log_loss.low > 0.4
+    assert told.accuracy.low > 0.4
+
+
+def test_the_gain_is_the_difference_of_both_and_its_interval_is_paired():
+    own, joint, y = classes()
+    told = interaction_gain(own, joint + np.random.default_rng(1).normal(0, 1.5, joint.shape), y)
+    assert told.log_loss.value == pytest.approx(told.additive_log_loss.value - told.fusion_log_loss.value, abs=1e-6)
+    assert told.accuracy.value == pytest.approx(told.fusion_accuracy.value - told.additive_accuracy.value)
+    assert told.log_loss.value < 0  # the fusion is worse than pooling, and this is said
+    assert told.log_loss.high - told.log_loss.low < told.fusion_log_loss.high - told.fusion_log_loss.low
+    assert told.log_loss.n == N
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(0.02, 0.0), (30.0, 0.0), (1.0, 3.0), (1.0, -3.0)])
+def test_calibration_of_the_fusion_makes_no_difference(scale, shift):
+    """A fusion trained to be uncertain has tiny logits: it says the same, only softly."""
+    own, joint, y = xor()
+    plain = interaction_gain(own, joint, y)
+    told = interaction_gain(own, scale * joint + shift, y)
+    assert told.log_loss.value == pytest.approx(plain.log_loss.value, abs=2e-3)
+    assert told.accuracy.value == pytest.approx(plain.accuracy.value)
+
+
+def test_calibration_of_the_unimodal_models_makes_no_difference():
+    own, joint, y = copies()
+    told = interaction_gain({"a": 0.1 * own["a"] + 1, "b": 5 * own["b"] - 2}, joint, y)
+    assert told.combination == "stacked"
+    assert told.log_loss.low <= 0 <= told.log_loss.high
+    assert abs(told.log_loss.value) < 6e-3
+
+
+def test_calibration_is_per_class_with_many_classes():
+    own, joint, y = classes()
+    told = interaction_gain(own, 0.05 * joint + [1.0, 0.0, -1.0, 0.5], y)
+    assert abs(told.log_loss.value) < 5e-3
+
+
+def test_shared_noise_is_no_interaction():
+    """Where both views are the same view a plain sum counts it twice."""
+    own, _, y = copies()
+    told = interaction_gain({"a": own["a"], "b": own["a"]}, own["a"], y)
+    assert abs(told.log_loss.value) < 1e-3
+
+
+def test_a_modality_of_pure_noise_is_weighed_down():
+    """A fusion that ignores it shows no interaction by that, with few examples for many classes too."""
+    own, _, y = classes(k=6, n=400, strength=(1.5, 0.0))
+    own["b"] = np.random.default_rng(1).normal(0, 2, (400, 6))
+    told = interaction_gain(own, own["a"], y)
+    assert told.combination == "weighted"
+    assert told.log_loss.value < 0.01
+    assert told.candidates["weighted"] < min(told.candidates["sum"], told.candidates["stacked"])
+
+
+def test_stacking_reads_what_is_systematically_confused():
+    own, joint, y = classes(n=3000)
+    swapped = {m: p[:, [1, 2, 3, 0]] for m, p in own.items()}
+    told = interaction_gain(swapped, joint, y)
+    assert told.combination == "stacked"
+    assert told.log_loss.value < 0.03
+
+
+def test_the_best_candidate_is_the_additive_one():
+    own, joint, y = classes()
+    told = interaction_gain(own, joint, y)
+    assert told.candidates.keys() == {"sum", "weighted", "stacked"}
+    assert told.candidates[told.combination] == min(told.candidates.values())
+    assert told.additive_log_loss.value == pytest.approx(told.candidates[told.combination])
+
+
+# Fitting
+
+
+def test_the_fit_is_the_penalised_maximum_of_logistic_regression():
+    sklearn = pytest.importorskip("sklearn.linear_model")
+    own, joint, y = copies(n=600)
+    other = copies(n=600, seed=1)
+    own = {"a": own["a"] + 0.3, "b": 3 * own["b"]}
+    told = interaction_gain(*other, calibration=(own, joint, y))
+    x, new = (np.stack([d["a"], d["b"]], 1) for d in (own, other[0]))
+    plain = sklearn.LogisticRegression(C=1e6).fit(x, y).predict_proba(new)[np.arange(600), other[2]]
+    assert told.combination == "stacked"
+    assert told.additive_log_loss.value == pytest.approx(-np.log(plain).mean(), abs=3e-3)
+
+
+def test_labels_of_held_out_examples_are_not_read():
+    """Unimodal models that know nothing, and a fusion that knows nothing: no gain, whichever way the labels fell."""
+    rng = np.random.default_rng(0)
+    gains = []
+    for _ in range(20):
+        y = rng.integers(0, 2, 60)
+        gains.append(interaction_gain({"a": rng.normal(size=60)}, rng.normal(size=60), y, resamples=10))
+    assert np.mean([g.fusion_log_loss.value for g in gains]) > math.log(2)  # fitting noise costs, held out
+    assert np.mean([g.fusion_accuracy.value for g in gains]) < 0.55
+
+
+def test_a_calibration_part_is_what_is_fitted_on():
+    own, joint, y = xor()
+    spoilt = (own, joint, 1 - y)
+    told = interaction_gain(own, joint, y, calibration=spoilt)
+    assert told.fusion_accuracy.value == pytest.approx(0.05, abs=0.02)  # it believed the calibration part
+    good = interaction_gain(own, joint, y, calibration=xor(seed=1))
+    assert good.fusion_accuracy.value == pytest.approx(0.95, abs=0.02)
+    assert good.log_loss.n == N
+
+
+def test_a_class_that_calibration_never_saw_costs_a_finite_loss():
+    own, joint, y = classes(k=3)
+    seen = y < 2
+    part = ({m: p[seen] for m, p in own.items()}, joint[seen], y[seen])
+    told = interaction_gain(own, joint, y, calibration=part)
+    assert told.fusion_log_loss.value < 10
+
+
+def test_a_unimodal_model_that_says_the_same_of_all_is_no_trouble():
+    own, joint, y = xor(n=200)
+    assert interaction_gain({"a": np.zeros(200), "b": own["b"]}, joint, y).log_loss.value > 0.4
+
+
+def test_the_seed_decides_folds_and_interval():
+    case = classes(n=200)
+    assert interaction_gain(*case) == interaction_gain(*case)
+    assert interaction_gain(*case) != interaction_gain(*case, seed=1)
+
+
+def test_the_order_of_modalities_does_not_matter():
+    own, joint, y = classes(n=300)
+    assert interaction_gain(dict(reversed(own.items())), joint, y) == interaction_gain(own, joint, y)
+
+
+# Forms of predictions
+
+
+def test_all_forms_of_a_binary_prediction_are_one():
+    x = np.random.default_rng(0).normal(size=50)
+    p = expit(x)
+    expected = np.stack([np.log(1 - p), np.log(p)], 1)
+    two = np.stack([np.full(50, 7.0), x + 7], 1)
+    for form in (x, x[:, None], two, torch.from_numpy(x).requires_grad_()):
+        assert log_probabilities(form, "logits", "a") == pytest.approx(expected)
+    for form in (p, p[:, None], np.stack([1 - p, p], 1)):
+        assert log_probabilities(form, "probabilities", "a") == pytest.approx(expected)
+
+
+def test_forms_may_be_mixed_and_probabilities_give_the_same_gain():
+    own, joint, y = copies(n=300)
+    mixed = {"a": own["a"][:, None], "b": np.stack([0 * own["b"], own["b"]], 1)}
+    plain = interaction_gain(own, joint, y)
+    assert interaction_gain(mixed, torch.from_numpy(joint), y).log_loss == plain.log_loss
+    told = interaction_gain({m: expit(x) for m, x in own.items()}, expit(joint), y, given="probabilities")
+    assert told.log_loss.value == pytest.approx(plain.log_loss.value, abs=1e-5)
+
+
+def test_certain_probabilities_are_taken_and_class_probabilities_too():
+    own, joint, y = classes(k=3, n=300)
+    certain = np.eye(3)[joint.argmax(1)]
+    told = interaction_gain({m: np.exp(log_softmax(x, 1)) for m, x in own.items()}, certain, y, given="probabilities")
+    assert np.isfinite(told.fusion_log_loss.value)
+    assert told.fusion_accuracy.value == pytest.approx((joint.argmax(1) == y).mean())
+
+
+def test_it_reads_as_text_with_its_unit():
+    text = str(interaction_gain(*xor(n=200)))
+    assert text.startswith("interaction gain   log-loss 0.")
+    assert "nats" in text
+    assert "n = 200" in text
+
+
+def test_it_works_where_gradients_are_off():
+    with torch.no_grad():
+        assert interaction_gain(*xor(n=100)).log_loss.value > 0.3
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"unimodal": {}}, "at least one modality; got none"),
+        ({"target": np.zeros(100, dtype=int)}, "at least 2 classes"),
+        ({"target": np.arange(100) % 3}, "Labels are classes 0 to 1, as predicted; got 0 to 2"),
+        ({"target": np.arange(99) % 2}, r"one row for each of 99 labels.*got .*\(100, 2\)"),
+        ({"fusion": np.zeros((100, 3))}, r"the same classes; got .*\(100, 2\), \(100, 3\)"),
+        ({"fusion": np.zeros((100, 2, 2))}, r"fusion needs finite predictions.*got shape \(100, 2, 2\)\."),
+        ({"fusion": np.full(100, np.nan)}, r"got shape \(100,\) with others among them"),
+        ({"given": "odds"}, "'logits' or 'probabilities'; got 'odds'"),
+        ({"given": "probabilities"}, r"unimodal\['a'\] has no probabilities: pass given='logits'"),
+        ({"folds": 1}, "between 2 and half the examples, 50; got 1"),
+        ({"folds": 51}, "got 51"),
+        (
+            {"calibration": ({"a": np.zeros(100)}, np.zeros(100), np.arange(100) % 2)},
+            "got a with 2 classes, expected a, b",
+        ),
+    ],
+)
+def test_a_mistake_gets_one_sentence(change, says):
+    own, joint, y = copies(n=100)
+    with pytest.raises(ValueError, match=says):
+        interaction_gain(**{"unimodal": own, "fusion": joint, "target": y, **change})

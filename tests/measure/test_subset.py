@@ -1,0 +1,275 @@
+"""The synergy subset, its scores, the control's data, and the agreement table."""
+
+import numpy as np
+import pytest
+import torch
+
+from synib import Tokens
+from synib.measure.agreement import agreement_table
+from synib.measure.subset import shuffle_within_class, synergy_subset
+
+RNG = np.random.default_rng(0)
+Y = RNG.integers(0, 2, 400)
+
+
+def wrong(target, where):
+    """Labels that are wrong exactly there."""
+    return np.where(where, 1 - target, target)
+
+
+@pytest.fixture
+def models():
+    """Three seeds of two modalities, wrong on a share of the examples."""
+    return {m: wrong(Y, RNG.random((3, len(Y))) < rate) for m, rate in (("a", 0.8), ("b", 0.75))}
+
+
+# The subset
+
+
+def test_strict_is_wrong_under_everything_and_per_seed_under_all_modalities_of_a_seed(models):
+    subset = synergy_subset(models, Y)
+    for s in range(3):
+        assert (subset.per_seed[s] == ((models["a"][s] != Y) & (models["b"][s] != Y))).all()
+    assert (subset.strict == np.stack([models[m][s] != Y for m in "ab" for s in range(3)]).all(0)).all()
+    assert subset.size == subset.strict.sum() < min(subset.sizes)
+    assert subset.sizes == tuple(subset.per_seed.sum(1))
+
+
+def test_with_one_seed_both_subsets_are_the_same_and_tensors_serve_as_well(models):
+    one = synergy_subset({m: torch.from_numpy(p[0]) for m, p in models.items()}, torch.from_numpy(Y)[:, None])
+    assert (one.strict == one.per_seed[0]).all()
+    assert one.per_seed.shape == (1, len(Y))
+
+
+def test_a_single_row_of_labels_serves_all_seeds(models):
+    mixed = synergy_subset({"a": models["a"], "b": models["b"][0]}, Y)
+    whole = synergy_subset({"a": models["a"], "b": np.stack([models["b"][0]] * 3)}, Y)
+    assert (mixed.per_seed == whole.per_seed).all()
+
+
+@pytest.mark.parametrize("size", [0, 17, 96, 97])
+def test_it_warns_below_the_size_at_which_an_accuracy_is_known_to_a_tenth(size):
+    assert 1.96 * (0.25 / 97) ** 0.5 <= 0.1 < 1.96 * (0.25 / 96) ** 0.5
+    subset = synergy_subset({"a": wrong(Y, np.arange(len(Y)) < size)}, Y)
+    assert subset.size == size
+    assert bool(subset.warning) == (size < 97)
+    assert subset.score(Y).warning == subset.warning
+    assert ("no examples" in subset.warning) == (size == 0)
+    assert (f"{size} of 400" in subset.warning) == (0 < size < 97)
+
+
+def test_only_the_subset_that_is_too_small_is_warned_of():
+    n = len(Y)
+    p = np.stack([wrong(Y, np.arange(n) < 150), wrong(Y, np.arange(n) >= 140)])
+    warning = synergy_subset({"a": p}, Y).warning
+    assert "strict subset has 10 of 400" in warning
+    assert "single seeds" not in warning
+
+
+# Scores
+
+
+def test_accuracy_on_and_off_the_subset_is_counted_by_hand():
+    y = np.array([0, 1, 0, 1, 0, 1])
+    subset = synergy_subset({"a": wrong(y, [1, 1, 1, 1, 0, 0]), "b": wrong(y, [1, 1, 1, 0, 1, 0])}, y)
+    told = subset.score(wrong(y, [0, 1, 1, 0, 0, 1]))
+    assert told.strict.on.value == pytest.approx(1 / 3)
+    assert told.strict.off.value == pytest.approx(2 / 3)
+    assert (told.strict.on.n, told.strict.off.n) == (3, 3)
+    assert told.strict.excess is None
+    assert told.per_seed.on == told.strict.on
+
+
+def test_per_seed_model_s_is_scored_on_subset_s_and_strict_averages_over_seeds(models):
+    subset = synergy_subset(models, Y)
+    fusion = wrong(Y, RNG.random((3, len(Y))) < 0.3)
+    told = subset.score(fusion)
+    hits = fusion == Y
+    assert told.per_seed.on.value == pytest.approx(hits[subset.per_seed].mean())
+    assert told.per_seed.off.value == pytest.approx(hits[~subset.per_seed].mean())
+    assert told.strict.on.value == pytest.approx(hits[:, subset.strict].mean())
+    rolled = subset.score(np.roll(fusion, 1, 0))
+    assert rolled.strict.on == told.strict.on
+    assert rolled.per_seed.on != told.per_seed.on
+    assert told.strict.on.low < told.strict.on.value < told.strict.on.high
+
+
+def test_an_interval_counts_examples_and_not_seeds():
+    """Five equal seeds tell nothing that one does not."""
+    p, fusion = wrong(Y, np.arange(400) < 200), wrong(Y, np.arange(400) % 3 == 0)
+    one = synergy_subset({"a": p}, Y).score(fusion)
+    five = synergy_subset({"a": np.stack([p] * 5)}, Y).score(np.stack([fusion] * 5))
+    assert five.per_seed.on == one.per_seed.on
+    width = one.strict.on.high - one.strict.on.low
+    assert width == pytest.approx(2 * 1.96 * (2 / 9 / 200) ** 0.5, rel=0.1)
+
+
+def test_the_excess_over_the_control_is_paired(models):
+    subset = synergy_subset(models, Y)
+    fusion = wrong(Y, RNG.random(len(Y)) < 0.4)
+    same = subset.score(fusion, control=fusion)
+    for one in (same.strict, same.per_seed):
+        assert (one.excess.value, one.excess.low, one.excess.high) == (0.0, 0.0, 0.0)
+        assert one.control == one.on
+    control = wrong(Y, RNG.random((3, len(Y))) < 0.6)
+    told = subset.score(fusion, control)
+    for one in (told.strict, told.per_seed):
+        assert one.excess.value == pytest.approx(one.on.value - one.control.value)
+        assert one.excess.low < one.excess.value < one.excess.high
+        assert one.excess.n == one.on.n
+
+
+def test_a_model_that_merely_disagrees_scores_everything_and_exceeds_no_control_that_does_so_too(models):
+    subset = synergy_subset({m: p[0] for m, p in models.items()}, Y)
+    against = np.where(models["a"][0] == models["b"][0], 1 - models["a"][0], 0)
+    told = subset.score(against, control=against).strict
+    assert (told.on.value, told.excess.value) == (1.0, 0.0)
+
+
+def test_an_ensemble_of_the_models_that_define_it_scores_zero_by_definition_in_a_binary_task(models):
+    subset = synergy_subset(models, Y)
+    ensemble = (np.mean([models["a"], models["b"]], 0) > 0.5).astype(int)
+    told = subset.score(ensemble)
+    assert told.strict.on.value == told.per_seed.on.value == 0.0
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_all_right_or_all_wrong_does_not_mean_certain(right):
+    subset = synergy_subset({"a": wrong(Y, np.arange(400) < 17)}, Y)
+    on = subset.score(Y if right else 1 - Y).strict.on
+    reach = 1 - 0.025 ** (1 / 17)  # Clopper and Pearson: 0 of 17 comes up with probability .025 at this rate
+    assert (on.low, on.high) == pytest.approx((1 - reach, 1.0) if right else (0.0, reach))
+
+
+def test_what_an_empty_subset_scores_is_nan():
+    told = synergy_subset({"a": Y}, Y).score(Y, control=Y)
+    assert np.isnan([told.strict.on.value, told.per_seed.on.low, told.strict.excess.value]).all()
+    assert told.strict.off.value == 1.0
+
+
+def test_it_reads_as_text(models):
+    subset = synergy_subset(models, Y)
+    assert str(subset).startswith(f"strict {subset.size} of 400 examples; per seed {subset.sizes[0]}, ")
+    assert "no control given" in str(subset.score(Y))
+    told = str(subset.score(Y, control=Y))
+    assert "excess 0.000" in told
+    assert "no control" not in told
+
+
+# The control's data
+
+
+def test_shuffling_within_class_keeps_each_modality_given_the_class():
+    x = {"a": torch.randn(400, 3), "b": torch.randn(400, 2)}
+    out = shuffle_within_class(x, Y)
+    for name in x:
+        for c in (0, 1):
+            assert torch.equal(out[name][c == Y].sort(0).values, x[name][c == Y].sort(0).values)
+        assert (out[name] != x[name]).any(1).float().mean() > 0.95
+
+
+def test_shuffling_within_class_breaks_what_modalities_say_only_together():
+    a = torch.from_numpy(RNG.integers(0, 2, 400))
+    b = a ^ torch.from_numpy(Y)
+    out = shuffle_within_class({"a": a, "b": b}, Y)
+    parity = (out["a"] ^ out["b"]).numpy()
+    assert abs(np.mean(parity == Y) - 0.5) < 0.1
+    rows = shuffle_within_class({"a": torch.arange(400), "b": torch.arange(400)}, Y)
+    assert (rows["a"] == rows["b"]).float().mean() < 0.05  # each modality has its own order
+
+
+def test_shuffling_takes_tokens_arrays_and_tensors_and_keeps_padding_with_its_tokens():
+    t = torch.arange(400.0)
+    given = Tokens(t[:, None, None].expand(400, 2, 1), (t % 2 == 0)[:, None].expand(400, 2))
+    out = shuffle_within_class({"t": given, "n": np.arange(400), "l": list(range(400))}, torch.from_numpy(Y))
+    assert torch.equal(out["t"].padding[:, 0], out["t"].values[:, 0, 0] % 2 == 0)
+    assert isinstance(out["n"], np.ndarray)
+    assert (np.sort(out["n"]) == np.arange(400)).all()
+    assert (Y[out["n"]] == Y).all()
+
+
+def test_the_seed_decides_the_shuffle_and_nothing_else():
+    x = {"a": torch.arange(400)}
+    state = torch.get_rng_state()
+    one, same, other = (shuffle_within_class(x, Y, seed)["a"] for seed in (0, 0, 1))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(shuffle_within_class({"b": torch.zeros(400), **x}, Y)["a"], one)  # nor who else is there
+    assert torch.equal(x["a"], torch.arange(400))
+
+
+# The table
+
+
+def test_the_table_counts_every_example_once(models):
+    fusion = wrong(Y, RNG.random((3, len(Y))) < 0.3)
+    table = agreement_table(models, fusion, Y, resamples=100)
+    assert [row.right for row in table.rows] == [(), ("a",), ("b",), ("a", "b")]
+    assert sum(row.examples for row in table.rows) == pytest.approx(400)
+    assert sum(row.share.value for row in table.rows) == pytest.approx(1)
+    cell = (models["a"] == Y) & (models["b"] != Y)
+    row = table["a",]
+    assert row.examples == pytest.approx(cell.sum() / 3)
+    assert row.fusion_right == pytest.approx((cell & (fusion == Y)).sum() / 3)
+    assert row.fusion_wrong == pytest.approx(row.examples - row.fusion_right)
+    assert row.accuracy.value == pytest.approx(row.fusion_right / row.examples)
+    assert row.share.value == pytest.approx(row.examples / 400)
+    assert row.share.low < row.share.value < row.share.high
+
+
+def test_the_row_of_none_is_the_synergy_subset(models):
+    fusion = wrong(Y, RNG.random((3, len(Y))) < 0.3)
+    none, subset = agreement_table(models, fusion, Y)[()], synergy_subset(models, Y)
+    assert none.examples == pytest.approx(np.mean(subset.sizes))
+    assert none.accuracy == subset.score(fusion).per_seed.on
+
+
+def test_n_modalities_have_two_to_the_n_rows_and_an_empty_one_says_nan():
+    table = agreement_table(dict.fromkeys("abc", Y), Y, Y, resamples=20)
+    assert len(table.rows) == 8
+    assert table["c", "a"].examples == 0
+    assert np.isnan(table["c", "a"].accuracy.value)
+    assert table["a", "b", "c"].fusion_right == 400
+    assert str(table).count("\n") == 8
+    assert "a + b + c         400" in str(table)
+    with pytest.raises(KeyError):
+        table["d",]
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("unimodal", "target", "says"),
+    [
+        ({}, Y, "at least one modality; got none"),
+        ({"a": Y[:-1]}, Y, r"a are predicted labels, \(400,\) or \(seeds, 400\).*got \(399,\)"),
+        ({"a": Y[None, None]}, Y, r"got \(1, 1, 400\)"),
+        ({"a": np.empty((0, 400))}, Y, r"got \(0, 400\)"),
+        ({"a": Y * 0.3}, Y, r"whole numbers; got others: pass family.predict"),
+        ({"a": np.full(400, np.nan)}, Y, "whole numbers"),
+        ({"a": np.stack([Y] * 2), "b": np.stack([Y] * 3)}, Y, "same number of seeds, or a single one; got a 2, b 3"),
+        ({"a": Y}, np.zeros(400, dtype=int), "at least 2 classes; got 1 in 400"),
+        ({"a": Y}, Y + 0.5, r"one whole class number for each example; got shape \(400,\) of float64"),
+        ({"a": Y}, np.stack([Y, Y]), r"got shape \(2, 400\)"),
+    ],
+)
+def test_a_mistake_gets_one_sentence(unimodal, target, says):
+    with pytest.raises(ValueError, match=says):
+        synergy_subset(unimodal, target)
+    if unimodal:
+        with pytest.raises(ValueError, match=says):
+            agreement_table(unimodal, target, target)
+
+
+def test_mistakes_in_scoring_and_shuffling_get_one_sentence_too():
+    subset = synergy_subset({"a": np.stack([Y] * 3)}, Y)
+    with pytest.raises(ValueError, match="fusion has 2 seeds and the subset 3"):
+        subset.score(np.stack([Y] * 2))
+    with pytest.raises(ValueError, match="control are predicted labels"):
+        subset.score(Y, control=Y[:5])
+    with pytest.raises(ValueError, match="none of them called 'fusion'; got \\['fusion'\\]"):
+        agreement_table({"fusion": Y}, Y, Y)
+    with pytest.raises(ValueError, match="'a' has 5 examples and the target 400"):
+        shuffle_within_class({"a": torch.zeros(5)}, Y)
