@@ -52,7 +52,8 @@ class GradientGeometry(PIDExperiment):
     def geometry(self, predict: Predict, parameters: Parameters, split: Split, of: Of = "logits") -> dict[str, Tensor]:
         """Strength and alignment of the sources."""
         groups = {source: split.groups[source] for source in SOURCES}
-        return tangents(predict, parameters, self.family, split.modalities, split.target, groups, MOST, of)
+        reaching = {name: p for name, p in parameters.items() if ".heads." not in name}  # the others have no gradient
+        return tangents(predict, reaching, self.family, split.modalities, split.target, groups, MOST, of)
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         found = {(r["method"], r["metric"]): r for r in summary}

@@ -98,7 +98,9 @@ def ntk(
     try:
         with torch.no_grad():
             some = family or Categorical()
-            some.check_target(model(modalities), target)
+            first = torch.zeros(1, dtype=torch.long, device=target.device)
+            one = model({name: tokens.take(x, first) for name, x in modalities.items()})
+            some.check_target(one.expand(n, *one.shape[1:]), target)
         found = tangents(
             lambda changed, x: functional_call(model, dict(changed), (x,)), parameters, some, modalities, target, groups,
             most or max(int(members.sum()) for members in groups.values()), of,
