@@ -12,13 +12,18 @@ WITH_CODE = [page for page in PAGES if "```python" in page.read_text()]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: str(p.relative_to(ROOT)))
-def test_the_examples_of_a_page_run_one_after_the_other(page: Path) -> None:
+def test_the_examples_of_a_page_run_one_after_the_other_and_print_what_it_says(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     torch.manual_seed(0)
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    # An example, and the block of text right after it, if there is one: its output.
+    blocks = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", page.read_text(), re.DOTALL)
     assert blocks
     names: dict[str, object] = {"__name__": "example"}
-    for block in blocks:
+    for block, said in blocks:
         exec(compile(block, str(page), "exec"), names)
+        printed = capsys.readouterr().out
+        assert not said or printed == said
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
