@@ -175,7 +175,8 @@ def test_it_reads_as_two_lines():
 @pytest.mark.parametrize(
     ("groups", "sentence"),
     [
-        ({}, "ntk compares groups of examples; got none"),
+        ({}, r"Groups are a dict of name → which examples belong to it; got \{\}"),
+        ([torch.ones(N)], "Groups are a dict of name"),
         ({"g": torch.ones(3, dtype=torch.bool)}, r"for each of the 24 examples whether it belongs; got \(3,\)"),
         ({"g": torch.zeros(N, dtype=torch.bool)}, "Group 'g' has no examples; leave it out"),
     ],
@@ -197,6 +198,59 @@ def test_probabilities_hide_the_strength_of_what_is_certain():
     )
     assert all(sure[g] < 1e-3 * weak[g] for g in groups)
     assert all(sure[g] < 1e-3 * logits[g] for g in groups)
+
+
+def test_arrays_and_lists_do_as_well():
+    model, modalities, groups = setup(1, dtype=torch.float32)
+    target = torch.randint(2, (N,)).float()
+    arrays = {name: x.double().numpy() for name, x in modalities.items()}
+    plain = {name: members.tolist() for name, members in groups.items()}
+    found = ntk(model, arrays, target.numpy(), plain, Bernoulli())
+    assert found == ntk(model, modalities, target, groups, Bernoulli())
+
+
+def test_the_cosine_of_tiny_directions_is_a_cosine():
+    """At logit 13 the squared length of a direction is so small that a product of two is 0 in float32."""
+    model, modalities, groups = setup(1, dtype=torch.float32)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(0.1)
+        list(model.fusion.parameters())[-1].fill_(13.0)
+    small = {name: 1e-3 * x for name, x in modalities.items()}
+    args = (small, torch.ones(N), groups, Bernoulli())
+    found, exact = ntk(model, *args, of="probabilities"), ntk(model.double(), *args, of="probabilities")
+    assert found.cosine == pytest.approx(exact.cosine, abs=1e-2)
+    assert all(-1 <= c <= 1 for c in found.cosine.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"target": torch.zeros(N - 4)}, r"The target needs a row for each of 24 examples; got shape \(20,\)"),
+        ({"target": torch.zeros(N + 1)}, "The target needs a row for each of 24 examples"),
+        ({"most": 0}, "most is at least 1 example of each group; got 0"),
+        ({"model": lambda x: x["a"]}, "ntk differentiates a module's parameters; got function"),
+        ({"modalities": [1, 2]}, "Modalities are a dict"),
+        ({"modalities": {"a": torch.full((N, 3), math.nan), "b": torch.zeros(N, 2)}}, "'a' holds 72 NaN or Inf"),
+    ],
+)
+def test_a_wrong_call_gets_a_sentence(change, sentence):
+    model, modalities, groups = setup(1, dtype=torch.float32)
+    given = {
+        "model": model,
+        "modalities": modalities,
+        "target": torch.zeros(N),
+        "groups": groups,
+        "family": Bernoulli(),
+    }
+    with pytest.raises(ValueError, match=sentence):
+        ntk(**given | change)
+
+
+def test_a_frozen_model_has_nothing_to_differentiate():
+    model, modalities, groups = setup(1, dtype=torch.float32)
+    with pytest.raises(ValueError, match="all of this model's are frozen"):
+        ntk(model.requires_grad_(False), modalities, torch.zeros(N), groups, Bernoulli())
 
 
 def test_an_unknown_output_and_a_family_without_probabilities_are_refused():

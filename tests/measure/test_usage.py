@@ -323,3 +323,19 @@ def test_a_fill_that_has_seen_nothing_says_so():
 def test_mistakes_get_one_sentence(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):
         usage(**{"predict": posterior, "modalities": X, "target": Y, "family": Bernoulli(), **wrong})
+
+
+def test_what_is_no_prediction_and_what_is_no_target_get_a_sentence():
+    x, y = {"a": torch.randn(10, 1), "b": torch.randn(10, 1)}, torch.arange(10) % 2
+    with pytest.raises(ValueError, match="answers with a tensor of the family's parameters; got tuple"):
+        usage(lambda m: (m["a"], m["b"]), x, y, Bernoulli())
+    for wrong in (None, Bernoulli(), "labels"):
+        with pytest.raises(ValueError, match="The target is one class or value for each example; got"):
+            usage(lambda m: m["a"], x, wrong, Bernoulli())
+
+
+def test_tensors_take_the_models_type_as_arrays_do():
+    model = FusionModel.mlp({"a": 2, "b": 2}, [4], classes=2)
+    x = {name: torch.randn(30, 2, dtype=torch.float64) for name in "ab"}
+    y = torch.arange(30) % 2
+    assert usage(model, x, y) == usage(model, {name: v.numpy() for name, v in x.items()}, y)

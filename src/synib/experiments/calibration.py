@@ -82,7 +82,8 @@ class Calibration(SpuriousXOR):
             points = []
             for b in range(BINS):
                 where, right = (found.get((method, f"{name}_bin_{b}_{what}")) for what in ("confidence", "accuracy"))
-                if where and right and where["mean"] is not None:
+                # A bin that is full in some seeds only would be a point of those seeds.
+                if where and right and where["n"] == right["n"] == self.seeds:
                     points.append((where["mean"], right["mean"], right["se"] or 0.0))
             x, mean, se = ([p[i] for p in points] for i in range(3))
             return Series(name, CONDITIONS[name], x, mean, se)
@@ -98,10 +99,10 @@ class Calibration(SpuriousXOR):
                 columns=3,
                 limits=(0.3, 1.03),
                 reading=(
-                    f"Test predictions in bins of confidence that hold at least {ENOUGH}. On the dashed line a model is as "
-                    "often right as it says; below it, it is too sure of itself. With a modality gone nobody can be right more "
-                    "often than one half, and a model that knows this has no points far to the right. The band is ± one "
-                    f"standard error over seeds (n = {self.seeds})."
+                    f"Test predictions in bins of confidence that hold at least {ENOUGH} in every seed. On the dashed line a "
+                    "model is as often right as it says; below it, it is too sure of itself. With a modality gone nobody can "
+                    "be right more often than one half, and a model that knows this has no points far to the right. The band "
+                    f"is ± one standard error over seeds (n = {self.seeds})."
                 ),
             )
         ]

@@ -6,7 +6,7 @@ from synib.measure.corruption import CorruptionScores, scores_under_corruption
 from synib.measure.estimate import Estimate, bootstrap
 from synib.measure.gain import InteractionGain, interaction_gain
 from synib.measure.metrics import accuracies, correct, interval, statistics
-from synib.measure.ntk import NTK, ntk
+from synib.measure.ntk import NTK, group_losses, ntk
 from synib.measure.pid import PID, PIDEstimate, broja, pid_neural, pid_quantised
 from synib.measure.scores import Calibration, Scores, calibration, scores
 from synib.measure.shapley import Interaction, interaction
@@ -36,6 +36,7 @@ __all__ = [
     "calibration",
     "correct",
     "emap",
+    "group_losses",
     "interaction",
     "interaction_gain",
     "interval",

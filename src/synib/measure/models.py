@@ -28,7 +28,7 @@ class Encoded:
 
     Args:
         predict: A :class:`~synib.FusionModel`, or any callable from modalities to the family's parameters.
-        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first. Arrays take the model's type and device.
+        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first. All take the model's type and device.
         chunk: How many rows go through the model at a time.
     """
 
@@ -36,7 +36,7 @@ class Encoded:
         if chunk < 1:
             raise ValueError(f"chunk is at least 1 row at a time; got {chunk}.")
         self.model: Fusible = predict if isinstance(predict, Fusible) else Whole(predict, {})
-        self.modalities = _as_tensors(predict, modalities)
+        self.modalities = as_tensors(predict, modalities)
         check_modalities(self.modalities, self.model.names)
         check_finite(self.modalities)
         self.chunk = chunk
@@ -79,7 +79,12 @@ class Encoded:
                 else tokens.take(self.brought[name], taken.get(name, otherwise)[part])
                 for name in self.names
             }
-            answers.append(self.model.combine(mixture).double())
+            said = self.model.combine(mixture)
+            if not isinstance(said, Tensor):
+                raise ValueError(
+                    f"A model answers with a tensor of the family's parameters; got {type(said).__name__}."
+                )
+            answers.append(said.double())
         return torch.cat(answers)
 
     def _parts(self, x: Modality) -> list[Modality]:
@@ -113,7 +118,10 @@ def evaluated(predict: Model) -> Iterator[None]:
 
 def targets_of(target: ArrayLike | Tensor, prediction: Tensor, family: Family) -> Tensor:
     """The targets beside the predictions, if they fit them and are not all the same."""
-    y = torch.as_tensor(target, device=prediction.device)
+    try:
+        y = torch.as_tensor(target, device=prediction.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"The target is one class or value for each example; got {type(target).__name__}.") from None
     if y.shape[:1] != prediction.shape[:1]:
         raise ValueError(
             f"The target needs a row for each of {prediction.shape[0]} examples; got shape {tuple(y.shape)}."
@@ -142,16 +150,20 @@ def _module_of(predict: object) -> nn.Module | None:
     return None
 
 
-def _as_tensors(predict: Model, modalities: Modalities) -> dict[str, Modality]:
+def as_tensors(predict: Model, modalities: Modalities) -> dict[str, Modality]:
+    """Arrays and tensors as tensors of the model's type, on its device; as they are, where it has no parameters."""
     if not isinstance(modalities, Mapping):
         raise ValueError(f"Modalities are a dict of name → tensor; got {type(modalities).__name__}.")
     owner = predict if isinstance(predict, nn.Module) else _module_of(predict)
     like = None if owner is None else next((p for p in owner.parameters() if p.is_floating_point()), None)
+
+    def moved(x: Tensor) -> Tensor:
+        return x if like is None else x.to(like if x.is_floating_point() else like.device)
+
     result: dict[str, Modality] = {}
     for name, x in modalities.items():
-        if isinstance(x, Tensor | Tokens):
-            result[name] = x
-            continue
-        tensor = torch.as_tensor(x)
-        result[name] = tensor if like is None else tensor.to(like if tensor.is_floating_point() else like.device)
+        if isinstance(x, Tokens):
+            result[name] = Tokens(moved(x.values), moved(x.padding))
+        else:
+            result[name] = moved(torch.as_tensor(x))
     return result

@@ -20,11 +20,14 @@ from itertools import combinations
 from typing import Literal, get_args
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp
 
 from synib import tokens
+from synib.measure.models import Modalities, as_tensors, evaluated
 from synib.objective import Bernoulli, Categorical, Family
+from synib.objective.checks import check_finite, check_modalities
 from synib.tokens import Modality
 
 Parameters = Mapping[str, Tensor]
@@ -54,9 +57,9 @@ class NTK:
 
 def ntk(
     model: nn.Module,
-    modalities: Mapping[str, Modality],
-    target: Tensor,
-    groups: Mapping[str, Tensor],
+    modalities: Modalities,
+    target: ArrayLike | Tensor,
+    groups: Mapping[str, ArrayLike | Tensor],
     family: Family | None = None,
     most: int | None = None,
     of: Of = "logits",
@@ -80,34 +83,31 @@ def ntk(
         most: Use at most so many examples of each group, the first ones; all by default.
         of: Whether J differentiates the logits, or the probabilities.
     """
-    n = len(target)
     if of not in get_args(Of):
         raise ValueError(f"of is {' or '.join(map(repr, get_args(Of)))}; got {of!r}.")
-    if not groups:
-        raise ValueError("ntk compares groups of examples; got none.")
-    for name, members in groups.items():
-        if members.shape != (n,):
-            raise ValueError(
-                f"Group {name!r} says for each of the {n} examples whether it belongs; got {tuple(members.shape)}."
-            )
-        if not members.any():
-            raise ValueError(f"Group {name!r} has no examples; leave it out.")
+    if most is not None and most < 1:
+        raise ValueError(f"most is at least 1 example of each group; got {most}.")
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"ntk differentiates a module's parameters; got {type(model).__name__}, which has none.")
     parameters = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            some = family or Categorical()
-            first = torch.zeros(1, dtype=torch.long, device=target.device)
-            one = model({name: tokens.take(x, first) for name, x in modalities.items()})
-            some.check_target(one.expand(n, *one.shape[1:]), target)
+    if not parameters:
+        raise ValueError("ntk differentiates parameters, and all of this model's are frozen.")
+    x = as_tensors(model, modalities)
+    check_modalities(x)
+    check_finite(x)
+    n, device = tokens.values(next(iter(x.values()))).shape[0], next(iter(parameters.values())).device
+    members = _members(groups, n, device)
+    y = torch.as_tensor(target, device=device)
+    if y.shape[:1] != (n,):
+        raise ValueError(f"The target needs a row for each of {n} examples; got shape {tuple(y.shape)}.")
+    some = family or Categorical()
+    with evaluated(model):
+        one = model({name: tokens.take(v, torch.zeros(1, dtype=torch.long, device=device)) for name, v in x.items()})
+        some.check_target(one.expand(n, *one.shape[1:]), y)
         found = tangents(
-            lambda changed, x: functional_call(model, dict(changed), (x,)), parameters, some, modalities, target, groups,
-            most or max(int(members.sum()) for members in groups.values()), of,
+            lambda changed, part: functional_call(model, dict(changed), (part,)), parameters, some, x, y, members,
+            most or max(int(group.sum()) for group in members.values()), of,
         )  # fmt: skip
-    finally:
-        for module, mode in modes:
-            module.training = mode
     return NTK(
         {g: found[f"strength_{g}"].item() for g in groups},
         {(g, h): found[f"cosine_{g}_{h}"].item() for g, h in combinations(groups, 2)},
@@ -149,9 +149,27 @@ def tangents(
         squares[name] = _dot(directions[name], directions[name])
         there = size > VANISHED * counts.sum()  # false for an empty group too
         found[f"strength_{name}"] = torch.where(there, squares[name] / size, torch.nan)
-        squares[name] = torch.where(there, squares[name], torch.nan)
+        squares[name] = torch.where(there & (squares[name] > 0), squares[name], torch.nan)
     for g, h in combinations(groups, 2):
-        found[f"cosine_{g}_{h}"] = _dot(directions[g], directions[h]) * (squares[g] * squares[h]).rsqrt()
+        # Not the root of a product: squares of a certain model's directions are tiny, and their product may be 0.
+        cosine = _dot(directions[g], directions[h]) / (squares[g].sqrt() * squares[h].sqrt())
+        found[f"cosine_{g}_{h}"] = cosine.clamp(-1.0, 1.0)
+    return found
+
+
+def _members(groups: Mapping[str, ArrayLike | Tensor], n: int, device: torch.device) -> dict[str, Tensor]:
+    """The groups as boolean tensors, or one sentence on what is wrong with them."""
+    if not isinstance(groups, Mapping) or not groups:
+        raise ValueError(f"Groups are a dict of name → which examples belong to it; got {groups!r:.60}.")
+    found = {}
+    for name, group in groups.items():
+        found[name] = torch.as_tensor(group, device=device).bool()
+        if found[name].shape != (n,):
+            raise ValueError(
+                f"Group {name!r} says for each of the {n} examples whether it belongs; got {tuple(found[name].shape)}."
+            )
+        if not found[name].any():
+            raise ValueError(f"Group {name!r} has no examples; leave it out.")
     return found
 
 
@@ -164,7 +182,7 @@ def group_losses(
 
 
 def _dot(a: Parameters, b: Parameters) -> Tensor:
-    return torch.stack([torch.dot(a[name].flatten(), b[name].flatten()).float() for name in a]).sum()
+    return torch.stack([torch.dot(a[name].flatten(), b[name].flatten()).double() for name in a]).sum()
 
 
 def _link(family: Family) -> Callable[[Tensor], Tensor]:
