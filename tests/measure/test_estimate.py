@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from synib.measure import Estimate, bootstrap
+from synib.measure.estimate import as_array, difference, proportion
 
 
 def test_a_bootstrap_interval_covers_the_truth_as_often_as_it_says():
@@ -35,6 +36,71 @@ def test_what_few_examples_cannot_tell_is_nan():
     one = bootstrap(np.mean, [2.0])
     assert (one.value, one.n) == (2.0, 1)
     assert math.isnan(one.low)
+
+
+def test_a_proportion_is_the_bootstrap_of_a_mean_where_there_is_spread():
+    hits = np.arange(90) % 3 == 0
+    assert proportion(hits) == bootstrap(np.mean, hits)
+    assert proportion(torch.from_numpy(hits), np.arange(90) < 60).n == 60
+    both = proportion(np.stack([hits, ~hits], 1), np.stack([hits, hits], 1))
+    assert (both.value, both.n) == (0.5, 30)
+
+
+def test_where_all_say_the_same_the_interval_is_the_exact_binomial_one():
+    from scipy.stats import binomtest
+
+    for hits in (np.zeros(12), np.ones(12)):
+        for level in (0.95, 0.8):
+            one = proportion(hits, level=level)
+            exact = binomtest(int(hits.sum()), 12).proportion_ci(level)
+            assert (one.low, one.high, one.level) == pytest.approx((exact.low, exact.high, level))
+    assert proportion([1.0]).low == pytest.approx(0.025)
+    assert math.isnan(proportion([]).low)
+
+
+@pytest.mark.parametrize(
+    ("pair", "below", "above"), [((0, 0), 1, 1), ((1, 0), 2, 0), ((0, 1), 0, 2), ((0.5, 0), 1.5, 0.5)]
+)
+def test_equal_differences_leave_room_for_others_down_to_minus_one_and_up_to_one(pair, below, above):
+    one = difference(*(np.full(20, x) for x in pair))
+    reach = 1 - 0.025 ** (1 / 20)
+    assert one.value == pair[0] - pair[1]
+    assert (one.low, one.high) == pytest.approx((one.value - reach * below, one.value + reach * above))
+
+
+def test_a_difference_is_paired():
+    hits = np.arange(90) % 3 == 0
+    one = difference(hits, ~hits)
+    assert one.value == pytest.approx(-1 / 3)
+    near = difference(hits, np.where(np.arange(90) < 2, ~hits, hits))
+    assert near.high - near.low < 0.1
+
+
+def test_the_basic_interval_mirrors_the_percentiles_at_the_value():
+    x = np.random.default_rng(0).exponential(size=50)
+    plain, basic = bootstrap(np.mean, x), bootstrap(np.mean, x, method="basic")
+    assert (basic.low, basic.high) == pytest.approx((2 * plain.value - plain.high, 2 * plain.value - plain.low))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_becomes_single(dtype):
+    x = torch.tensor([0.5, 1.5], dtype=dtype, requires_grad=True)
+    assert as_array(x).dtype == np.float32
+    assert as_array(x).tolist() == [0.5, 1.5]
+    assert bootstrap(np.mean, x).value == 1.0
+    assert as_array(x.double()).dtype == np.float64
+    assert as_array(torch.tensor([True])).dtype == bool
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95, math.nan])
+def test_a_level_that_is_no_level_is_refused(level):
+    with pytest.raises(ValueError, match=f"lies between 0 and 1; got {level}"):
+        bootstrap(np.mean, [0.0, 1.0], level=level)
+
+
+def test_no_resamples_are_refused():
+    with pytest.raises(ValueError, match=r"at least 1 resample .*; got 0"):
+        bootstrap(np.mean, [0.0, 1.0], draws=0)
 
 
 def test_arrays_of_different_length_are_refused():

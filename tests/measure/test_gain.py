@@ -86,6 +86,33 @@ def test_calibration_of_the_fusion_makes_no_difference(scale, shift):
     assert told.accuracy.value == pytest.approx(plain.accuracy.value)
 
 
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_fusion_that_is_wrong_more_often_than_chance_is_not_turned_round(held_out):
+    own, joint, y = xor()
+    assert np.mean((-joint > 0) == y) == pytest.approx(0.05, abs=0.02)
+    other = xor(seed=1)
+    told = interaction_gain(own, -joint, y, calibration=(other[0], -other[1], other[2]) if held_out else None)
+    assert told.log_loss.value < 0.005
+    assert told.log_loss.low <= 0
+    assert told.accuracy.value < 0.05
+    assert told.fusion_log_loss.value == pytest.approx(math.log(2), abs=2e-3)  # that of the class frequencies
+    assert told.fusion_accuracy.value == pytest.approx(0.5, abs=0.05)
+
+
+def test_no_sum_is_turned_round_either_but_a_weighted_one_may_be():
+    own, joint, y = classes()
+    told = interaction_gain({m: -x for m, x in own.items()}, joint, y)
+    assert told.candidates["sum"] == pytest.approx(math.log(4), abs=5e-3)
+    assert told.candidates["weighted"] < 0.8 * math.log(4)
+
+
+def test_equal_answers_are_no_certainty_of_equal_accuracy():
+    own, _, y = copies(n=200)
+    told = interaction_gain({"a": own["a"]}, own["a"], y)
+    reach = 1 - 0.025 ** (1 / 200)
+    assert (told.accuracy.value, told.accuracy.low, told.accuracy.high) == pytest.approx((0.0, -reach, reach))
+
+
 def test_calibration_of_the_unimodal_models_makes_no_difference():
     own, joint, y = copies()
     told = interaction_gain({"a": 0.1 * own["a"] + 1, "b": 5 * own["b"] - 2}, joint, y)
@@ -163,7 +190,7 @@ def test_a_calibration_part_is_what_is_fitted_on():
     own, joint, y = xor()
     spoilt = (own, joint, 1 - y)
     told = interaction_gain(own, joint, y, calibration=spoilt)
-    assert told.fusion_accuracy.value == pytest.approx(0.05, abs=0.02)  # it believed the calibration part
+    assert told.fusion_accuracy.value == pytest.approx(0.5, abs=0.05)  # it believed that the fusion is good for nothing
     good = interaction_gain(own, joint, y, calibration=xor(seed=1))
     assert good.fusion_accuracy.value == pytest.approx(0.95, abs=0.02)
     assert good.log_loss.n == N
@@ -243,6 +270,14 @@ def test_it_works_where_gradients_are_off():
     ("change", "says"),
     [
         ({"unimodal": {}}, "at least one modality; got none"),
+        ({"unimodal": [np.zeros(100)]}, "unimodal is a dictionary of predictions by modality.*; got a list"),
+        ({"calibration": (np.zeros(100), np.zeros(100))}, r"three parts, \(unimodal, fusion, target\); got 2 parts"),
+        ({"calibration": {"a": 0, "b": 1, "c": 2}}, "three parts.*; got dict"),
+        (
+            {"calibration": ([np.zeros(100)], np.zeros(100), np.arange(100) % 2)},
+            "unimodal is a dictionary.*; got a list",
+        ),
+        ({"resamples": 0}, r"at least 1 resample \(draws or resamples\); got 0"),
         ({"target": np.zeros(100, dtype=int)}, "at least 2 classes"),
         ({"target": np.arange(100) % 3}, "Labels are classes 0 to 1, as predicted; got 0 to 2"),
         ({"target": np.arange(99) % 2}, r"one row for each of 99 labels.*got .*\(100, 2\)"),

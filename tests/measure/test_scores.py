@@ -39,6 +39,12 @@ def test_scores_are_scikit_learns(case):
         assert one.n == N
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_scored(case, dtype):
+    half = case[0].to(dtype)
+    assert scores(half, case[1], resamples=5) == scores(half.float(), case[1], resamples=5)
+
+
 def test_a_bernoulli_is_scored_as_one_of_two_classes(case):
     logit, y = case[0][:, 0], case[1] == 0
     two = scores(torch.stack([torch.zeros(N), logit], 1), y.long(), Categorical(), resamples=20)
@@ -99,6 +105,34 @@ def test_a_class_so_rare_that_resamples_lack_it_still_has_an_interval():
 # Calibration
 
 
+def test_an_ece_lies_in_its_interval_which_often_reaches_zero_for_a_calibrated_model():
+    """Percentiles of resamples, which add noise to noise, never reach it."""
+    inside = []
+    for s in range(40):
+        rng = np.random.default_rng(s)
+        p = torch.from_numpy(rng.uniform(0.05, 0.95, 200))
+        y = torch.from_numpy((rng.random(200) < p.numpy()).astype(int))
+        one = scores(torch.logit(p), y, Bernoulli(), resamples=40).ece
+        assert 0 <= one.low <= one.value <= one.high <= 1
+        inside.append(one.low == 0)
+    assert np.mean(inside) > 0.4
+
+
+def test_the_ece_of_a_model_that_is_far_off_is_known_well():
+    y = torch.arange(400) % 2
+    one = scores(torch.full((400,), 50.0), y, Bernoulli(), resamples=100).ece
+    assert one.high - one.low == pytest.approx(2 * 1.96 * (0.25 / 400) ** 0.5, rel=0.3)
+    assert one.low < 0.5 < one.high
+
+
+def test_all_right_is_no_certainty_of_accuracy():
+    y = torch.arange(40) % 2
+    told = scores(2.0 * y - 1, y, Bernoulli(), resamples=5)
+    assert (told.accuracy.low, told.accuracy.high) == pytest.approx((0.025 ** (1 / 40), 1.0))
+    filled = [one for one in calibration(2.0 * y - 1, y, family=Bernoulli(), resamples=5).accuracy if one.n]
+    assert filled == [told.accuracy]
+
+
 def test_bins_hold_what_lies_in_them():
     p = torch.tensor([0.50, 0.60, 0.61, 0.69, 0.95], dtype=torch.float64)  # a half belongs to the bin it begins
     p[1] -= 1e-9
@@ -151,6 +185,23 @@ def test_each_draw_is_scored_by_itself_and_not_an_average():
         assert one.accuracy.n == 400
         assert told.calibration[name].count.sum() == 3 * 400
     assert told.calibration[""].count.sum() == 400
+
+
+def test_noise_that_does_not_look_like_data_tells_a_model_that_notices():
+    """The same model: unsure of what it never saw, as sure as ever of a swapped pair."""
+    x, y = signs()
+
+    def careful(x):
+        seen = (x["a"].abs() == 1) & (x["b"].abs() == 1)
+        return product(x) * seen[:, 0]
+
+    swapped, gone = (
+        scores_under_corruption(careful, x, y, noise, family=Bernoulli(), draws=2, resamples=5).corrupted["a"]
+        for noise in (None, StandardNoise())
+    )
+    assert swapped.accuracy.value == pytest.approx(gone.accuracy.value, abs=0.1) == pytest.approx(0.5, abs=0.1)
+    assert swapped.confidence.value > 0.95
+    assert gone.confidence.value == pytest.approx(0.5)
 
 
 def test_a_modality_that_a_model_does_not_use_can_be_corrupted_without_effect():

@@ -109,7 +109,8 @@ def test_the_excess_over_the_control_is_paired(models):
     fusion = wrong(Y, RNG.random(len(Y)) < 0.4)
     same = subset.score(fusion, control=fusion)
     for one in (same.strict, same.per_seed):
-        assert (one.excess.value, one.excess.low, one.excess.high) == (0.0, 0.0, 0.0)
+        reach = 1 - 0.025 ** (1 / one.on.n)  # so many unseen examples may differ, either way
+        assert (one.excess.value, one.excess.low, one.excess.high) == pytest.approx((0.0, -reach, reach))
         assert one.control == one.on
     control = wrong(Y, RNG.random((3, len(Y))) < 0.6)
     told = subset.score(fusion, control)
@@ -139,6 +140,14 @@ def test_all_right_or_all_wrong_does_not_mean_certain(right):
     on = subset.score(Y if right else 1 - Y).strict.on
     reach = 1 - 0.025 ** (1 / 17)  # Clopper and Pearson: 0 of 17 comes up with probability .025 at this rate
     assert (on.low, on.high) == pytest.approx((1 - reach, 1.0) if right else (0.0, reach))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_excess_of_one_everywhere_is_no_certainty(sign):
+    subset = synergy_subset({"a": wrong(Y, np.arange(400) < 17)}, Y)
+    one = subset.score(*(Y, 1 - Y)[::sign]).strict.excess
+    reach = 2 * (1 - 0.025 ** (1 / 17))
+    assert (one.value, one.low, one.high) == pytest.approx((1, 1 - reach, 1) if sign > 0 else (-1, -1, reach - 1))
 
 
 def test_what_an_empty_subset_scores_is_nan():
@@ -230,6 +239,9 @@ def test_n_modalities_have_two_to_the_n_rows_and_an_empty_one_says_nan():
     assert len(table.rows) == 8
     assert table["c", "a"].examples == 0
     assert np.isnan(table["c", "a"].accuracy.value)
+    reach = 1 - 0.025 ** (1 / 400)
+    assert (table["c", "a"].share.low, table["c", "a"].share.high) == pytest.approx((0.0, reach))
+    assert table["a", "b", "c"].share.low == pytest.approx(1 - reach)
     assert table["a", "b", "c"].fusion_right == 400
     assert str(table).count("\n") == 8
     assert "a + b + c         400" in str(table)
@@ -244,6 +256,7 @@ def test_n_modalities_have_two_to_the_n_rows_and_an_empty_one_says_nan():
     ("unimodal", "target", "says"),
     [
         ({}, Y, "at least one modality; got none"),
+        ([Y, Y], Y, "unimodal is a dictionary of predictions by modality.*; got a list"),
         ({"a": Y[:-1]}, Y, r"a are predicted labels, \(400,\) or \(seeds, 400\).*got \(399,\)"),
         ({"a": Y[None, None]}, Y, r"got \(1, 1, 400\)"),
         ({"a": np.empty((0, 400))}, Y, r"got \(0, 400\)"),
@@ -258,9 +271,8 @@ def test_n_modalities_have_two_to_the_n_rows_and_an_empty_one_says_nan():
 def test_a_mistake_gets_one_sentence(unimodal, target, says):
     with pytest.raises(ValueError, match=says):
         synergy_subset(unimodal, target)
-    if unimodal:
-        with pytest.raises(ValueError, match=says):
-            agreement_table(unimodal, target, target)
+    with pytest.raises(ValueError, match=says):
+        agreement_table(unimodal, target, target)
 
 
 def test_mistakes_in_scoring_and_shuffling_get_one_sentence_too():
@@ -269,7 +281,7 @@ def test_mistakes_in_scoring_and_shuffling_get_one_sentence_too():
         subset.score(np.stack([Y] * 2))
     with pytest.raises(ValueError, match="control are predicted labels"):
         subset.score(Y, control=Y[:5])
-    with pytest.raises(ValueError, match="none of them called 'fusion'; got \\['fusion'\\]"):
+    with pytest.raises(ValueError, match="can be called 'fusion'; got \\['fusion'\\]"):
         agreement_table({"fusion": Y}, Y, Y)
     with pytest.raises(ValueError, match="'a' has 5 examples and the target 400"):
         shuffle_within_class({"a": torch.zeros(5)}, Y)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.measure.estimate import Estimate
-from synib.measure.subset import accuracy, check_right, check_target, share
+from synib.measure.estimate import Estimate, proportion
+from synib.measure.subset import check_modalities, check_right, check_target
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,11 @@ def agreement_table(
         target: The true labels.
         resamples, seed: Of the intervals, which resample examples.
     """
+    check_modalities(unimodal)
     y = check_target(target)
     names = list(unimodal)
-    if not names or "fusion" in names:
-        raise ValueError(f"unimodal needs at least one modality, none of them called 'fusion'; got {names}.")
+    if "fusion" in names:
+        raise ValueError(f"No modality of unimodal can be called 'fusion'; got {names}.")
     found = check_right({**unimodal, "fusion": fusion}, y)
     hits = found.pop("fusion")
     rows = []
@@ -89,8 +90,8 @@ def agreement_table(
             rows.append(
                 Agreement(
                     right, float(count), float(good), float(count - good),
-                    share(cell, np.ones_like(cell), resamples, seed),
-                    accuracy(hits, cell, resamples, seed),
+                    proportion(cell.T, draws=resamples, seed=seed),
+                    proportion(hits.T, cell.T, draws=resamples, seed=seed),
                 )
             )  # fmt: skip
     return AgreementTable(tuple(rows))

@@ -54,9 +54,14 @@ def scores_under_corruption(
 ) -> CorruptionScores:
     """:func:`scores` on intact data, and with each modality corrupted whole.
 
-    A model that works through the interaction of its modalities should be uncertain when one of them is gone: accuracy
-    falls to chance, and confidence with it. One that rests on a shortcut in modality i stays confident when another is
-    corrupted. Every draw is scored by itself, since a model in use meets one corrupted input and not an average over many;
+    What the result says depends on what fills the gap. With :class:`~synib.ShuffledNoise`, the default, a swapped pair
+    looks like a real one and no model can tell: look at accuracy, which says whether the model uses the modality, and read
+    nothing into its confidence. To ask whether a model is unsure when a modality is gone, pass what does not look like data,
+    ``StandardNoise()`` or the noise it was trained with: a model that works through the interaction of its modalities
+    should then lose its confidence along with its accuracy. One that rests on a shortcut in modality i stays confident when
+    another is corrupted.
+
+    Every draw is scored by itself, since a model in use meets one corrupted input and not an average over many;
     an average would look uncertain even where each prediction is confident. Intervals resample examples together with
     all their draws.
 
@@ -65,7 +70,8 @@ def scores_under_corruption(
             family's parameters. A module is put into evaluation mode, and back into the mode it was in.
         modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first.
         target: The true labels.
-        noise: What replaces a modality; another example's values by default (:class:`~synib.ShuffledNoise`).
+        noise: What replaces a modality; another example's values by default (:class:`~synib.ShuffledNoise`), which tells
+            what the model uses and not whether it notices.
         draws: How many corrupted copies of each example.
         family: ``Bernoulli()`` or ``Categorical()`` (default).
         chunk: How many examples the model sees at a time.

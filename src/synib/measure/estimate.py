@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,8 +35,9 @@ def bootstrap(
     draws: int = 2000,
     seed: int = 0,
     vectorized: bool = True,
+    method: Literal["percentile", "basic"] = "percentile",
 ) -> Estimate:
-    """A statistic of examples, with the interval that resampling them gives (percentiles).
+    """A statistic of examples, with the interval that resampling them gives.
 
     >>> import numpy as np
     >>> print(bootstrap(np.mean, [0.0, 1.0, 1.0, 1.0] * 50))
@@ -49,7 +50,12 @@ def bootstrap(
         draws: How many resamples.
         seed: Of the resampling.
         vectorized: Whether the statistic takes ``axis``.
+        method: The resamples' percentiles, or these mirrored at the value (``"basic"``), for a statistic that is biased.
     """
+    if not 0 < level < 1:
+        raise ValueError(f"level, the confidence of the interval, lies between 0 and 1; got {level}.")
+    if draws < 1:
+        raise ValueError(f"An interval needs at least 1 resample (draws or resamples); got {draws}.")
     from scipy.stats import bootstrap as resample  # slow to import
 
     arrays = [as_array(x) for x in data]
@@ -65,11 +71,78 @@ def bootstrap(
         return Estimate(value, np.nan, np.nan, 1, level)
     found = resample(
         arrays, statistic, paired=True, vectorized=vectorized, axis=0, n_resamples=draws, confidence_level=level,
-        method="percentile", rng=np.random.default_rng(seed), batch=max(1, 2_000_000 // n) if vectorized else None,
+        method=method, rng=np.random.default_rng(seed), batch=max(1, 2_000_000 // n) if vectorized else None,
     ).confidence_interval  # fmt: skip
     return Estimate(value, float(found.low), float(found.high), n, level)
 
 
+def proportion(
+    hits: ArrayLike | Tensor,
+    members: ArrayLike | Tensor | None = None,
+    *,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> Estimate:
+    r"""The share of hits among members, with an interval that resamples examples.
+
+    Where all examples say the same, resampling sees no spread. No other outcome in n examples can still be an outcome of
+    rate :math:`1 - (\alpha / 2)^{1/n}` (the exact binomial edge); the interval allows for so many at either end of [0, 1].
+
+    >>> print(proportion([1, 1, 1, 1, 1, 1, 1, 1, 1, 1]))
+    1.000 [0.692, 1.000]
+
+    Args:
+        hits: 0 or 1, or a mean of such, ``(examples,)`` or ``(examples, repeats)``; repeats of an example stay together.
+        members: Which of them count; all by default.
+        level: Of confidence.
+        draws: How many resamples.
+        seed: Of the resampling.
+    """
+    return _bounded(as_array(hits), members, 0.0, level, draws, seed)
+
+
+def difference(
+    hits: ArrayLike | Tensor,
+    other: ArrayLike | Tensor,
+    members: ArrayLike | Tensor | None = None,
+    *,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> Estimate:
+    """The share of hits minus that of ``other``, paired by example; see :func:`proportion`.
+
+    Where all differences are equal the interval allows for unseen ones, of the same rate, at either end of [-1, 1].
+    """
+    return _bounded(as_array(hits).astype(float) - as_array(other), members, -1.0, level, draws, seed)
+
+
 def as_array(x: ArrayLike | Tensor) -> Array:
-    """A tensor, on whatever device, or anything like an array, as an array."""
-    return x.detach().cpu().numpy() if isinstance(x, Tensor) else np.asarray(x)
+    """A tensor, on whatever device, or anything like an array, as an array; half precision becomes single."""
+    if not isinstance(x, Tensor):
+        return np.asarray(x)
+    x = x.detach().cpu()
+    # numpy has no bfloat16, and float16 sums overflow
+    return (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
+
+
+def _bounded(
+    x: Array, members: ArrayLike | Tensor | None, lowest: float, level: float, draws: int, seed: int
+) -> Estimate:
+    """Mean over members of numbers between ``lowest`` and 1."""
+    there = np.ones_like(x, dtype=bool) if members is None else as_array(members)
+    x, there = np.broadcast_arrays(x, there)
+    repeats = tuple(range(1, x.ndim))
+    inside, weight = np.where(there, x, 0.0).sum(repeats), there.sum(repeats)
+    inside, weight = inside[weight > 0], weight[weight > 0]
+    found = bootstrap(_ratio, inside, weight, level=level, draws=draws, seed=seed)
+    if not found.n or np.ptp(inside / weight):
+        return found
+    reach = 1 - ((1 - level) / 2) ** (1 / found.n)
+    low, high = found.value - reach * (found.value - lowest), found.value + reach * (1 - found.value)
+    return Estimate(found.value, low, high, found.n, level)
+
+
+def _ratio(inside: Array, weight: Array, axis: int) -> Array:
+    return inside.sum(axis) / weight.sum(axis)

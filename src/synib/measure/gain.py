@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib import keys
-from synib.measure.estimate import Array, Estimate, as_array, bootstrap
-from synib.measure.subset import accuracy, check_target
+from synib.measure.estimate import Array, Estimate, as_array, bootstrap, difference, proportion
+from synib.measure.subset import check_modalities, check_target
 
 Given = Literal["logits", "probabilities"]
 Predictions = ArrayLike | Tensor
@@ -73,6 +73,8 @@ def interaction_gain(
 
     The one with the lowest cross-validated log-loss is *the* additive one. The fusion is calibrated on the same examples
     by :math:`a\,\ell + b`, so that the gain is no difference of calibration. All fits are convex, with a small ridge.
+    Calibration never turns a model round: :math:`a \ge 0`, here and in ``"sum"``, so a fusion that is wrong more often than
+    chance gets no credit for it and counts as one that knows only the class frequencies.
 
     Predictions must come from models that were not trained on these examples. The interval resamples examples; it does
     not know how the models would differ if trained again. Below 0 the fusion is worse than simple pooling: train it
@@ -95,6 +97,9 @@ def interaction_gain(
     if calibration is None:
         fit_own, fit_joint, fit_y = own, joint, y
     else:
+        if not isinstance(calibration, tuple | list) or len(calibration) != 3:
+            got = f"{len(calibration)} parts" if isinstance(calibration, tuple | list) else type(calibration).__name__
+            raise ValueError(f"calibration has three parts, (unimodal, fusion, target); got {got}.")
         fit_own, fit_joint, fit_y = _read(*calibration, given)
         if list(fit_own) != list(own) or fit_joint.shape[1] != joint.shape[1]:
             raise ValueError(
@@ -123,13 +128,13 @@ def interaction_gain(
         return bootstrap(np.mean, x, draws=resamples, seed=seed)
 
     def of_hits(x: Array) -> Estimate:
-        return accuracy(x[None], np.ones((1, len(x)), dtype=bool), resamples, seed)
+        return proportion(x, draws=resamples, seed=seed)
 
     # Two fits of one problem agree to about 1e-7: rounded, so that no interval excludes 0 by this alone.
     gain = np.round(losses[0] - losses[1], 6) + 0.0
     return InteractionGain(
-        mean(gain), mean(hits[1] - hits[0]), mean(losses[0]), of_hits(hits[0]), mean(losses[1]), of_hits(hits[1]), best,
-        candidates,
+        mean(gain), difference(hits[1], hits[0], draws=resamples, seed=seed), mean(losses[0]), of_hits(hits[0]),
+        mean(losses[1]), of_hits(hits[1]), best, candidates,
     )  # fmt: skip
 
 
@@ -160,8 +165,7 @@ def log_probabilities(prediction: Predictions, given: Given, name: str) -> Array
 def _read(
     unimodal: Mapping[str, Predictions], fusion: Predictions, target: ArrayLike | Tensor, given: Given
 ) -> tuple[dict[str, Array], Array, Array]:
-    if not unimodal:
-        raise ValueError("unimodal needs the predictions of at least one modality; got none.")
+    check_modalities(unimodal)
     y = check_target(target)
     own = {name: log_probabilities(p, given, f"unimodal[{name!r}]") for name, p in sorted(unimodal.items())}
     joint = log_probabilities(fusion, given, "fusion")
@@ -239,7 +243,8 @@ def _fit(kind: str, scores: Array, target: Array) -> Callable[[Array], Array]:
     # Few numbers: not L-BFGS-B, whose tiny calls of a threaded BLAS make it ten times slower on a busy machine.
     method, rule = ("BFGS", {}) if len(start) < 50 else ("L-BFGS-B", {"ftol": 1e-13})
     found = minimize(objective, start, jac=True, method=method, options={"gtol": 1e-7, "maxiter": 1000, **rule})
-    theta: Array = found.x
+    # The problem is convex: where the best slope is negative, the best that is not negative is 0.
+    theta: Array = start if kind == "sum" and found.x[0] < 0 else found.x
     return lambda new: predict(theta, standardised(new))
 
 

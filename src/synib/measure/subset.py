@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib import keys
-from synib.measure.estimate import Array, Estimate, as_array, bootstrap
+from synib.measure.estimate import Array, Estimate, as_array, difference, proportion
 from synib.tokens import Modality, Tokens, take, values
 
 ENOUGH = 97  # the smallest n with 1.96 · √(¼ / n) ≤ .1: an accuracy near 1/2 is then known to ±.1
@@ -110,7 +110,7 @@ class SynergySubset:
         definition in a binary task, since all of them are wrong; compare ensembles of other checkpoints.
 
         Per seed, model ``s`` is scored on subset ``s``, and all pairs of seed and example count alike. Where all examples
-        are right, or all wrong, resampling sees no spread; the interval is then the exact binomial one.
+        say the same resampling sees no spread; the interval is then the exact binomial one, for the excess too.
 
         Args:
             fusion: Predicted labels, ``(examples,)`` or ``(seeds, examples)``.
@@ -122,11 +122,11 @@ class SynergySubset:
         other = None if control is None else self._hits(control, "control")
 
         def part(members: Array, hits: Array, other: Array | None) -> SubsetScore:
-            on, off = (accuracy(hits, where, resamples, seed) for where in (members, ~members))
+            on, off = (proportion(hits.T, where.T, draws=resamples, seed=seed) for where in (members, ~members))
             if other is None:
                 return SubsetScore(on, off)
-            difference = share(hits - other, members, resamples, seed)
-            return SubsetScore(on, off, accuracy(other, members, resamples, seed), difference)
+            reached = proportion(other.T, members.T, draws=resamples, seed=seed)
+            return SubsetScore(on, off, reached, difference(hits.T, other.T, members.T, draws=resamples, seed=seed))
 
         strict = part(self.strict[None], hits.mean(0, keepdims=True), None if other is None else other.mean(0)[None])
         return SubsetScores(strict, part(self.per_seed, hits, other), self.warning)
@@ -158,9 +158,8 @@ def synergy_subset(unimodal: Mapping[str, ArrayLike | Tensor], target: ArrayLike
         unimodal: Modality → predicted labels, ``(examples,)`` or ``(seeds, examples)``; a single row serves all seeds.
         target: The true labels, ``(examples,)``.
     """
+    check_modalities(unimodal)
     y = check_target(target)
-    if not unimodal:
-        raise ValueError("unimodal needs the predicted labels of at least one modality; got none.")
     per_seed = np.logical_not(np.any(list(check_right(unimodal, y).values()), axis=0))
     return SynergySubset(np.all(per_seed, axis=0), per_seed, y)
 
@@ -192,22 +191,15 @@ def shuffle_within_class(modalities: Mapping[str, Any], target: ArrayLike | Tens
     return result
 
 
-def share(numbers: Array, members: Array, resamples: int, seed: int) -> Estimate:
-    """Mean of ``numbers`` over ``members``, both ``(seeds, examples)``, with an interval that resamples examples."""
-    inside = np.where(members, numbers, 0.0).sum(0)
-    weight = np.broadcast_to(members, np.broadcast_shapes(numbers.shape, members.shape)).sum(0)
-    used = weight > 0
-    return bootstrap(_ratio, inside[used], weight[used], draws=resamples, seed=seed)
-
-
-def accuracy(hits: Array, members: Array, resamples: int, seed: int) -> Estimate:
-    """:func:`share` of hits, 0 or 1; where all are hits or none is, with the exact binomial interval."""
-    found = share(hits, members, resamples, seed)
-    if found.value not in (0.0, 1.0):
-        return found
-    edge = ((1 - found.level) / 2) ** (1 / found.n)  # so many hits in a row happen by chance from this rate on
-    low, high = (edge, 1.0) if found.value else (0.0, 1 - edge)
-    return Estimate(found.value, low, high, found.n, found.level)
+def check_modalities(unimodal: Any) -> None:
+    """One sentence, if this is no dictionary with at least one modality."""
+    if not isinstance(unimodal, Mapping):
+        raise ValueError(
+            f"unimodal is a dictionary of predictions by modality, such as {{'image': ..., 'text': ...}}; got a "
+            f"{type(unimodal).__name__}."
+        )
+    if not unimodal:
+        raise ValueError("unimodal needs the predictions of at least one modality; got none.")
 
 
 def check_target(target: ArrayLike | Tensor) -> Array:
@@ -249,10 +241,6 @@ def check_right(labels: Mapping[str, ArrayLike | Tensor], target: Array) -> dict
 
 def _whole(x: Array) -> bool:
     return x.dtype.kind in "biu" or (x.dtype.kind == "f" and bool((np.isfinite(x) & (x == np.round(x))).all()))
-
-
-def _ratio(inside: Array, weight: Array, axis: int) -> Array:
-    return inside.sum(axis) / weight.sum(axis)
 
 
 def _take(x: Any, rows: Tensor) -> Any:
