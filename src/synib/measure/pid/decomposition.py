@@ -93,24 +93,31 @@ class PIDEstimate:
     def p_value(self) -> dict[str, float]:
         """How often permuted labels give as much as these, counting these among them; at least 1 / (permutations + 1).
 
+        NaN where the value or one of the permutations is.
+
         Permuted labels are told by nothing. So a small one says that there is information, not that this component holds
         some of it: where another component is large, see whether this one's interval leaves 0.
         """
-        return {
-            name: float(1 + (draws >= getattr(self, name).value).sum()) / (1 + len(draws))
-            for name, draws in self._draws()
-        }
+        return {name: _p(getattr(self, name).value, draws) for name, draws in self._draws()}
 
     def _draws(self) -> list[tuple[str, Array]]:
         return [(name, np.array([getattr(one, name) for one in self.null])) for name in COMPONENTS]
 
     def __str__(self) -> str:
         mean, spread, p = self.null_mean, self.null_spread, self.p_value
-        lines = [f"{self.unit:<10}{'value and interval':<25}null of {len(self.null)} permutations"]
+        n = len(self.null)
+        least = f" (p is at least {1 / (n + 1):.3f})" if n else ""
+        lines = [f"{self.unit:<10}{'value and interval':<25}null of {n} permutations{least}"]
         for name in COMPONENTS:
             null = f"{mean[name]:.3f} ± {spread[name]:.3f}   p {p[name]:.3f}" if self.null else "none"
             lines.append(f"{name:<10}{getattr(self, name)!s:<25}{null}")
         return "\n".join(lines)
+
+
+def _p(value: float, draws: Array) -> float:
+    if np.isnan(value) or np.isnan(draws).any():
+        return float("nan")
+    return float(1 + (draws >= value).sum()) / (1 + len(draws))
 
 
 Pointwise = Mapping[str, Array]
@@ -119,6 +126,7 @@ Pointwise = Mapping[str, Array]
 def estimate(
     measured: Callable[[Array, int], Pointwise],
     y: Array,
+    parts: Sequence[Array],
     nulls: int,
     seed: int,
     level: float,
@@ -130,6 +138,7 @@ def estimate(
         measured: From labels, and the number of the permutation or 0 for the labels themselves, to every held-out example's
             share of each component, in nats; the mean is the component.
         y: Labels.
+        parts: The rows of the two halves. Labels are permuted in each, so that both keep their classes.
         nulls: How many permutations.
         seed: Of the permutations and of the bootstrap.
         level: Of the intervals.
@@ -141,9 +150,13 @@ def estimate(
         one = bootstrap(np.mean, shares[name] / BIT, level=level, draws=draws, seed=seed)
         found[name] = replace(one, value=_rounded(one.value), low=_rounded(one.low), high=_rounded(one.high))
     rng = np.random.default_rng([seed, 1])
-    permuted = [measured(rng.permutation(y), 1 + k) for k in range(nulls)]
-    null = tuple(PID(**_means(one), unit="bits") for one in permuted)
-    return PIDEstimate(**found, null=null, unit="bits")
+    null = []
+    for k in range(nulls):
+        permuted = y.copy()
+        for rows in parts:
+            permuted[rows] = rng.permutation(y[rows])
+        null.append(PID(**_means(measured(permuted, 1 + k)), unit="bits"))
+    return PIDEstimate(**found, null=tuple(null), unit="bits")
 
 
 def _means(shares: Pointwise) -> dict[str, Any]:
@@ -156,10 +169,16 @@ def _rounded(x: float) -> float:
 
 
 def checked(
-    x1: ArrayLike | Tensor, x2: ArrayLike | Tensor, y: ArrayLike | Tensor, nulls: int, least: int
+    x1: ArrayLike | Tensor, x2: ArrayLike | Tensor, y: ArrayLike | Tensor, nulls: int, least: int, each: int
 ) -> tuple[Array, Array, Array, int]:
-    """Features as ``(examples, width)``, labels as 0, 1, …, and how many classes there are."""
-    features = [as_array(x).astype(np.float64) for x in (x1, x2)]
+    """Features as ``(examples, width)``, labels as 0, 1, …, and how many classes there are.
+
+    Args:
+        x1, x2, y, nulls: As they came.
+        least: How many examples are needed.
+        each: How many of each class.
+    """
+    features = [numbers(x1, "x1"), numbers(x2, "x2")]
     labels = as_array(y)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1:
@@ -172,16 +191,40 @@ def checked(
             raise ValueError(f"{name} holds NaN or infinite values; drop those examples or fill them in.")
     if n < least:
         raise ValueError(f"These settings need at least {least} examples; got {n}.")
-    classes, labels = np.unique(labels, return_inverse=True)
+    classes, labels, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if len(classes) < 2:
-        raise ValueError(f"All {n} labels are {classes[0]!r}, so there is no information to decompose.")
+        raise ValueError(f"All {n} labels are {classes.tolist()[0]!r}, so there is no information to decompose.")
     if len(classes) > n // 4:
         raise ValueError(f"Labels are classes, each with some examples; got {len(classes)} values in {n} examples.")
+    if counts.min() < each:
+        raise ValueError(
+            f"Class {classes.tolist()[counts.argmin()]!r} has {counts.min()} examples, and at least {each} of each are "
+            "needed; leave its examples out or join it with another class."
+        )
     if nulls < 0:
         raise ValueError(f"nulls is how many permutations to try, 0 or more; got {nulls}.")
     return features[0].reshape(n, -1), features[1].reshape(n, -1), labels, len(classes)
 
 
-def halves(n: int, seed: int) -> Sequence[Array]:
-    """Rows in two parts of about equal size, at random."""
-    return np.array_split(np.random.default_rng([seed, 0]).permutation(n), 2)
+def numbers(x: ArrayLike | Tensor, name: str) -> Array:
+    """As an array of float64."""
+    try:
+        return as_array(x).astype(np.float64)
+    except (TypeError, ValueError) as e:
+        raise ValueError(f"{name} is an array of numbers; got a {type(x).__name__} ({e}).") from e
+
+
+def halves(labels: Array, seed: int) -> tuple[Array, Array]:
+    """Rows in two parts of about equal size, at random, with half of each class in both."""
+    order = np.random.default_rng([seed, 0]).permutation(len(labels))
+    first = np.zeros(len(labels), dtype=bool)
+    odd = 0
+    for label in np.unique(labels):
+        rows = order[labels[order] == label]
+        first[rows[: (len(rows) + 1 - odd) // 2]] = True
+        odd = (odd + len(rows)) % 2  # the one too many goes to the first part, then to the second
+    # Only those on the wrong side change places, so that this is as near as it can be to a split that ignores classes.
+    half = (len(labels) + 1) // 2
+    out, back = np.flatnonzero(~first[order[:half]]), half + np.flatnonzero(first[order[half:]])
+    order[out], order[back] = order[back], order[out]
+    return order[:half], order[half:]

@@ -1,6 +1,7 @@
 """PID of continuous features, by networks: the batch estimator of Liang et al. 2023."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 
 import numpy as np
@@ -36,11 +37,12 @@ def pid_neural(
 ) -> PIDEstimate:
     r"""Redundant, unique and synergistic information of two sources of continuous features, in bits.
 
-    On one half of the examples three small networks learn p(y|x1), p(y|x2) and p(y|x1,x2), each stopped where a fifth of
-    that half, kept back, says so. An :class:`Alignment` network learns a joint :math:`q(x_1, x_2, y)` over the pairs of a
-    batch, scaled by Sinkhorn's iterations to the marginals of the first two, that tells as little of Y as it can:
-    :math:`\min_q I_q(X_1, X_2; Y)`. The other half says how much information all of them hold, and the components follow
-    as in :func:`broja` (Liang et al., "Quantifying & Modeling Multimodal Interactions", NeurIPS 2023, their BATCH).
+    On one half of the examples, and of each class, three small networks learn p(y|x1), p(y|x2) and p(y|x1,x2), each
+    stopped where a fifth of that half, kept back, says so. An :class:`Alignment` network learns a joint
+    :math:`q(x_1, x_2, y)` over the pairs of a batch, scaled by Sinkhorn's iterations to the marginals of the first two,
+    that tells as little of Y as it can: :math:`\min_q I_q(X_1, X_2; Y)`. The other half says how much information all of
+    them hold, and the components follow as in :func:`broja` (Liang et al., "Quantifying & Modeling Multimodal
+    Interactions", NeurIPS 2023, their BATCH).
 
     Networks that are too sure of themselves claim information that is not there. So predictions are first recalibrated on
     the held-out half by a logistic regression (one slope, one intercept for each class; for p(y|x1,x2) the slopes of all
@@ -52,30 +54,32 @@ def pid_neural(
 
     Args:
         x1, x2: Features, a row for each example; standardised inside.
-        y: Class of each example.
+        y: Class of each example; at least 10 of each.
         hidden: Width of the networks, which have two hidden layers.
         epochs: Of the predictors, at most.
         align_steps: Of the alignment network.
         sinkhorn_steps: Iterations in each of these; four times as many at the end.
         batch: Examples in a step.
         lr: Of Adam.
-        nulls: How many permutations of the labels; each costs as much as the estimate.
+        nulls: How many permutations of the labels, in each half. Each costs as much as the estimate, and p cannot go
+            below 1 / (nulls + 1): 5 show the bias, 19 are the least for p = 0.05.
         level: Of the intervals.
         draws: Resamples of an interval.
         seed: Of all that is random.
-        device: Where to train.
+        device: Where to train: the CPU or a CUDA device.
     """
     positive = {"hidden": hidden, "epochs": epochs, "align_steps": align_steps, "sinkhorn_steps": sinkhorn_steps}
-    for name, value in positive.items():
+    for name, value in (positive | {"batch": batch, "draws": draws}).items():
         if value < 1:
             raise ValueError(f"{name} is at least 1; got {value}.")
-    first, second, labels, classes = checked(x1, x2, y, nulls, least=40)
-    fitted, held = (torch.as_tensor(rows, device=device) for rows in halves(len(labels), seed))
+    device = _device(device)
+    first, second, labels, classes = checked(x1, x2, y, nulls, least=40, each=10)
+    parts = halves(labels, seed)
+    fitted, held = (torch.as_tensor(rows, device=device) for rows in parts)
     sources = [_standardised(x, fitted, device) for x in (first, second)]
 
     def measured(labels: Array, number: int) -> Pointwise:
-        with torch.random.fork_rng(devices=[]):  # leaves the caller's random state alone
-            torch.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
+        with _seeded(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]), device):
             target = torch.as_tensor(labels, device=device)
             views = [sources[0], sources[1], torch.cat(sources, 1)]
             scores = [_scores(view, target, fitted, classes, hidden, epochs, batch, lr) for view in views]
@@ -87,10 +91,33 @@ def pid_neural(
             aligned = _aligned(aligner, sources, singles, prior, target, held, 4 * sinkhorn_steps)
         return {name: x.cpu().numpy() for name, x in decompose(told[0], told[1], told[2], aligned).items()}
 
-    return estimate(measured, labels, nulls, seed, level, draws)
+    return estimate(measured, labels, parts, nulls, seed, level, draws)
 
 
-def _standardised(x: Array, fitted: Tensor, device: str | torch.device) -> Tensor:
+def _device(device: str | torch.device) -> torch.device:
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as e:
+        raise ValueError(f"device is 'cpu', 'cuda' or 'cuda:1' and so on; got {device!r}.") from e
+    if found.type not in ("cpu", "cuda"):  # others lack float64 or a random state that can be put back
+        raise ValueError(f"device is 'cpu', 'cuda' or 'cuda:1' and so on; got {device!r}.")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"There is no device {str(found)!r}: torch sees {torch.cuda.device_count()} CUDA devices.")
+    return found
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Random numbers from a seed, on the CPU and on a CUDA device; the caller's go on afterwards as if nothing was."""
+    cuda = [torch.cuda.current_device() if device.index is None else device.index] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also reach devices that are not used here
+        for index in cuda:
+            torch.cuda.default_generators[index].manual_seed(seed)
+        yield
+
+
+def _standardised(x: Array, fitted: Tensor, device: torch.device) -> Tensor:
     mean, deviation = x[fitted.cpu()].mean(0), x[fitted.cpu()].std(0)
     scaled = (x - mean) / np.where(deviation > 0, deviation, 1.0)
     return torch.as_tensor(scaled, dtype=torch.float32, device=device)

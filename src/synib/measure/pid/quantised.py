@@ -24,9 +24,9 @@ def pid_quantised(
 ) -> PIDEstimate:
     r"""BROJA of which cluster each source is in, in bits, with its bias shown by permuted labels.
 
-    The examples are cut in two. k-means centres found in one half sort the examples of the other into clusters, whose
-    counts with the label are decomposed by :func:`broja`; then the halves change places and the two results are averaged.
-    The null does the same with permuted labels.
+    The examples are cut in two, and so is each class. k-means centres found in one half sort the examples of the other
+    into clusters, whose counts with the label are decomposed by :func:`broja`; then the halves change places and the two
+    results are averaged. The null does the same with labels permuted in each half.
 
     What clusters do not keep is lost: a fine or weak signal among strong coordinates is not seen. What counts invent is
     added: about :math:`(k^2 - 1)(c - 1)/(n \ln 2)` bits for k clusters, c classes and n examples, nearly all of it as
@@ -39,9 +39,9 @@ def pid_quantised(
 
     Args:
         x1, x2: Features, a row for each example.
-        y: Class of each example.
+        y: Class of each example; at least 4 of each.
         clusters: For each source; fewer where there are fewer different rows.
-        nulls: How many permutations of the labels.
+        nulls: How many permutations of the labels; p cannot go below 1 / (nulls + 1).
         level: Of the intervals.
         draws: Resamples of an interval.
         seed: Of the halves, the clusters, the permutations and the resamples.
@@ -57,8 +57,8 @@ def pid_quantised(
     """
     if clusters < 2:
         raise ValueError(f"A source is sorted into at least 2 clusters; got clusters={clusters}.")
-    x1, x2, y, classes = checked(x1, x2, y, nulls, least=4 * clusters)
-    parts = halves(len(y), seed)
+    x1, x2, y, classes = checked(x1, x2, y, nulls, least=4 * clusters, each=4)
+    parts = halves(y, seed)
     # Clusters know nothing of labels, so those of the permutations are the same.
     sorted_in = [
         (rows, _clusters(x1, other, rows, clusters, seed), _clusters(x2, other, rows, clusters, seed))
@@ -74,7 +74,7 @@ def pid_quantised(
             shares.append(decompose(*(cell[at] for cell in solve(counts / len(rows)).cells)))
         return {name: np.concatenate([one[name] for one in shares]) for name in shares[0]}
 
-    return estimate(measured, y, nulls, seed, level, draws)
+    return estimate(measured, y, parts, nulls, seed, level, draws)
 
 
 def _clusters(x: Array, fitted: Array, rows: Array, k: int, seed: int) -> Array:
