@@ -29,6 +29,13 @@ def test_a_trained_model_is_examined_as_it_would_be_alone(made):
         assert rows[0][name] == pytest.approx(alone[name], abs=1e-4)
 
 
+def test_what_scores_a_model_is_missed_before_training(monkeypatch):
+    Calibration(seeds=1).check()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"torchmetrics: pip install synib\[audit\]"):
+        Calibration(seeds=1).check()
+
+
 def test_scores_on_intact_data_are_those_of_the_results(made):
     _, _, rows, _ = made
     for row in rows:

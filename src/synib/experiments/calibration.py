@@ -1,5 +1,6 @@
 """Is a model unsure when it should be? Calibration on intact data and with a modality gone."""
 
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -37,6 +38,12 @@ class Calibration(SpuriousXOR):
 
     seeds: int = 10
     beta: tuple[float, ...] = (1.0,)
+
+    def check(self) -> None:
+        """Besides the usual, see that what scores a model is there, before training rather than after."""
+        super().check()
+        if importlib.util.find_spec("torchmetrics") is None:
+            raise ValueError("calibration scores models with torchmetrics: pip install synib[audit]")
 
     def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
         """Scores under each condition, and the bins of its calibration plot."""
