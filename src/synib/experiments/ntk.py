@@ -11,7 +11,8 @@ from synib.data import Split
 from synib.experiments.base import Row
 from synib.experiments.charts import Figure, Panel, Panels, Series, Table
 from synib.experiments.pid_simplex import LABELS, REFERENCE, PIDExperiment, Regime
-from synib.measure.ntk import Of, Parameters, Predict, group_losses, tangents
+from synib.measure.additive import Of
+from synib.measure.ntk import Parameters, Predict, group_losses, tangents
 
 SOURCES = ("U1", "R", "S")
 PAIRS = tuple(combinations(SOURCES, 2))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from numpy.typing import ArrayLike
@@ -25,13 +25,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp
 
 from synib import tokens
+from synib.measure.additive import Of
 from synib.measure.models import Modalities, as_tensors, evaluated
 from synib.objective import Bernoulli, Categorical, Family
 from synib.objective.checks import check_finite, check_modalities
 from synib.tokens import Modality
 
 Parameters = Mapping[str, Tensor]
-Of = Literal["logits", "probabilities"]
 Predict = Callable[[Parameters, Mapping[str, Modality]], Tensor]
 
 VANISHED = 1e-12  # a mean squared residual below it is rounding, and says nothing about a direction
