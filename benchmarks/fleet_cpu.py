@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from synib.engines import fleet
-from synib.engines.cells import Cell, learner, shards
+from synib.engines.cells import Cell, cut, programs
+from synib.engines.learner import learner
 from synib.experiments import SpuriousXOR
 
 
@@ -58,7 +59,7 @@ def main() -> None:
         mine = [cell for cell in cells if cell.method == method]
         few = mine[:: max(1, len(mine) // options.alone)][: options.alone]
         fleet_seconds = alone_seconds = 0.0
-        groups = shards(mine, options.together)
+        groups = [piece for same in programs(mine) for piece in cut(same, options.together)]
         for i, group in enumerate(groups):
             start = time.perf_counter()
             fleet.train(experiment, group)

@@ -33,8 +33,9 @@ from torch.utils.flop_counter import flop_registry
 from synib.data import Split
 from synib.engines import fleet
 from synib.engines.cells import Cell
+from synib.engines.device import Precision, device_name, matrix_products, release
 from synib.engines.folder import Folder
-from synib.engines.sweep import device_name, sweep
+from synib.engines.sweep import sweep
 from synib.experiments import PIDSimplex
 from synib.experiments.learned_masks import VARIANTS
 
@@ -64,10 +65,10 @@ def lifetime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
-def ceilings(device: torch.device, precision: fleet.Precision, size: int) -> tuple[float, float]:
+def ceilings(device: torch.device, precision: Precision, size: int) -> tuple[float, float]:
     """Floating-point operations and bytes per second that this card reaches at its best."""
     a, b = (torch.randn(size, size, device=device) for _ in range(2))
-    with fleet._precision(precision, device):
+    with matrix_products(precision, device):
         a @ b
         flops = 2 * size**3 / seconds(lambda: a @ b, device, 5)
     x = torch.randn(16 * size * size, device=device)
@@ -109,7 +110,7 @@ class Steps:
 
 
 def steps(
-    experiment: PIDSimplex, cells: dict[str, Cell], models: list[int], device: torch.device, precision: fleet.Precision
+    experiment: PIDSimplex, cells: dict[str, Cell], models: list[int], device: torch.device, precision: Precision
 ) -> list[dict[str, Any]]:
     """A row for each method and number of models."""
     best_flops, best_bytes = ceilings(device, precision, 8192 if device.type == "cuda" else 512)
@@ -126,11 +127,11 @@ def steps(
         unavoidable = one.parameters() * (3 * 4 + ADAM)
         for n in models:
             many = Steps(experiment, cell, n, device)
-            with fleet._precision(precision, device):
+            with matrix_products(precision, device):
                 many.run()
                 each = seconds(many.run, device, 2) / 4
             del many
-            fleet.release(device)
+            release(device)
             flops, moved = needed * n / each, unavoidable * n / each
             rows.append({"method": name, "models": n, "ms_per_step": 1e3 * each, "model_steps_per_second": n / each,
                          "tflops": flops / 1e12, "of_ceiling_flops": flops / best_flops, "tbytes": moved / 1e12,
@@ -159,13 +160,13 @@ class Compiled:
 
 
 def compiling(
-    experiment: PIDSimplex, cells: dict[str, Cell], models: int, device: torch.device, precision: fleet.Precision
+    experiment: PIDSimplex, cells: dict[str, Cell], models: int, device: torch.device, precision: Precision
 ) -> list[dict[str, Any]]:
     """Eager steps against compiled ones, and after how many steps compiling has paid for itself."""
     rows = []
     for name, cell in cells.items():
         many = Steps(experiment, cell, models, device)
-        with fleet._precision(precision, device):
+        with matrix_products(precision, device):
             many.run()
             eager = seconds(many.run, device, 2) / 4
             many.fleet.gradient = Compiled(many.fleet.gradient)  # type: ignore[assignment]
@@ -173,7 +174,7 @@ def compiling(
             compiled = seconds(many.run, device, 2) / 4
         cost = first - 4 * compiled
         del many
-        fleet.release(device)
+        release(device)
         pays = cost / (eager - compiled) if eager > compiled else None
         rows.append({"method": name, "models": models, "eager_ms_per_step": 1e3 * eager,
                      "compiled_ms_per_step": 1e3 * compiled, "compile_seconds": cost, "pays_after_steps": pays,
@@ -185,7 +186,7 @@ def compiling(
 
 
 def whole(
-    experiment: PIDSimplex, folder: Path, device: torch.device, precision: fleet.Precision
+    experiment: PIDSimplex, folder: Path, device: torch.device, precision: Precision
 ) -> list[dict[str, Any]]:
     """The four columns from the start of the program to ``results.csv``, against one model of each method alone."""
     cells = experiment.cells()

@@ -21,7 +21,8 @@ import torch
 
 from synib import keys
 from synib.data import Dataset
-from synib.engines.cells import Cell, learner
+from synib.engines.cells import Cell
+from synib.engines.learner import learner
 from synib.experiments.compare import ComparePID
 from synib.objective.base import Batch
 

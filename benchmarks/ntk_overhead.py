@@ -17,7 +17,7 @@ import torch
 
 from synib.data import Split
 from synib.engines import fleet, loop
-from synib.engines.sweep import device_name
+from synib.engines.device import device_name
 from synib.experiments import GradientGeometry
 from synib.experiments.ntk import MOST, SOURCES
 from synib.measure import ntk

@@ -311,8 +311,9 @@ def _run(
     import torch
     from rich.console import Console
 
+    from synib.engines.device import choose_device, choose_precision, hardware
     from synib.engines.folder import Folder, read_json, write_json
-    from synib.engines.sweep import choose_device, choose_precision, hardware, sweep
+    from synib.engines.sweep import sweep
     from synib.experiments import EXPERIMENTS
     from synib.report import build
 

@@ -11,9 +11,11 @@ import torch
 
 from synib.data import Split
 from synib.engines import fleet
-from synib.engines.cells import Learner, cut
+from synib.engines.cells import cut
+from synib.engines.device import device_name
 from synib.engines.folder import Folder, read_csv, read_json
-from synib.engines.sweep import choose_device, choose_precision, device_name, row, sweep
+from synib.engines.learner import Learner
+from synib.engines.sweep import row, sweep
 
 CONFIG = {"experiment": "tiny"}
 TABLES = ("results.csv", "curves.csv", "shards.json")
@@ -504,42 +506,3 @@ def test_a_group_without_examples_leaves_an_empty_field_and_no_zero(tmp_path, ti
 def test_a_row_has_no_clock_and_no_nan_in_it(cell):
     made = row(cell(seed=4), {"test_accuracy": 0.5, "test_accuracy_S": float("nan")})
     assert list(made) == ["experiment", "method", "beta", "seed", "test_accuracy", "cell", "versions"]
-
-
-def test_auto_is_a_device_that_is_there():
-    assert choose_device("auto") == ("cuda" if torch.cuda.is_available() else "cpu")
-    assert choose_device("cpu") == "cpu"
-    assert "CPU" in device_name("cpu")
-
-
-@pytest.mark.parametrize("wrong", ["gpu", "", "tpu:0", "meta"])
-def test_a_device_that_is_none_is_quoted(wrong):
-    with pytest.raises(ValueError, match=f"--device is auto, cpu or cuda; got '{wrong}'"):
-        choose_device(wrong)
-
-
-def test_cuda_where_there_is_none_is_said_and_never_replaced_in_silence(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    for asked in ("cuda", "cuda:0"):
-        with pytest.raises(ValueError, match="finds no CUDA device here; use --device cpu"):
-            choose_device(asked)
-    assert choose_device("auto") == "cpu"
-
-
-@pytest.mark.parametrize(
-    ("precision", "device"),
-    [("float32", "cpu"), ("bf16", "cpu"), ("float32", "cuda"), ("tf32", "cuda"), ("tf32", "cuda:1"), ("bf16", "cuda")],
-)
-def test_a_precision_that_the_device_has_is_taken(precision, device):
-    assert choose_precision(precision, device) == precision
-
-
-@pytest.mark.parametrize("wrong", ["", "fp16", "float64", "TF32"])
-def test_a_precision_that_is_none_is_quoted(wrong):
-    with pytest.raises(ValueError, match=f"^--precision is float32, tf32, bf16; got '{wrong}'.$"):
-        choose_precision(wrong, "cuda")
-
-
-def test_tf32_on_a_cpu_is_refused_and_never_replaced_in_silence():
-    with pytest.raises(ValueError, match=r"^--precision tf32 is for CUDA devices; on a CPU use float32\.$"):
-        choose_precision("tf32", "cpu")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from synib.engines.cells import learner
+from synib.engines.learner import learner
 from synib.engines.folder import Folder, read_csv
 from synib.engines.sweep import sweep
 from synib.experiments import ComparePID, CompareXOR

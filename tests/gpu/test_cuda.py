@@ -9,6 +9,7 @@ import synib
 from synib import keys
 from synib.engines import fleet
 from synib.engines.cells import Cell
+from synib.engines.device import release
 from synib.engines.folder import Folder, read_csv
 from synib.engines.sweep import sweep
 from synib.experiments import SpuriousXOR
@@ -58,7 +59,7 @@ def allow():
     device, before = torch.cuda.current_device(), torch.cuda.get_per_process_memory_fraction()
 
     def limit(more):
-        fleet.release("cuda")
+        release("cuda")
         allowed = torch.cuda.memory_reserved(device) + more
         torch.cuda.set_per_process_memory_fraction(
             allowed / torch.cuda.get_device_properties(device).total_memory, device
@@ -67,7 +68,7 @@ def allow():
 
     yield limit
     torch.cuda.set_per_process_memory_fraction(before, device)
-    fleet.release("cuda")
+    release("cuda")
 
 
 def test_a_key_gives_the_same_bits_everywhere():
@@ -170,7 +171,7 @@ def test_as_many_models_as_are_said_to_fit_do_fit(allow, monkeypatch):
 def test_out_of_memory_halves_what_is_left_and_ends_with_the_same_results(allow, tmp_path):
     experiment, cells = vanilla(48)
     fleet.train(experiment, cells[:1], "cuda")
-    fleet.release("cuda")
+    release("cuda")
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     sweep(experiment, cells, Folder(tmp_path / "whole", experiment.config()), device="cuda", together=48)
@@ -213,7 +214,7 @@ def test_one_model_that_does_not_fit_is_said(allow, tmp_path):
 def test_a_sweep_gives_its_memory_back(tmp_path):
     experiment, cells = vanilla(8)
     fleet.train(experiment, cells[:4], "cuda")  # what libraries keep for themselves is taken before
-    fleet.release("cuda")
+    release("cuda")
     before = torch.cuda.memory_allocated()
     sweep(experiment, cells, Folder(tmp_path, experiment.config()), device="cuda", together=4)
     assert torch.cuda.memory_allocated() - before < 2**25  # a shard's test data alone are 60 MB

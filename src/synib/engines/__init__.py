@@ -1,5 +1,8 @@
 """Who trains the cells."""
 
-from synib.engines.cells import Cell, Learner, Recipe
+from synib.engines.cells import Cell
+from synib.engines.folder import Folder
+from synib.engines.learner import Learner
+from synib.engines.recipe import Examining, Recipe, Watching
 
-__all__ = ["Cell", "Learner", "Recipe"]
+__all__ = ["Cell", "Examining", "Folder", "Learner", "Recipe", "Watching"]

@@ -1,14 +1,12 @@
 """The fleet: many small models trained at once on one device, each as if it were alone."""
 
-import contextlib
 import copy
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -16,13 +14,15 @@ from torch.func import functional_call, vmap
 
 from synib import keys
 from synib.data import Dataset, Split
-from synib.engines.cells import Cell, Examining, Learner, Recipe, Watching, learner
+from synib.engines.cells import Cell
+from synib.engines.device import Precision, matrix_products, release
+from synib.engines.learner import Learner, learner
+from synib.engines.recipe import Examining, Recipe, Watching
 from synib.measure import accuracies, correct
-from synib.objective.base import Batch
+from synib.objective import Batch
 from synib.tokens import Modality
 
 Metrics = dict[str, float]
-Precision = Literal["float32", "tf32", "bf16"]
 
 ON_CPU = 24  # models at once, where memory is not the question
 PROBED = 4  # models trained to learn what one takes
@@ -77,7 +77,7 @@ def train(
     epochs = cells[0].settings["epochs"]
     curves: list[dict[str, Tensor]] = []
     for epoch in range(epochs):
-        with _precision(precision, fleet.device):
+        with matrix_products(precision, fleet.device):
             fleet.epoch(training, epoch)
         if epoch < epochs - 1:
             fleet.revise(training, validation, epoch)
@@ -125,13 +125,6 @@ def capacity(recipe: Recipe, cells: Sequence[Cell], device: torch.device | str, 
     release(device)
     free, _ = torch.cuda.mem_get_info(device)
     return max(1, int(USED * free / each))
-
-
-def release(device: torch.device | str) -> None:
-    """Give back what a finished or failed shard held on the device."""
-    gc.collect()
-    if torch.device(device).type == "cuda":
-        torch.cuda.empty_cache()
 
 
 class Fleet:
@@ -321,20 +314,3 @@ def _revise(
 def _settle(learner: Learner, modalities: Mapping[str, Tensor], target: Tensor) -> dict[str, Tensor]:
     learner.method.settle(learner.model, Batch(modalities, target))
     return dict(learner.named_buffers())
-
-
-@contextlib.contextmanager
-def _precision(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Matrix products of this precision, inside the context only."""
-    if precision == "bf16":
-        with torch.autocast(device.type, dtype=torch.bfloat16):
-            yield
-    elif precision == "tf32":
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high")
-        try:
-            yield
-        finally:
-            torch.set_float32_matmul_precision(before)
-    else:
-        yield

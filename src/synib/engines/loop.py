@@ -8,8 +8,7 @@ from torch import Tensor
 from synib import keys
 from synib.data import Dataset, Split
 from synib.models import FusionModel
-from synib.objective import Objective
-from synib.objective.base import Batch
+from synib.objective import Batch, Objective
 
 
 def fit(

@@ -1,20 +1,19 @@
 """Train all cells of an experiment, shard by shard, and leave a table of results."""
 
 import itertools
-import os
-import platform
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 import torch
 
 import synib
 from synib.engines import fleet
-from synib.engines.cells import Cell, Recipe, cut, programs
+from synib.engines.cells import Cell, cut, programs
+from synib.engines.device import Precision, device_name, out_of_memory, release
 from synib.engines.folder import Folder
+from synib.engines.recipe import Recipe
 
 Progress = Callable[[float, float], None]
 
@@ -25,7 +24,7 @@ def sweep(
     folder: Folder,
     *,
     device: str = "cpu",
-    precision: fleet.Precision = "float32",
+    precision: Precision = "float32",
     together: int | None = None,
     on_progress: Progress = lambda done, of: None,
     say: Callable[[str], None] = lambda sentence: None,
@@ -95,7 +94,7 @@ def sweep(
 
 
 def _train(
-    recipe: Recipe, shard: Sequence[Cell], device: str, precision: fleet.Precision, on_epoch: Callable[[], None]
+    recipe: Recipe, shard: Sequence[Cell], device: str, precision: Precision, on_epoch: Callable[[], None]
 ) -> dict[str, Any] | None:
     """What a folder keeps of a shard, or ``None`` where memory did not suffice."""
     start = time.perf_counter()
@@ -113,21 +112,15 @@ def _train(
         }
         del trained
     except (RuntimeError, MemoryError) as e:
-        if not _out_of_memory(e):
+        if not out_of_memory(e):
             raise
         if len(shard) == 1:
             raise ValueError(
                 f"One {shard[0].method} model alone does not fit into the memory of {device_name(device)}; use a "
                 "smaller model or batch_size, or another device."
             ) from e
-    fleet.release(device)
+    release(device)
     return content
-
-
-def _out_of_memory(e: Exception) -> bool:
-    # Not every allocation goes through torch's own allocator, and those of libraries fail with a plain error.
-    signs = ("DefaultCPUAllocator:", "out of memory", "ALLOC_FAILED")
-    return isinstance(e, torch.OutOfMemoryError | MemoryError) or any(sign in str(e) for sign in signs)
 
 
 def _halves(shard: list[Cell]) -> list[list[Cell]]:
@@ -150,45 +143,3 @@ def row(cell: Cell, metrics: Mapping[str, float]) -> dict[str, Any]:
         "cell": cell.id,
         "versions": versions,
     }
-
-
-def device_name(device: str) -> str:
-    """The device in words."""
-    if device.startswith("cuda"):
-        return torch.cuda.get_device_name(device)
-    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
-
-
-def hardware() -> str:
-    """This machine in words."""
-    model = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass  # not Linux: what platform says must do
-    return f"{model}, {os.cpu_count()} cores"
-
-
-def choose_device(device: str) -> str:
-    """``"auto"`` is CUDA where there is some; a device that is not there is refused."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        kind = torch.device(device).type
-    except RuntimeError:
-        raise ValueError(f"--device is auto, cpu or cuda; got {device!r}.") from None
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device cuda was asked for, but torch finds no CUDA device here; use --device cpu.")
-    if kind not in ("cpu", "cuda"):
-        raise ValueError(f"--device is auto, cpu or cuda; got {device!r}.")
-    return device
-
-
-def choose_precision(precision: str, device: str) -> fleet.Precision:
-    """The precision, if there is such a one on the device."""
-    if precision not in get_args(fleet.Precision):
-        raise ValueError(f"--precision is {', '.join(get_args(fleet.Precision))}; got {precision!r}.")
-    if precision == "tf32" and not device.startswith("cuda"):
-        raise ValueError("--precision tf32 is for CUDA devices; on a CPU use float32.")
-    return cast(fleet.Precision, precision)

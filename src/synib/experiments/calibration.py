@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from synib.data import Dataset
-from synib.engines import Cell
-from synib.engines.cells import Learner
+from synib.engines import Cell, Learner
 from synib.experiments.base import Row
 from synib.experiments.charts import Figure, Panel, Panels, Series, Table
 from synib.experiments.spurious_xor import LABELS, SpuriousXOR

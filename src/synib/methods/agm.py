@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from synib import tokens
 from synib.masks.base import undisturbed
-from synib.objective import Fusible, Objective
-from synib.objective.base import Batch, Parts
+from synib.objective import Batch, Fusible, Objective, Parts
 from synib.tokens import Modality, values
 
 MOST = 4  # modalities: the fusion runs on all 2ⁿ subsets of them

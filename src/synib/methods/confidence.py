@@ -4,8 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from synib.objective import Fusible
-from synib.objective.base import Batch, Parts, Penalised
+from synib.objective import Batch, Fusible, Parts, Penalised
 
 
 class Confidence(Penalised):

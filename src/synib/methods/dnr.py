@@ -9,8 +9,7 @@ from torch.func import vmap
 
 from synib import keys, tokens
 from synib.methods.vanilla import Vanilla
-from synib.objective import Bernoulli
-from synib.objective.base import Batch
+from synib.objective import Batch, Bernoulli
 
 
 class DnR(Vanilla):

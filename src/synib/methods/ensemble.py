@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from synib.methods.unimodal import own_loss, own_prediction
-from synib.objective import Fusible, Objective
-from synib.objective.base import Batch, Parts
+from synib.objective import Batch, Fusible, Objective, Parts
 from synib.tokens import Modality
 
 

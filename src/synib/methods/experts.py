@@ -11,8 +11,7 @@ from torch.func import grad, jacrev, vmap
 from synib.methods.ensemble import Ensemble
 from synib.methods.synib import synib_marginal
 from synib.methods.unimodal import own_prediction
-from synib.objective import Family, Fusible, Objective
-from synib.objective.base import Batch, Parts
+from synib.objective import Batch, Family, Fusible, Objective, Parts
 from synib.tokens import Modality
 
 STEPS = 20  # 15 reach rounding error, also where the classes are separable

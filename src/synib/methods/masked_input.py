@@ -9,8 +9,7 @@ from torch import Tensor
 from synib import keys, tokens
 from synib.masks import Mask, Noise, OracleMask, Probe, RandomMask
 from synib.methods.synib import NoiseName, make_noise
-from synib.objective import Fusible, Objective
-from synib.objective.base import Batch, Parts
+from synib.objective import Batch, Fusible, Objective, Parts
 from synib.tokens import Modality
 
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from synib import keys, tokens
 from synib.masks.base import undisturbed
-from synib.objective import Family, Fusible, Objective
-from synib.objective.base import Batch, Parts
+from synib.objective import Batch, Family, Fusible, Objective, Parts
 from synib.objective.fusible import Whole
 from synib.tokens import values
 

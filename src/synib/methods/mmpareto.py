@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synib.objective import Fusible, Objective
-from synib.objective.base import Batch, Parts
+from synib.objective import Batch, Fusible, Objective, Parts
 
 
 class MMPareto(Objective):

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from synib import keys
-from synib.objective import Fusible, Objective
-from synib.objective.base import Batch, Parts
+from synib.objective import Batch, Fusible, Objective, Parts
 
 ENCODERS = "model.encoders."
 

@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from synib.objective import Fusible, Objective
-from synib.objective.base import Batch, Parts
+from synib.objective import Batch, Fusible, Objective, Parts
 from synib.tokens import Modality
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from synib.objective import Fusible, Objective
-from synib.objective.base import Batch, Parts
+from synib.objective import Batch, Fusible, Objective, Parts
 from synib.tokens import Modality
 
 

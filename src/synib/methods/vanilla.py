@@ -2,8 +2,7 @@
 
 from torch import Tensor
 
-from synib.objective import Fusible, Objective
-from synib.objective.base import Batch, Parts
+from synib.objective import Batch, Fusible, Objective, Parts
 
 
 class Vanilla(Objective):

@@ -1,6 +1,6 @@
 """The paper's loss, in parts that combine freely: family, reference, weight, mask and noise."""
 
-from synib.objective.base import Objective
+from synib.objective.base import Batch, Objective, Parts, Penalised
 from synib.objective.families import Bernoulli, Categorical, Family, Gaussian
 from synib.objective.fusible import Fusible
 from synib.objective.references import Fixed, Prior, Reference, Uniform, Unimodal
@@ -8,6 +8,7 @@ from synib.objective.synib import SynIB
 from synib.objective.weights import Constant, LinearWarmup
 
 __all__ = [
+    "Batch",
     "Bernoulli",
     "Categorical",
     "Constant",
@@ -17,6 +18,8 @@ __all__ = [
     "Gaussian",
     "LinearWarmup",
     "Objective",
+    "Parts",
+    "Penalised",
     "Prior",
     "Reference",
     "SynIB",
