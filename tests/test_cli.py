@@ -141,7 +141,7 @@ def test_the_simplex_on_a_laptop_leaves_triangles_and_says_that_it_is_smaller(sy
         (["--beta", "nan"], r"beta is .*; got \[nan\]\."),
         (["--beta", "inf"], r"beta is .*; got \[inf\]\."),
         (["--beta", "1", "--beta", "1"], r"beta names each value once; got \[1\.0, 1\.0\]\."),
-        (["--seeds", "0"], r"An experiment needs at least one seed; got 0\."),
+        (["--seeds", "0"], r"seeds is at least 1; got 0\."),
         (["--config", "none.json"], r"none\.json is not the config\.json of a spurious-xor run\."),
     ],
 )

@@ -151,7 +151,7 @@ def pid_dynamics(
     """Accuracy on each source over training, where synergistic examples are scarce."""
     from synib.experiments import PIDDynamics
 
-    everyone = method or list(PIDDynamics.defaults())
+    everyone = method or list(PIDDynamics().defaults())
     changes = _narrow(_overrides(setting), everyone) if quick else _overrides(setting)
     options = _options(
         seeds=seeds,

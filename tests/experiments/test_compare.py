@@ -39,9 +39,9 @@ class TestBoth:
     @pytest.mark.parametrize(
         ("options", "sentence"),
         [
-            ({"seeds": 0}, "at least one seed; got 0"),
-            ({"methods": ()}, "one or more methods, each once"),
-            ({"methods": ("mcr", "mcr")}, "one or more methods, each once"),
+            ({"seeds": 0}, "seeds is at least 1; got 0"),
+            ({"methods": ()}, "methods names one value or more; got none"),
+            ({"methods": ("mcr", "mcr")}, "methods names each value once"),
             ({"methods": ("synib-amortized",)}, "has no settings for 'synib-amortized'"),
             ({"methods": ("mmparetto",)}, "did you mean 'mmpareto'"),
         ],

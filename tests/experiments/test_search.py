@@ -16,7 +16,7 @@ from synib.report import build
 @pytest.fixture
 def short(monkeypatch):
     """Parity with one epoch and two candidates."""
-    brief = {m: s | {"epochs": 1} for m, s in Parity.defaults().items()}
+    brief = {m: s | {"epochs": 1} for m, s in Parity().defaults().items()}
     monkeypatch.setattr(Parity, "defaults", classmethod(lambda cls: brief))
     two = [{"lr": 1e-3}, {"lr": 1e-2}]
     monkeypatch.setattr(Parity, "candidates", lambda self: {"vanilla": two, "synib-oracle": two})
@@ -34,7 +34,7 @@ def test_every_method_has_equally_many_candidates_and_each_is_a_cell():
 
 def test_the_settings_in_use_are_among_the_candidates():
     for method, candidates in Parity().candidates().items():
-        in_use = Parity.defaults()[method]
+        in_use = Parity().defaults()[method]
         assert any(all(in_use[k] == v for k, v in candidate.items()) for candidate in candidates), method
 
 
@@ -75,7 +75,7 @@ def test_the_best_mean_is_chosen_and_the_first_of_equals(short):
         ({"of": "nonsense"}, "No experiment is called 'nonsense'; there are spurious-xor, parity"),
         ({"of": "search"}, "No experiment is called 'search'"),
         ({"methods": ("synib-learned",)}, "no candidates for 'synib-learned'"),
-        ({"seeds": 0}, "at least one seed"),
+        ({"seeds": 0}, "seeds is at least 1"),
     ],
 )
 def test_what_cannot_be_searched_is_said(options, said):

@@ -118,7 +118,7 @@ def test_mixed_precision_trains(model, batch, dtype):
     assert losses[-1] < 0.9 * losses[0]
 
 
-@pytest.mark.parametrize("method", list(SpuriousXOR.defaults()))
+@pytest.mark.parametrize("method", list(SpuriousXOR().defaults()))
 def test_the_fleet_trains_as_on_the_cpu_and_never_waits_for_the_device_within_an_epoch(method, monkeypatch):
     experiment = SpuriousXOR(seeds=3, beta=(0.0, 1.0), methods=(method,), epochs=2)
     if method == "synib-learned":

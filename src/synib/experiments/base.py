@@ -2,14 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, ClassVar, Self
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from itertools import product
+from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin, get_type_hints
 
-from synib import methods
 from synib.data import Dataset
 from synib.engines import Cell
 from synib.experiments.charts import Figure, Table
 from synib.measure import statistics
+from synib.methods import build, check_method
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Family, Objective
 
@@ -21,18 +22,25 @@ NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions")
 Row = Mapping[str, Any]
 
 
+def option(default: Any, words: str) -> Any:
+    """An option of an experiment: a field with the words that the command shows for it."""
+    return field(default=default, metadata={"help": words})
+
+
 @dataclass(frozen=True)
 class Experiment(ABC):
-    """Base of all experiments. Fields of the subclass are its options: they are the run's config.
+    """Base of all experiments. Its fields are its options: of the class, of the command, and in the run's config.
 
     Attributes:
         name: What the command calls it.
         title: What the page calls it.
         about: A paragraph for the page.
         factors: What varies besides method and seed.
+        family: The predictive distribution of its models.
         headline: The metric that tables show.
         curves: Whether accuracies are kept after every epoch.
         names: What the summary calls a metric, where it has a name of its own.
+        quick: Options of a smaller version, where there is one.
     """
 
     name: ClassVar[str]
@@ -43,11 +51,35 @@ class Experiment(ABC):
     headline: ClassVar[str] = "test_accuracy"
     curves: ClassVar[bool] = True
     names: ClassVar[Mapping[str, str]] = {}
+    quick: ClassVar[Mapping[str, Any]] = {}
+
+    seeds: int = option(3, "How many seeds, counted from 0.")
+    methods: tuple[str, ...] = option((), "Only this method; may be repeated.")
+    overrides: dict[str, dict[str, Any]] = field(
+        default_factory=dict,
+        metadata={"help": "Change a method's setting, as in --set synib-random.p=1; may be repeated."},
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse options that make no experiment."""
+        hints = get_type_hints(type(self))
+        for f in fields(self):
+            _check(self.name, f, hints[f.name], getattr(self, f.name))
+            if float in get_args(hints[f.name]):  # 1 and 1.0 are one cell, with one id
+                object.__setattr__(self, f.name, tuple(float(v) for v in getattr(self, f.name)))
+        settings = self.settings()
+        for method in self.methods:
+            if check_method(method) not in settings:
+                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(settings)}.")
+
+    @abstractmethod
+    def defaults(self) -> dict[str, dict[str, Any]]:
+        """How each method is trained, unless the run says otherwise."""
 
     @classmethod
-    @abstractmethod
-    def defaults(cls) -> dict[str, dict[str, Any]]:
-        """How each method is trained, unless the run says otherwise."""
+    def quickly(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of the smaller version; what is given counts more."""
+        return {**cls.quick, **given}
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
         """For each method the settings that a search tries, equally many for all; empty if there is no search."""
@@ -59,11 +91,11 @@ class Experiment(ABC):
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """How each method is trained in this run."""
-        changes: Mapping[str, Mapping[str, Any]] = getattr(self, "overrides", {})
-        for method in changes:
-            if methods.check_method(method) not in self.defaults():
-                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(self.defaults())}.")
-        return {method: {**given, **changes.get(method, {})} for method, given in self.defaults().items()}
+        made = self.defaults()
+        for method in self.overrides:
+            if check_method(method) not in made:
+                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(made)}.")
+        return {method: {**given, **self.overrides.get(method, {})} for method, given in made.items()}
 
     def described(self) -> dict[str, Mapping[str, Any]]:
         """What the page says about how models were trained: who → settings."""
@@ -97,10 +129,10 @@ class Experiment(ABC):
         rows = [row for row in summary if row["metric"] == self.headline]
         columns = list(dict.fromkeys(tuple(row[f] for f in self.factors) for row in rows))
         found = {(row["method"], tuple(row[f] for f in self.factors)): row for row in rows}
-        methods = list(dict.fromkeys(row["method"] for row in rows))
+        who = list(dict.fromkeys(row["method"] for row in rows))
         headings = [", ".join(_named(f, v) for f, v in zip(self.factors, c, strict=True)) for c in columns]
         title = self.headline.replace("_", " ")
-        return [Table(title, headings, {m: [found.get((m, c)) for c in columns] for m in methods})]
+        return [Table(title, headings, {m: [found.get((m, c)) for c in columns] for m in who})]
 
     @property
     def caution(self) -> str:
@@ -119,7 +151,7 @@ class Experiment(ABC):
             settings["only"] = data.train.groups[settings.pop("only_source")]
         if cell.method == "synib-amortized":
             settings["widths"] = data.widths
-        return methods.build(cell.method, family=self.family, **settings)
+        return build(cell.method, family=self.family, **settings)
 
     def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
         """The paper's value, where it gives one."""
@@ -138,40 +170,80 @@ class Experiment(ABC):
             raise ValueError(
                 f"{cls.name} has no option {unknown[0]!r}; it has {', '.join(f.name for f in fields(cls))}."
             )
-        for f in fields(cls):
-            if f.name in options and f.default is not MISSING and not _like(options[f.name], f.default):
-                raise ValueError(f"{cls.name} takes {f.name} in the form {f.default!r}; got {options[f.name]!r}.")
-        return cls(**options)
+        return cast(Any, cls)(**options)
 
-    def summary(self, results: Sequence[Row]) -> list[dict[str, Any]]:
-        """Mean, standard error and n over seeds, for each method, factors and metric."""
+    def summary(self, results: Sequence[Row]) -> list[Row]:
+        """Mean, standard error and n over seeds, for each method, factors and metric; and what :meth:`beyond` adds."""
+        results = [{self.names.get(name, name): value for name, value in row.items()} for row in results]
         groups: dict[tuple[Any, ...], list[Row]] = {}
         for row in results:
             groups.setdefault((row["method"], *(row[f] for f in self.factors)), []).append(row)
         table = []
         for (method, *values), rows in groups.items():
             factors = dict(zip(self.factors, values, strict=True))
-            for metric in [m for m in rows[0] if m not in NOT_A_METRIC and m not in self.factors]:
-                numbers = [row[metric] for row in rows if row[metric] is not None]
-                table.append(
-                    {
-                        "experiment": self.name,
-                        "method": method,
-                        **factors,
-                        "metric": self.names.get(metric, metric),
-                        **statistics(numbers),
-                        "paper": self.paper(method, factors, self.names.get(metric, metric)),
-                    }
-                )
-        return table
+            for metric in self.metrics(rows):
+                table.append(self.row(method, factors, metric, [row[metric] for row in rows]))
+        return [*table, *self.beyond(results)]
+
+    def beyond(self, results: Sequence[Row]) -> list[Row]:
+        """Rows of the summary that are not the mean of a metric over seeds."""
+        return []
+
+    def metrics(self, results: Sequence[Row]) -> list[str]:
+        """The metrics of a table of results."""
+        return [name for name in results[0] if name not in NOT_A_METRIC and name not in self.factors]
+
+    def row(self, method: str, factors: Mapping[str, Any], metric: str, numbers: Sequence[float | None]) -> Row:
+        """A row of the summary; numbers that are missing are left out."""
+        return {
+            "experiment": self.name,
+            "method": method,
+            **factors,
+            "metric": metric,
+            **statistics([number for number in numbers if number is not None]),
+            "paper": self.paper(method, factors, metric),
+        }
+
+
+def leads(results: Sequence[Row], metric: str, rival: str) -> dict[str, list[float]]:
+    """How far every other method is above a rival, seed by seed, where both have the metric."""
+    found = {(row["method"], row["seed"]): row.get(metric) for row in results}
+    above: dict[str, list[float]] = {method: [] for method, _ in found if method != rival}
+    for (method, seed), ours in found.items():
+        theirs = found.get((rival, seed))
+        if method != rival and ours is not None and theirs is not None:
+            above[method].append(ours - theirs)
+    return above
+
+
+def grid(**values: Sequence[Any]) -> list[dict[str, Any]]:
+    """Every combination of some values of some settings."""
+    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 
 def _named(factor: str, value: Any) -> str:
     return f"{factor} = {value:g}" if isinstance(value, float) else f"{factor} = {value}"
 
 
+def _check(experiment: str, f: Field[Any], hint: Any, value: Any) -> None:
+    """Raise ``ValueError`` if an option is of another kind than its default, or out of range by what its type says."""
+    default = f.default if f.default is not MISSING else {}
+    if not _like(value, default):
+        raise ValueError(f"{experiment} takes {f.name} in the form {default!r}; got {value!r}.")
+    known = get_args(hint)
+    if get_origin(hint) is Literal and value not in known:
+        raise ValueError(f"{f.name} is {' or '.join(map(repr, known))}; got {value!r}.")
+    if hint is int and value < 1:
+        raise ValueError(f"{f.name} is at least 1; got {value}.")
+    if known[-1:] == (...,):
+        if not value:
+            raise ValueError(f"{f.name} names one value or more; got none.")
+        if len(set(value)) < len(value):  # the same model twice would pass for two seeds
+            raise ValueError(f"{f.name} names each value once; got {list(value)}.")
+
+
 def _like(value: Any, default: Any) -> bool:
-    """Whether a value that came from a file is of the kind of an option's default."""
+    """Whether a value is of the kind of an option's default."""
     if isinstance(default, tuple):
         return isinstance(value, tuple) and all(_like(v, default[0]) for v in value if default)
     kinds = (int, float) if isinstance(default, float) else (type(default),)

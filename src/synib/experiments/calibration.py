@@ -1,15 +1,15 @@
 """Is a model unsure when it should be? Calibration on intact data and with a modality gone."""
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from synib.data import Dataset
 from synib.engines import Cell, Learner
-from synib.experiments.base import Row
-from synib.experiments.charts import Figure, Panel, Panels, Series, Table
-from synib.experiments.spurious_xor import LABELS, SpuriousXOR
+from synib.experiments.base import Row, option
+from synib.experiments.charts import Figure, Panel, Panels, Series, Table, label
+from synib.experiments.spurious_xor import SpuriousXOR
 from synib.masks import StandardNoise
 from synib.measure import scores_under_corruption
 
@@ -20,11 +20,7 @@ ENOUGH = 100  # predictions, of 30,000, for a bin to be shown
 
 @dataclass(frozen=True)
 class Calibration(SpuriousXOR):
-    """Scores and calibration at test, on intact data and with each modality replaced by noise.
-
-    Args:
-        seeds, beta, methods, test_shortcut, epochs, overrides: As in :class:`SpuriousXOR`; β is 1 by default.
-    """
+    """Is a model unsure when a modality is gone? Scores and calibration at test, intact and corrupted."""
 
     name: ClassVar[str] = "calibration"
     title: ClassVar[str] = "Calibration: is a model unsure when a modality is gone?"
@@ -34,9 +30,15 @@ class Calibration(SpuriousXOR):
         "normal noise. (Swapped for another example's, the pair is as good as a real one, and no model can tell.)"
     )
     curves: ClassVar[bool] = False
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 1}
 
     seeds: int = 10
-    beta: tuple[float, ...] = (1.0,)
+    beta: tuple[float, ...] = option((1.0,), "Strength of the shortcut, one of them.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.beta) != 1:
+            raise ValueError(f"calibration looks at one strength of the shortcut; got beta={list(self.beta)}.")
 
     def check(self) -> None:
         """Besides the usual, see that what scores a model is there, before training rather than after."""
@@ -70,13 +72,10 @@ class Calibration(SpuriousXOR):
         return told
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
-        found = {(r["method"], r["metric"]): r for r in summary}
         shown = {"accuracy": "right", "mean confidence": "confidence", "expected calibration error": "ece"}
         return [
-            Table(
-                title,
-                list(CONDITIONS.values()),
-                {m: [found.get((m, f"{name}_{score}")) for name in CONDITIONS] for m in self.methods},
+            Table.of_metrics(
+                title, {words: f"{name}_{score}" for name, words in CONDITIONS.items()}, summary, self.methods
             )
             for title, score in shown.items()
         ]
@@ -101,7 +100,7 @@ class Calibration(SpuriousXOR):
                 title="How often a prediction is right, by how sure it is",
                 x="confidence",
                 y="accuracy",
-                panels=[Panel(LABELS[m], [*(line(m, name) for name in CONDITIONS), ideal]) for m in self.methods],
+                panels=[Panel(label(m), [*(line(m, name) for name in CONDITIONS), ideal]) for m in self.methods],
                 columns=3,
                 limits=(0.3, 1.03),
                 reading=(

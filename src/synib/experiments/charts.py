@@ -1,8 +1,28 @@
 """What figures and tables show, without saying how they are drawn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
+
+Row = Mapping[str, Any]
+
+# What figures call the methods; one that is not here is called by its name.
+LABELS = {
+    "vanilla": "vanilla fusion",
+    "confidence": "confidence penalty",
+    "masked-oracle": "masked inputs, oracle",
+    "masked-random": "masked inputs, random",
+    "synib-random": "SynIB, random masks",
+    "synib-learned": "SynIB, learned masks",
+    "synib-amortized": "SynIB, amortised masks",
+    "synib-marginal": "SynIB, marginal",
+    "synib-oracle": "SynIB, oracle masks",
+}
+
+
+def label(method: str) -> str:
+    """What figures call a method."""
+    return LABELS.get(method, method)
 
 
 @dataclass(frozen=True)
@@ -22,6 +42,13 @@ class Series:
     mean: Sequence[float]
     se: Sequence[float]
     dashed: bool = False
+
+    @classmethod
+    def of(cls, rows: Iterable[Row], x: str, name: str, label: str, dashed: bool = False) -> Self:
+        """The line through the means of rows (of a summary, or of curves) against one of their columns."""
+        points = sorted(((r[x], r["mean"], r["se"] or 0.0) for r in rows if r["mean"] is not None), key=lambda p: p[0])
+        at, mean, se = ([p[i] for p in points] for i in range(3))
+        return cls(name, label, at, mean, se, dashed)
 
 
 @dataclass(frozen=True)
@@ -105,7 +132,7 @@ class Triangle:
     """
 
     label: str
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
 
 
 @dataclass(frozen=True)
@@ -142,6 +169,30 @@ class Table:
 
     title: str
     columns: Sequence[str]
-    rows: Mapping[str, Sequence[Mapping[str, Any] | None]]
+    rows: Mapping[str, Sequence[Row | None]]
     of: str = "method"
     note: str = ""
+
+    @classmethod
+    def of_metrics(
+        cls,
+        title: str,
+        columns: Mapping[str, str],
+        summary: Iterable[Row],
+        who: Iterable[str],
+        by: str = "method",
+        **more: str,
+    ) -> Self:
+        """A column for each metric, a row for each of those named.
+
+        Args:
+            title: What its numbers are.
+            columns: Heading → metric.
+            summary: Rows of the summary that the table is made from.
+            who: What is compared, in order.
+            by: The column of the summary that names it.
+            more: ``of`` and ``note``.
+        """
+        found = {(row[by], row["metric"]): row for row in summary}
+        rows = {one: [found.get((one, metric)) for metric in columns.values()] for one in who}
+        return cls(title, list(columns), rows, **more)

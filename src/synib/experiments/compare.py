@@ -1,17 +1,15 @@
 """The table that the paper does not have: all methods on its synthetic tasks, searched and trained alike."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import product
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from synib.data import Dataset
 from synib.engines import Cell
 from synib.experiments import pid_simplex, spurious_xor
-from synib.experiments.base import OF_MODEL, Experiment, Row
+from synib.experiments.base import OF_MODEL, Experiment, Row, grid, leads, option
 from synib.experiments.charts import Figure, Table
-from synib.measure import interval, statistics
-from synib.methods import check_method
+from synib.measure import interval
 from synib.models import FusionModel, pid_xor_model, spurious_xor_model
 
 BALANCING = ("ogm", "agm", "dnr", "mmpareto", "reconboost", "mcr")
@@ -42,13 +40,7 @@ OWN: dict[str, dict[str, Sequence[Any]]] = {
 
 @dataclass(frozen=True)
 class Compare(Experiment):
-    """What both comparisons share.
-
-    Args:
-        seeds: How many seeds, counted from 0.
-        methods: Which methods.
-        overrides: For some methods, settings other than the default ones.
-    """
+    """What both comparisons share."""
 
     curves: ClassVar[bool] = False
     where: ClassVar[Mapping[str, float]]
@@ -56,17 +48,6 @@ class Compare(Experiment):
 
     seeds: int = 10
     methods: tuple[str, ...] = tuple(OWN)
-    overrides: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Refuse options that make no experiment."""
-        if self.seeds < 1:
-            raise ValueError(f"An experiment needs at least one seed; got {self.seeds}.")
-        if not self.methods or len(set(self.methods)) < len(self.methods):
-            raise ValueError(f"methods names one or more methods, each once; got {list(self.methods)}.")
-        for method in self.methods:
-            if check_method(method) not in self.settings():
-                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(self.settings())}.")
 
     def fixed(self) -> dict[str, Any]:
         """What is the same for all methods."""
@@ -80,44 +61,27 @@ class Compare(Experiment):
             for seed in range(self.seeds)
         ]
 
-    def summary(self, results: Sequence[Row]) -> list[dict[str, Any]]:
-        """Besides every metric, how far each method is above the best balancing one, seed by seed."""
-        table = super().summary(results)
+    def beyond(self, results: Sequence[Row]) -> list[Row]:
+        """How far each method is above the best balancing one, seed by seed."""
+        table: list[Row] = []
         for metric in self.shown.values():
-            means = {r["method"]: r["mean"] for r in table if r["metric"] == metric and r["method"] in BALANCING}
-            if not means:
-                continue
-            best = max(means, key=lambda m: means[m])
-            raw = {v: k for k, v in self.names.items()}.get(metric, metric)
-            found = {(r["method"], r["seed"]): r[raw] for r in results}
-            for method in (m for m in dict.fromkeys(r["method"] for r in results) if m != best):
-                pairs = [(found.get((method, s)), found.get((best, s))) for s in range(self.seeds)]
-                leads = [ours - theirs for ours, theirs in pairs if ours is not None and theirs is not None]
-                table.append(
-                    {
-                        "experiment": self.name,
-                        "method": method,
-                        **self.where,
-                        "metric": f"{metric}_over_{best}",
-                        **statistics(leads),
-                        "paper": None,
-                    }
-                )
+            found = {m: [r[metric] for r in results if r["method"] == m and r[metric] is not None] for m in BALANCING}
+            means = {m: sum(numbers) / len(numbers) for m, numbers in found.items() if numbers}
+            if means:
+                best = max(means, key=lambda m: means[m])
+                above = leads(results, metric, best)
+                table += [self.row(m, self.where, f"{metric}_over_{best}", gains) for m, gains in above.items()]
         return table
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
+        over = [metric for metric in dict.fromkeys(r["metric"] for r in summary) if "_over_" in metric]
+        columns = {}
+        for words, metric in self.shown.items():
+            columns[words] = metric
+            columns |= {f"{words}, above {_rival(m)}": m for m in over if m.startswith(f"{metric}_over_")}
         found = {(r["method"], r["metric"]): r for r in summary}
-        leads = {m: f"above {m.rpartition('_over_')[2]}" for _, m in found if "_over_" in m}
-        columns = {
-            heading: metric
-            for label, shown in self.shown.items()
-            for heading, metric in [
-                (label, shown),
-                *((f"{label}, {words}", m) for m, words in leads.items() if m.startswith(f"{shown}_over_")),
-            ]
-        }
-        rows = {m: [found.get((m, metric)) for metric in columns.values()] for m in self.methods}
-        return [Table("at test", list(columns), rows, note=self._leads(list(self.shown.values())[-1], found))]
+        note = self._leads(list(self.shown.values())[-1], found)
+        return [Table.of_metrics("at test", columns, summary, self.methods, note=note)]
 
     def _leads(self, metric: str, found: Mapping[tuple[str, str], Row]) -> str:
         """SynIB against the best of the balancing methods, in words."""
@@ -130,7 +94,7 @@ class Compare(Experiment):
         ]
         if over is None or not leads:
             return ""
-        best = over.rpartition("_over_")[2]
+        best = _rival(over)
         return (
             f"The best of the balancing methods ({', '.join(BALANCING)}) in {metric.replace('_', ' ')} is {best}. "
             f"SynIB's lead over it, seed by seed, with 95 % intervals (Student's t, n = {self.seeds}): {'; '.join(leads)}."
@@ -179,7 +143,7 @@ XOR_CHOSEN: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class CompareXOR(Compare):
-    """All methods on Spurious XOR."""
+    """All methods on Spurious XOR, searched and trained alike."""
 
     name: ClassVar[str] = "compare-spurious-xor"
     title: ClassVar[str] = "All methods on Spurious XOR: does balancing modalities help against a shortcut?"
@@ -192,8 +156,7 @@ class CompareXOR(Compare):
     factors: ClassVar[tuple[str, ...]] = ("beta",)
     where: ClassVar[Mapping[str, float]] = {"beta": 1.0}
 
-    @classmethod
-    def defaults(cls) -> dict[str, dict[str, Any]]:
+    def defaults(self) -> dict[str, dict[str, Any]]:
         return {method: XOR | XOR_OWN.get(method, {}) | chosen for method, chosen in XOR_CHOSEN.items()}
 
     def fixed(self) -> dict[str, Any]:
@@ -201,7 +164,7 @@ class CompareXOR(Compare):
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
         """Twelve for every method: four learning rates, three weight decays."""
-        return dict.fromkeys(OWN, _grid(lr=(1e-3, 3e-3, 1e-2, 3e-4), **DECAYS))
+        return dict.fromkeys(OWN, grid(lr=(1e-3, 3e-3, 1e-2, 3e-4), **DECAYS))
 
     def searched_at(self) -> dict[str, Any]:
         return {"beta": 0.0}
@@ -250,12 +213,7 @@ PID_CHOSEN: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class ComparePID(Compare):
-    """All methods on PID-XOR.
-
-    Args:
-        seeds, methods, overrides: As in :class:`Compare`.
-        width: Of encoders and heads; the paper's is 1024.
-    """
+    """All methods on PID-XOR, searched and trained alike."""
 
     name: ClassVar[str] = "compare-pid-xor"
     title: ClassVar[str] = "All methods on PID-XOR: does balancing modalities bring synergy?"
@@ -269,10 +227,9 @@ class ComparePID(Compare):
     where: ClassVar[Mapping[str, float]] = pid_simplex.REFERENCE
     shown: ClassVar[Mapping[str, str]] = {"total": "test_accuracy", "synergy": "synergy_accuracy"}
 
-    width: int = pid_simplex.WIDTH
+    width: int = option(pid_simplex.WIDTH, "Width of encoders and heads; the paper's is 1024.")
 
-    @classmethod
-    def defaults(cls) -> dict[str, dict[str, Any]]:
+    def defaults(self) -> dict[str, dict[str, Any]]:
         return {method: PID | PID_OWN.get(method, {}) | chosen for method, chosen in PID_CHOSEN.items()}
 
     def fixed(self) -> dict[str, Any]:
@@ -285,7 +242,7 @@ class ComparePID(Compare):
             # Without attached heads MMPareto has nothing to balance; it gets more learning rates instead.
             rates = (3e-5, 1e-4, 3e-4, 1e-3, 2e-3, 3e-3) if method == "mmpareto" else (3e-4, 1e-3, 3e-3)
             heads = (False,) if method == "mmpareto" else (True, False)
-            made[method] = _grid(detach_heads=heads, lr=rates, **{"weight_decay": (1e-5,), **own})
+            made[method] = grid(detach_heads=heads, lr=rates, **{"weight_decay": (1e-5,), **own})
         return made
 
     def searched_at(self) -> dict[str, Any]:
@@ -298,5 +255,5 @@ class ComparePID(Compare):
         return pid_xor_model(data.widths, **{k: v for k, v in cell.settings.items() if k in OF_MODEL})
 
 
-def _grid(**values: Sequence[Any]) -> list[dict[str, Any]]:
-    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+def _rival(metric: str) -> str:
+    return metric.rpartition("_over_")[2]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from synib.engines import Cell
-from synib.experiments.base import Row
+from synib.experiments.base import Row, option
 from synib.experiments.charts import Figure, Table
-from synib.experiments.pid_simplex import EPOCHS, REFERENCE, PIDExperiment
+from synib.experiments.pid_simplex import REFERENCE, PIDExperiment
 
 LEARNED, AMORTIZED = "synib-learned", "synib-amortized"
 # All loops may move a logit equally far: steps times learning rate is 2.
@@ -24,13 +24,7 @@ SHOWN = {"total": "test_accuracy", "synergy": "synergy_accuracy", "validation": 
 
 @dataclass(frozen=True)
 class LearnedMasks(PIDExperiment):
-    """Ways to search masks, at the reference mixture, all else equal.
-
-    Args:
-        seeds, width, epochs, projections, regime, overrides: As in :class:`PIDSimplex`; settings are those of
-            ``synib-learned``.
-        variants: Which ways.
-    """
+    """What the inner loop of learned masks buys, against what is meant to replace it."""
 
     name: ClassVar[str] = "learned-masks"
     title: ClassVar[str] = "Learned masks made cheap: what does the inner loop buy?"
@@ -42,10 +36,11 @@ class LearnedMasks(PIDExperiment):
     factors: ClassVar[tuple[str, ...]] = ("variant",)
     curves: ClassVar[bool] = False
 
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 3, "width": 64}
+
     seeds: int = 10
     methods: tuple[str, ...] = (LEARNED, AMORTIZED)
-    epochs: int = EPOCHS
-    variants: tuple[str, ...] = tuple(VARIANTS)
+    variants: tuple[str, ...] = option(tuple(VARIANTS), "Only this way to search masks; may be repeated.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,8 +48,7 @@ class LearnedMasks(PIDExperiment):
             if variant not in VARIANTS:
                 raise ValueError(f"variants are {', '.join(map(repr, VARIANTS))}; got {variant!r}.")
 
-    @classmethod
-    def defaults(cls) -> dict[str, dict[str, Any]]:
+    def defaults(self) -> dict[str, dict[str, Any]]:
         learned = super().defaults()[LEARNED]
         network = {k: v for k, v in learned.items() if k not in ("steps", "mask_lr")}
         return {LEARNED: learned, AMORTIZED: network}
@@ -65,7 +59,7 @@ class LearnedMasks(PIDExperiment):
         return [
             Cell(self.name, method, {"variant": variant}, settings[method] | changes | fixed, seed)
             for variant, (method, changes) in VARIANTS.items()
-            if variant in self.variants
+            if variant in self.variants and method in self.methods
             for seed in range(self.seeds)
         ]
 
@@ -76,9 +70,10 @@ class LearnedMasks(PIDExperiment):
         return REFERENCE
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
-        found = {(r["variant"], r["metric"]): r for r in summary}
-        rows = {v: [found.get((v, metric)) for metric in SHOWN.values()] for v in self.variants}
-        return [Table("accuracy with each way to search masks", list(SHOWN), rows, of="masks")]
+        shown = [v for v, (method, _) in VARIANTS.items() if v in self.variants and method in self.methods]
+        return [
+            Table.of_metrics("accuracy with each way to search masks", SHOWN, summary, shown, by="variant", of="masks")
+        ]
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         return []

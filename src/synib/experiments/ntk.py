@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from synib.data import Split
 from synib.experiments.base import Row
-from synib.experiments.charts import Figure, Panel, Panels, Series, Table
-from synib.experiments.pid_simplex import LABELS, REFERENCE, PIDExperiment, Regime
+from synib.experiments.charts import Figure, Panel, Panels, Series, Table, label
+from synib.experiments.pid_simplex import REFERENCE, PIDExperiment, Regime
 from synib.measure.additive import Of
 from synib.measure.ntk import Parameters, Predict, group_losses, tangents
 
@@ -21,12 +21,7 @@ MOST = 128  # examples of each source
 
 @dataclass(frozen=True)
 class GradientGeometry(PIDExperiment):
-    """Strength and alignment of each source's gradient, and its losses, over training at the reference mixture.
-
-    Args:
-        seeds, methods, width, epochs, projections, regime, overrides: As in :class:`PIDSimplex`. The regime is the plain one
-            by default, in which vanilla fusion leaves synergy at chance.
-    """
+    """Where the gradient goes: strength, alignment and loss of each source over training."""
 
     name: ClassVar[str] = "ntk"
     title: ClassVar[str] = "Gradient geometry: is synergy starved, crowded out, or learned by heart?"
@@ -37,9 +32,11 @@ class GradientGeometry(PIDExperiment):
     )
     factors: ClassVar[tuple[str, ...]] = tuple(REFERENCE)
 
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 3, "width": 64}
+
     seeds: int = 10
     methods: tuple[str, ...] = ("vanilla", "confidence", "synib-random", "synib-learned", "synib-oracle")
-    regime: Regime = "plain"
+    regime: Regime = "plain"  # in which vanilla fusion leaves synergy at chance
 
     def watch(self, predict: Predict, parameters: Parameters, train: Split, validation: Split) -> dict[str, Tensor]:
         """Geometry on training data, losses on both."""
@@ -57,11 +54,8 @@ class GradientGeometry(PIDExperiment):
         return tangents(predict, reaching, self.family, split.modalities, split.target, groups, MOST, of)
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
-        found = {(r["method"], r["metric"]): r for r in summary}
-
-        def table(title: str, columns: Mapping[str, str], note: str = "") -> Table:
-            rows = {m: [found.get((m, metric)) for metric in columns.values()] for m in self.methods}
-            return Table(title, list(columns), rows, note=note)
+        def table(title: str, columns: Mapping[str, str]) -> Table:
+            return Table.of_metrics(title, columns, summary, self.methods)
 
         strengths = {f"λ {s}": f"strength_{s}" for s in SOURCES}
         strengths |= {f"λ {s}, of probabilities": f"probability_strength_{s}" for s in SOURCES}
@@ -84,15 +78,10 @@ class GradientGeometry(PIDExperiment):
 
     def _figure(self, method: str, curves: Sequence[Row]) -> Figure:
         """The paper's three panels for one method."""
-        mine: dict[str, list[Row]] = {}
-        for row in curves:
-            if row["method"] == method and row["mean"] is not None:
-                mine.setdefault(row["metric"], []).append(row)
+        mine = [row for row in curves if row["method"] == method]
 
-        def line(metric: str, name: str, label: str, dashed: bool = False) -> Series:
-            rows = mine.get(metric, [])
-            epochs, means = [r["epoch"] for r in rows], [r["mean"] for r in rows]
-            return Series(name, label, epochs, means, [r["se"] or 0.0 for r in rows], dashed)
+        def line(metric: str, name: str, words: str, dashed: bool = False) -> Series:
+            return Series.of((row for row in mine if row["metric"] == metric), "epoch", name, words, dashed)
 
         panels = [
             Panel("strength", [line(f"strength_{s}", s, s) for s in SOURCES], y="λ", logarithmic=True),
@@ -121,7 +110,7 @@ class GradientGeometry(PIDExperiment):
         ]
         return Panels(
             file="figure" if method == self.methods[0] else method,
-            title=f"{LABELS[method][0].upper()}{LABELS[method][1:]}",
+            title=label(method)[0].upper() + label(method)[1:],
             x="epoch",
             y="",
             panels=panels,

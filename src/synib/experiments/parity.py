@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from synib.experiments.base import grid
 from synib.experiments.spurious_xor import SETTINGS, SpuriousXOR
 
 # Chosen on validation accuracy at β = 0: `synib reproduce search --of parity`, docs/results/parity-search. Learned masks,
@@ -21,11 +22,7 @@ CHOSEN: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Parity(SpuriousXOR):
-    """The parity of three bits in three modalities, with a shortcut in the first.
-
-    Args:
-        seeds, beta, methods, test_shortcut, epochs, overrides: As in :class:`SpuriousXOR`.
-    """
+    """Three modalities: the parity of three bits, and a shortcut in one of them."""
 
     name: ClassVar[str] = "parity"
     title: ClassVar[str] = "Three-modality parity: synergy of more than two"
@@ -37,10 +34,11 @@ class Parity(SpuriousXOR):
     modalities: ClassVar[int] = 3
     examples: ClassVar[int] = 1000
 
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "beta": (1.0,)}
+
     beta: tuple[float, ...] = (0.0, 1.0, 2.0)
 
-    @classmethod
-    def defaults(cls) -> dict[str, dict[str, Any]]:
+    def defaults(self) -> dict[str, dict[str, Any]]:
         return {method: settings | CHOSEN[method] for method, settings in SETTINGS.items()}
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
@@ -48,11 +46,12 @@ class Parity(SpuriousXOR):
 
         λ stays at the paper's 10: without a shortcut, validation says nothing about how strongly one must be resisted.
         """
-        searched = [method for method in SETTINGS if method != "synib-learned"]
         decays = (1e-5, 1e-3)
-        plain = [{"lr": lr, "weight_decay": decay} for lr in (1e-3, 3e-3, 1e-2) for decay in decays]
-        penalised = [{"lr": lr, "weight_decay": decay} for lr in (3e-4, 1e-3, 3e-3) for decay in decays]
-        return {method: plain if method == "vanilla" else penalised for method in searched}
+        plain, penalised = (
+            grid(lr=(1e-3, 3e-3, 1e-2), weight_decay=decays),
+            grid(lr=(3e-4, 1e-3, 3e-3), weight_decay=decays),
+        )
+        return {m: plain if m == "vanilla" else penalised for m in SETTINGS if m != "synib-learned"}
 
     def searched_at(self) -> dict[str, Any]:
         """Without a shortcut: there validation tells a model that solves the task from one that does not."""

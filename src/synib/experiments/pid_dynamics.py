@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from synib.data import pid_xor
-from synib.experiments.base import Row
-from synib.experiments.charts import Chart, Figure, Panel, Panels, Series, Table
-from synib.experiments.pid_simplex import LABELS, PAPER, REFERENCE, TOTAL_AND_SYNERGY, PIDExperiment
-from synib.measure import statistics
+from synib.experiments.base import Row, leads, option
+from synib.experiments.charts import Chart, Figure, Panel, Panels, Series, Table, label
+from synib.experiments.pid_simplex import PAPER, REFERENCE, TOTAL_AND_SYNERGY, PIDExperiment
 
 CONTROL = "confidence"  # what SynIB has to beat
 SOURCES = {"p_u1": "U1", "p_u2": "U2", "p_r": "R", "p_s": "S"}
@@ -16,12 +15,7 @@ SOURCES = {"p_u1": "U1", "p_u2": "U2", "p_r": "R", "p_s": "S"}
 
 @dataclass(frozen=True)
 class PIDDynamics(PIDExperiment):
-    """Accuracy on each source over training, at one mixture.
-
-    Args:
-        seeds, methods, width, epochs, projections, regime, overrides: As in :class:`PIDSimplex`.
-        mixture: Proportions of U1, U2, R and S.
-    """
+    """Accuracy on each source over training, where synergistic examples are scarce."""
 
     name: ClassVar[str] = "pid-dynamics"
     title: ClassVar[str] = "PID-XOR over training: which source is learned, and which memorised?"
@@ -32,14 +26,15 @@ class PIDDynamics(PIDExperiment):
     )
     factors: ClassVar[tuple[str, ...]] = tuple(SOURCES)
 
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 3, "width": 64}
+
     seeds: int = 10
-    mixture: tuple[float, ...] = tuple(REFERENCE.values())
+    mixture: tuple[float, float, float, float] = option((0.45, 0.0, 0.45, 0.1), "Proportions of U1, U2, R and S.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.mixture) != 4:
             raise ValueError(f"mixture is four proportions, of U1, U2, R and S; got {list(self.mixture)}.")
-        object.__setattr__(self, "mixture", tuple(float(p) for p in self.mixture))
         pid_xor(*self.mixture, train=2, validation=1, test=1)  # it says what is wrong with a mixture
 
     def mixtures(self) -> list[dict[str, float]]:
@@ -49,58 +44,33 @@ class PIDDynamics(PIDExperiment):
         there = metric in TOTAL_AND_SYNERGY and factors == REFERENCE
         return PAPER.get(method, (None, None))[TOTAL_AND_SYNERGY.index(metric)] if there else None
 
-    def summary(self, results: Sequence[Row]) -> list[dict[str, Any]]:
-        """Besides every metric, how far synergy accuracy is above that of the confidence penalty, seed by seed."""
-        return super().summary(results) + self._gains(results)
-
-    def _gains(self, results: Sequence[Row]) -> list[dict[str, Any]]:
-        found = {(r["method"], r["seed"]): r.get("test_accuracy_S") for r in results}
-        table = []
-        for method in (m for m in dict.fromkeys(r["method"] for r in results) if m != CONTROL):
-            pairs = [(found.get((method, s)), found.get((CONTROL, s))) for s in range(self.seeds)]
-            table.append(
-                {
-                    "experiment": self.name,
-                    "method": method,
-                    **self.mixtures()[0],
-                    "metric": "synergy_over_confidence",
-                    **statistics(
-                        [ours - control for ours, control in pairs if ours is not None and control is not None]
-                    ),
-                    "paper": None,
-                }
-            )
-        return table
+    def beyond(self, results: Sequence[Row]) -> list[Row]:
+        """How far synergy accuracy is above that of the confidence penalty, seed by seed."""
+        above = leads(results, "synergy_accuracy", CONTROL)
+        return [self.row(m, self.mixtures()[0], "synergy_over_confidence", gains) for m, gains in above.items()]
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
-        wanted = {"total": "test_accuracy", "S": "synergy_accuracy", "S above confidence": "synergy_over_confidence"}
-        wanted |= {
-            s: f"test_accuracy_{s}" for s, p in zip(SOURCES.values(), self.mixture, strict=True) if p and s != "S"
-        }
-        found = {(r["method"], r["metric"]): r for r in summary}
-        rows = {m: [found.get((m, metric)) for metric in wanted.values()] for m in self.methods}
-        return [Table(f"test accuracy at ({', '.join(f'{p:g}' for p in self.mixture)})", list(wanted), rows)]
+        columns = {"total": "test_accuracy", "S": "synergy_accuracy", "S above confidence": "synergy_over_confidence"}
+        columns |= {s: f"test_accuracy_{s}" for s in self._present() if s != "S"}
+        title = f"test accuracy at ({', '.join(f'{p:g}' for p in self.mixture)})"
+        return [Table.of_metrics(title, columns, summary, self.methods)]
+
+    def _present(self) -> list[str]:
+        return [s for s, p in zip(SOURCES.values(), self.mixture, strict=True) if p]
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         final = {r["method"]: r["mean"] for r in summary if r["metric"] == "synergy_accuracy"}
-        present = [s for s, p in zip(SOURCES.values(), self.mixture, strict=True) if p]
+        present = self._present()
         regime = " (plain regime)" if self.regime == "plain" else ""
         where = ", ".join(f"{p:g}" for p in self.mixture)
 
-        def line(method: str, metric: str, name: str, label: str, dashed: bool = False) -> Series:
-            mine = [r for r in curves if (r["method"], r["metric"]) == (method, metric) and r["mean"] is not None]
-            return Series(
-                name,
-                label,
-                [r["epoch"] for r in mine],
-                [r["mean"] for r in mine],
-                [r["se"] or 0.0 for r in mine],
-                dashed,
-            )
+        def line(method: str, metric: str, name: str, words: str, dashed: bool = False) -> Series:
+            mine = (r for r in curves if (r["method"], r["metric"]) == (method, metric))
+            return Series.of(mine, "epoch", name, words, dashed)
 
         panels = [
             Panel(
-                LABELS[method],
+                label(method),
                 [
                     line(
                         method, f"{split}_accuracy_{source}", source, f"{source}, {words}", dashed=split == "validation"
@@ -130,7 +100,7 @@ class PIDDynamics(PIDExperiment):
         ]
         if "S" in present:
             lines = [
-                line(m, "validation_accuracy_S", m, f"{LABELS[m]} (test {final[m]:.2f})", m == "synib-oracle")
+                line(m, "validation_accuracy_S", m, f"{label(m)} (test {final[m]:.2f})", m == "synib-oracle")
                 for m in self.methods
                 if final.get(m) is not None
             ]

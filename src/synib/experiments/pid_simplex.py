@@ -2,32 +2,19 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from synib.data import Dataset, pid_xor
 from synib.engines import Cell
-from synib.experiments.base import NOT_A_METRIC, OF_MODEL, Experiment, Row
-from synib.experiments.charts import Figure, Table, Triangle, Triangles
-from synib.measure import statistics
-from synib.methods import check_method
+from synib.experiments.base import OF_MODEL, Experiment, Row, grid, option
+from synib.experiments.charts import Figure, Table, Triangle, Triangles, label
 from synib.models import FusionModel, pid_xor_model
 
 Projections = Literal["own", "fixed"]
 Regime = Literal["tuned", "plain"]
 
-LABELS = {
-    "vanilla": "vanilla fusion",
-    "synib-oracle": "SynIB, oracle masks",
-    "synib-random": "SynIB, random masks",
-    "synib-learned": "SynIB, learned masks",
-    "confidence": "confidence penalty",
-    "synib-marginal": "SynIB, marginal",
-    "masked-oracle": "masked inputs, oracle",
-    "masked-random": "masked inputs, random",
-}
 WIDTH, EPOCHS = 1024, 30
 REFERENCE = {"p_u1": 0.45, "p_u2": 0.0, "p_r": 0.45, "p_s": 0.10}
 
@@ -82,39 +69,28 @@ class PIDExperiment(Experiment):
 
     names: ClassVar[Mapping[str, str]] = {"test_accuracy_S": "synergy_accuracy"}
 
-    seeds: int = 3
     methods: tuple[str, ...] = tuple(SETTINGS)
-    width: int = WIDTH
-    epochs: int = EPOCHS
-    projections: Projections = "own"
-    regime: Regime = "tuned"
-    overrides: dict[str, dict[str, Any]] = field(default_factory=dict)
+    width: int = option(WIDTH, "Width of encoders and heads; the paper's is 1024.")
+    epochs: int = option(EPOCHS, "Passes over the training data.")
+    projections: Projections = option(
+        "own",
+        "Whether each seed draws its 'own' projections of the data, or all share a 'fixed' draw, as in the paper.",
+    )
+    regime: Regime = option(
+        "tuned",
+        "Settings: 'tuned', the best of all, or 'plain', without dropout and with heads that train the encoders.",
+    )
 
-    def __post_init__(self) -> None:
-        """Refuse options that make no experiment."""
-        for option in ("seeds", "width", "epochs"):
-            if getattr(self, option) < 1:
-                raise ValueError(f"{option} is at least 1; got {getattr(self, option)}.")
-        for option, known in (("projections", get_args(Projections)), ("regime", get_args(Regime))):
-            if getattr(self, option) not in known:
-                raise ValueError(f"{option} is {' or '.join(map(repr, known))}; got {getattr(self, option)!r}.")
-        if not self.methods or len(set(self.methods)) < len(self.methods):
-            raise ValueError(f"methods names one or more methods, each once; got {list(self.methods)}.")
-        for method in self.methods:
-            if check_method(method) not in self.settings():
-                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(self.settings())}.")
+    def defaults(self) -> dict[str, dict[str, Any]]:
+        return SETTINGS if self.regime == "tuned" else {m: given | PLAIN[m] for m, given in SETTINGS.items()}
 
     @classmethod
-    def defaults(cls) -> dict[str, dict[str, Any]]:
-        return SETTINGS
-
-    def settings(self) -> dict[str, dict[str, Any]]:
-        chosen = super().settings()
-        if self.regime == "tuned":
-            return chosen
-        return {
-            m: given | PLAIN.get(m, PLAIN["synib-learned"]) | self.overrides.get(m, {}) for m, given in chosen.items()
-        }
+    def quickly(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A narrow network wants larger steps, whatever the method: 3e-3 instead of what was chosen for the wide one."""
+        options = super().quickly(given)
+        changes = options.get("overrides", {})
+        trained = dict.fromkeys([*options.get("methods", cls.methods), *changes])
+        return options | {"overrides": {method: {"lr": 3e-3, **changes.get(method, {})} for method in trained}}
 
     def mixtures(self) -> list[dict[str, float]]:
         """The mixtures to train at."""
@@ -146,10 +122,6 @@ class PIDExperiment(Experiment):
 
         Without dropout, and with it at higher learning rates, for which it makes room.
         """
-
-        def grid(**values: Sequence[float]) -> list[dict[str, Any]]:
-            return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
-
         low, high, decays = (1e-5, 3e-5, 1e-4), (3e-4, 1e-3, 3e-3), (1e-5, 1e-4, 1e-3)
 
         def plain(dropout: float, rates: Sequence[float], weight_decay: Sequence[float]) -> list[dict[str, Any]]:
@@ -191,19 +163,9 @@ class PIDExperiment(Experiment):
 
 @dataclass(frozen=True)
 class PIDSimplex(PIDExperiment):
-    """Every mixture of unique, redundant and synergistic examples on a grid over the simplex.
+    """Every mixture of unique, redundant and synergistic examples: the paper's triangles.
 
-    Args:
-        seeds: How many seeds, counted from 0.
-        methods: Which methods.
-        width: Of encoders and heads; the paper's is 1024.
-        epochs: Passes over the training data.
-        projections: Whether each seed draws its ``"own"`` projections from latents to coordinates, or all use one
-            ``"fixed"`` draw, as the paper has it.
-        regime: ``"tuned"`` settings are the best of all candidates, ``"plain"`` ones the best of those without dropout
-            and with unimodal heads that train the encoders.
-        overrides: For some methods, settings other than the default ones.
-        step: Of the grid.
+    Every method at every point of a grid over the simplex; on one large GPU that takes minutes.
     """
 
     name: ClassVar[str] = "pid-simplex"
@@ -217,7 +179,14 @@ class PIDSimplex(PIDExperiment):
     factors: ClassVar[tuple[str, ...]] = ("p_u1", "p_r", "p_s")
     curves: ClassVar[bool] = False
 
-    step: float = 0.05
+    quick: ClassVar[Mapping[str, Any]] = {
+        "seeds": 1,
+        "step": 0.1,
+        "width": 64,
+        "methods": ("vanilla", "synib-oracle", "synib-random", "synib-learned", "confidence"),
+    }
+
+    step: float = option(0.05, "Of the grid.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -241,43 +210,27 @@ class PIDSimplex(PIDExperiment):
         there = all(math.isclose(factors[f], REFERENCE[f]) for f in self.factors)
         return PAPER.get(method, (None, None))[TOTAL_AND_SYNERGY.index(metric)] if there else None
 
-    def summary(self, results: Sequence[Row]) -> list[dict[str, Any]]:
-        """Besides every point, means over the simplex (rows without a mixture): of each seed, then over seeds."""
-        return super().summary(results) + self._means(results)
-
-    def _means(self, results: Sequence[Row]) -> list[dict[str, Any]]:
+    def beyond(self, results: Sequence[Row]) -> list[Row]:
+        """Means over the simplex (rows without a mixture): of each seed, then over seeds."""
         everywhere = dict.fromkeys(self.factors)
         table = []
         for method in dict.fromkeys(row["method"] for row in results):
             mine = [row for row in results if row["method"] == method]
-            for metric in [m for m in mine[0] if m not in NOT_A_METRIC and m not in self.factors]:
+            for metric in self.metrics(mine):
                 of_seed: dict[int, list[float]] = {}
                 for row in mine:
                     if row[metric] is not None:
                         of_seed.setdefault(row["seed"], []).append(row[metric])
-                name = self.names.get(metric, metric)
-                table.append(
-                    {
-                        "experiment": self.name,
-                        "method": method,
-                        **everywhere,
-                        "metric": name,
-                        **statistics([sum(numbers) / len(numbers) for numbers in of_seed.values()]),
-                        "paper": self.paper(method, everywhere, name),
-                    }
-                )
+                means = [sum(numbers) / len(numbers) for numbers in of_seed.values()]
+                table.append(self.row(method, everywhere, metric, means))
         return table
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
+        columns = dict(zip(("total accuracy", "synergy accuracy"), TOTAL_AND_SYNERGY, strict=True))
+
         def at(title: str, mixture: Mapping[str, float | None], note: str = "") -> Table:
-            rows = [r for r in summary if all(r[f] == mixture[f] for f in self.factors)]
-            found = {(r["method"], r["metric"]): r for r in rows}
-            return Table(
-                title,
-                ["total accuracy", "synergy accuracy"],
-                {m: [found.get((m, metric)) for metric in TOTAL_AND_SYNERGY] for m in self.methods},
-                note=note,
-            )
+            there = [r for r in summary if all(r[f] == mixture[f] for f in self.factors)]
+            return Table.of_metrics(title, columns, there, self.methods, note=note)
 
         tables = [at("mean over the simplex", dict.fromkeys(self.factors), ABOUT_ARCHIVED)]
         if any(all(m[f] == REFERENCE[f] for f in self.factors) for m in self.mixtures()):
@@ -289,7 +242,7 @@ class PIDSimplex(PIDExperiment):
 
         def triangles(metric: str) -> list[Triangle]:
             return [
-                Triangle(LABELS[m], [r for r in points if (r["method"], r["metric"]) == (m, metric)])
+                Triangle(label(m), [r for r in points if (r["method"], r["metric"]) == (m, metric)])
                 for m in self.methods
             ]
 

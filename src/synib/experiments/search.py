@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from synib.data import Dataset
 from synib.engines import Cell
-from synib.experiments.base import OF_MODEL, Experiment, Row
+from synib.experiments.base import OF_MODEL, Experiment, Row, option
 from synib.experiments.charts import Figure, Table
 from synib.models import FusionModel
 
@@ -15,13 +15,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Search(Experiment):
-    """Trains every candidate of every method of another experiment, and never looks at its test data.
-
-    Args:
-        of: Name of the experiment.
-        seeds: How many seeds, counted from 0.
-        methods: Which methods; all that the experiment has candidates for by default.
-    """
+    """Choose settings on validation accuracy: the same number of candidates for every method, test data untouched."""
 
     name: ClassVar[str] = "search"
     title: ClassVar[str] = "Search: which settings to use"
@@ -33,14 +27,11 @@ class Search(Experiment):
     headline: ClassVar[str] = "validation_accuracy"
     curves: ClassVar[bool] = False
 
-    of: str = "parity"
     seeds: int = 10
-    methods: tuple[str, ...] = ()
+    of: str = option("parity", "The experiment whose settings to choose.")
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be searched."""
-        if self.seeds < 1:
-            raise ValueError(f"A search needs at least one seed; got {self.seeds}.")
+        """All methods that the experiment has candidates for, unless some are named."""
         known = self.experiment.candidates()
         if not known:
             raise ValueError(f"{self.of} has no candidates to search.")
@@ -48,6 +39,7 @@ class Search(Experiment):
             if method not in known:
                 raise ValueError(f"{self.of} has no candidates for {method!r}; it has some for {', '.join(known)}.")
         object.__setattr__(self, "methods", self.methods or tuple(known))
+        super().__post_init__()
 
     @property
     def experiment(self) -> Experiment:
@@ -58,24 +50,17 @@ class Search(Experiment):
             raise ValueError(f"No experiment is called {self.of!r}; there are {', '.join(EXPERIMENTS)}.")
         return EXPERIMENTS[self.of]()
 
-    @classmethod
-    def defaults(cls) -> dict[str, dict[str, Any]]:
-        return {}
+    def defaults(self) -> dict[str, dict[str, Any]]:
+        """What all candidates share: the experiment's own settings, and whatever it fixes for all methods."""
+        fixed = {k: v for k, v in self.experiment.cells()[0].settings.items() if k in ("data", *OF_MODEL)}
+        return {method: self.experiment.defaults()[method] | fixed for method in self.experiment.candidates()}
 
     def cells(self) -> list[Cell]:
-        experiment = self.experiment
-        # Whatever the experiment fixes for all methods (its data, its network) holds here too.
-        fixed = {k: v for k, v in experiment.cells()[0].settings.items() if k in ("data", *OF_MODEL)}
+        settings, candidates = self.settings(), self.experiment.candidates()
         return [
-            Cell(
-                self.name,
-                method,
-                {"candidate": describe(candidate)},
-                {**experiment.defaults()[method], **fixed, **candidate},
-                seed,
-            )
+            Cell(self.name, method, {"candidate": describe(candidate)}, settings[method] | candidate, seed)
             for method in self.methods
-            for candidate in experiment.candidates()[method]
+            for candidate in candidates[method]
             for seed in range(self.seeds)
         ]
 

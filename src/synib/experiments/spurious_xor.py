@@ -2,26 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 from synib.data import Dataset, parity
 from synib.data.parity import TestShortcut
 from synib.engines import Cell
-from synib.experiments.base import Experiment, Row
-from synib.experiments.charts import Chart, Figure, Series
-from synib.methods import check_method
+from synib.experiments.base import Experiment, Row, option
+from synib.experiments.charts import Chart, Figure, Series, label
 from synib.models import FusionModel, spurious_xor_model
 
-LABELS = {
-    "vanilla": "vanilla fusion",
-    "confidence": "confidence penalty",
-    "synib-random": "SynIB, random masks",
-    "synib-learned": "SynIB, learned masks",
-    "synib-marginal": "SynIB, marginal",
-    "synib-oracle": "SynIB, oracle masks",
-}
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0)
 
 # App. "Spurious XOR", Training Configuration and Mask Variants; the marginal form is ours.
@@ -43,13 +34,7 @@ PAPER_AT_1 = {"vanilla": 0.50, "synib-random": 0.68, "synib-learned": 0.83, "syn
 class SpuriousXOR(Experiment):
     """Two bits, their XOR, and a shortcut of strength β that is gone at test.
 
-    Args:
-        seeds: How many seeds, counted from 0.
-        beta: Strengths of the shortcut.
-        methods: Which methods.
-        test_shortcut: ``"independent"`` of the label at test, or ``"constant"`` (the paper's literal text).
-        epochs: Passes over the training data.
-        overrides: For some methods, settings other than the default ones.
+    Plain fusion falls for it, SynIB does not: every method at every strength, and test accuracy against β.
     """
 
     name: ClassVar[str] = "spurious-xor"
@@ -63,36 +48,22 @@ class SpuriousXOR(Experiment):
     modalities: ClassVar[int] = 2
     examples: ClassVar[int] = 300
 
-    seeds: int = 3
-    beta: tuple[float, ...] = BETAS
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "beta": (0.0, 0.6, 1.0)}
+
     methods: tuple[str, ...] = tuple(SETTINGS)
-    test_shortcut: TestShortcut = "independent"
-    epochs: int = 100
-    overrides: dict[str, dict[str, Any]] = field(default_factory=dict)
+    beta: tuple[float, ...] = option(BETAS, "Strength of the shortcut; give it several times for several.")
+    test_shortcut: TestShortcut = option(
+        "independent",
+        "At test, whether the shortcut is 'independent' of the label or 'constant' (the paper's literal text).",
+    )
+    epochs: int = option(100, "Passes over the training data.")
 
     def __post_init__(self) -> None:
-        """Refuse options that make no experiment."""
-        object.__setattr__(self, "beta", tuple(float(b) for b in self.beta))  # 1 and 1.0 are one cell, with one id
-        if self.seeds < 1:
-            raise ValueError(f"An experiment needs at least one seed; got {self.seeds}.")
-        if self.epochs < 1:
-            raise ValueError(f"Training takes at least one epoch; got {self.epochs}.")
-        if not self.beta or not all(0 <= b < math.inf for b in self.beta):
+        super().__post_init__()
+        if not all(0 <= b < math.inf for b in self.beta):
             raise ValueError(f"beta is one or more finite strengths of at least 0; got {list(self.beta)}.")
-        if self.test_shortcut not in get_args(TestShortcut):
-            raise ValueError(f"test_shortcut is 'independent' or 'constant'; got {self.test_shortcut!r}.")
-        if not self.methods:
-            raise ValueError(f"An experiment needs at least one method; {self.name} has {', '.join(self.settings())}.")
-        for option, given in (("beta", self.beta), ("methods", self.methods)):
-            if len(set(given)) < len(given):  # the same model twice would pass for two seeds
-                raise ValueError(f"{option} names each value once; got {list(given)}.")
-        for method in self.methods:
-            if check_method(method) not in self.settings():
-                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(self.settings())}.")
 
-    @classmethod
-    def defaults(cls) -> dict[str, dict[str, Any]]:
-        """How each method is trained."""
+    def defaults(self) -> dict[str, dict[str, Any]]:
         return SETTINGS
 
     def cells(self) -> list[Cell]:
@@ -121,19 +92,10 @@ class SpuriousXOR(Experiment):
 
     def _against_beta(self, summary: Sequence[Row]) -> Chart:
         rows = [row for row in summary if row["metric"] == "test_accuracy"]
-        lines = []
-        for method in self.methods:
-            mine = sorted((row for row in rows if row["method"] == method), key=lambda row: row["beta"])
-            lines.append(
-                Series(
-                    method,
-                    LABELS[method],
-                    [row["beta"] for row in mine],
-                    [row["mean"] for row in mine],
-                    [row["se"] or 0.0 for row in mine],
-                    dashed=method == "synib-oracle",
-                )
-            )
+        lines = [
+            Series.of((r for r in rows if r["method"] == m), "beta", m, label(m), dashed=m == "synib-oracle")
+            for m in self.methods
+        ]
         return Chart(
             file="figure",
             title="Test accuracy, once the shortcut is gone",
@@ -152,13 +114,16 @@ class SpuriousXOR(Experiment):
 
     def _over_training(self, summary: Sequence[Row], curves: Sequence[Row]) -> Chart:
         final = {r["method"]: r["mean"] for r in summary if r["metric"] == "test_accuracy" and r["beta"] == 1.0}
+
+        def line(method: str, metric: str, words: str, dashed: bool = False) -> Series:
+            mine = (r for r in curves if (r["method"], r["beta"], r["metric"]) == (method, 1.0, metric))
+            return Series.of(mine, "epoch", method, words, dashed)
+
         lines = []
-        for method in self.methods:
-            wanted = [("validation_accuracy", f"{LABELS[method]} (test {final[method]:.2f})", False)]
-            if method == "vanilla":
-                wanted.append(("train_accuracy", "vanilla fusion, training accuracy", True))
-            for metric, label, dashed in wanted:
-                lines.append(_curve(method, label, metric, curves, dashed))
+        for m in self.methods:
+            lines.append(line(m, "validation_accuracy", f"{label(m)} (test {final[m]:.2f})"))
+            if m == "vanilla":
+                lines.append(line(m, "train_accuracy", "vanilla fusion, training accuracy", dashed=True))
         return Chart(
             file="validation",
             title="Validation accuracy over training at β = 1: everyone looks fine",
@@ -171,13 +136,6 @@ class SpuriousXOR(Experiment):
             ),
             limits=(0.45, 1.02),
         )
-
-
-def _curve(method: str, label: str, metric: str, curves: Sequence[Row], dashed: bool) -> Series:
-    mine = [r for r in curves if (r["method"], r["beta"], r["metric"]) == (method, 1.0, metric)]
-    return Series(
-        method, label, [r["epoch"] for r in mine], [r["mean"] for r in mine], [r["se"] or 0.0 for r in mine], dashed
-    )
 
 
 @lru_cache(maxsize=256)
