@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
-from synib.measure import Estimate, bootstrap
-from synib.measure.estimate import as_array, difference, proportion
+from synib.measure import Estimate, bootstrap, interval, statistics
+from synib.measure.estimate import difference, proportion
 
 
 def test_a_bootstrap_interval_covers_the_truth_as_often_as_it_says():
@@ -47,12 +48,10 @@ def test_a_proportion_is_the_bootstrap_of_a_mean_where_there_is_spread():
 
 
 def test_where_all_say_the_same_the_interval_is_the_exact_binomial_one():
-    from scipy.stats import binomtest
-
     for hits in (np.zeros(12), np.ones(12)):
         for level in (0.95, 0.8):
             one = proportion(hits, level=level)
-            exact = binomtest(int(hits.sum()), 12).proportion_ci(level)
+            exact = stats.binomtest(int(hits.sum()), 12).proportion_ci(level)
             assert (one.low, one.high, one.level) == pytest.approx((exact.low, exact.high, level))
     assert proportion([1.0]).low == pytest.approx(0.025)
     assert math.isnan(proportion([]).low)
@@ -82,16 +81,6 @@ def test_the_basic_interval_mirrors_the_percentiles_at_the_value():
     assert (basic.low, basic.high) == pytest.approx((2 * plain.value - plain.high, 2 * plain.value - plain.low))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_becomes_single(dtype):
-    x = torch.tensor([0.5, 1.5], dtype=dtype, requires_grad=True)
-    assert as_array(x).dtype == np.float32
-    assert as_array(x).tolist() == [0.5, 1.5]
-    assert bootstrap(np.mean, x).value == 1.0
-    assert as_array(x.double()).dtype == np.float64
-    assert as_array(torch.tensor([True])).dtype == bool
-
-
 @pytest.mark.parametrize("level", [0.0, 1.0, 95, math.nan])
 def test_a_level_that_is_no_level_is_refused(level):
     with pytest.raises(ValueError, match=f"lies between 0 and 1; got {level}"):
@@ -110,3 +99,17 @@ def test_arrays_of_different_length_are_refused():
 
 def test_it_reads_like_a_number_with_an_interval():
     assert str(Estimate(0.5, 0.25, 0.75, 10)) == "0.500 [0.250, 0.750]"
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+@pytest.mark.parametrize("n", [2, 10, 200])
+def test_an_interval_is_students(n, level):
+    numbers = np.random.default_rng(n).normal(3.0, 2.0, n)
+    expected = stats.ttest_1samp(numbers, 0.0).confidence_interval(level)
+    found = statistics(numbers.tolist())
+    assert interval(found["mean"], found["se"], found["n"], level) == pytest.approx(tuple(expected))
+
+
+def test_what_few_numbers_cannot_tell_is_none():
+    assert statistics([]) == {"mean": None, "se": None, "n": 0}
+    assert statistics([2.0]) == {"mean": 2.0, "se": None, "n": 1}

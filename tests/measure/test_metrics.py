@@ -1,16 +1,22 @@
-"""Numbers about numbers."""
+"""Which predictions are right, in all examples and in groups."""
 
-import numpy as np
-import pytest
-from scipy import stats
+import torch
 
-from synib.measure import interval, statistics
+from synib.measure import accuracies, correct
+from synib.objective import Bernoulli, Categorical
 
 
-@pytest.mark.parametrize("level", [0.5, 0.95])
-@pytest.mark.parametrize("n", [2, 10, 200])
-def test_an_interval_is_students(n, level):
-    numbers = np.random.default_rng(n).normal(3.0, 2.0, n)
-    expected = stats.ttest_1samp(numbers, 0.0).confidence_interval(level)
-    found = statistics(numbers.tolist())
-    assert interval(found["mean"], found["se"], found["n"], level) == pytest.approx(tuple(expected))
+def test_a_prediction_is_right_where_the_most_probable_class_is_the_target():
+    logits = torch.tensor([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0]])
+    assert correct(Categorical(), logits, torch.tensor([0, 2])).tolist() == [1.0, 0.0]
+    assert correct(Bernoulli(), torch.tensor([[1.0], [-1.0]]), torch.tensor([0, 0])).tolist() == [0.0, 1.0]
+
+
+def test_accuracies_are_means_over_all_and_over_each_groups_examples():
+    hits = torch.tensor([[1.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.0]])
+    groups = {"first": torch.tensor([[1.0, 1.0, 0.0, 0.0]] * 2), "none": torch.zeros(2, 4)}
+    found = accuracies(hits, groups, "accuracy")
+    assert list(found) == ["accuracy", "accuracy_first", "accuracy_none"]
+    assert found["accuracy"].tolist() == [0.75, 0.25]
+    assert found["accuracy_first"].tolist() == [0.5, 0.0]
+    assert found["accuracy_none"].isnan().all()

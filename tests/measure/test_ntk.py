@@ -9,7 +9,8 @@ from torch.func import functional_call, jacrev, vmap
 
 import synib
 from synib.measure import ntk
-from synib.measure.ntk import group_losses, tangents
+from synib.measure.metrics import group_losses
+from synib.measure.ntk import tangents
 from synib.objective import Bernoulli, Categorical, Gaussian
 
 N = 24
@@ -170,6 +171,8 @@ def test_it_reads_as_two_lines():
     text = str(ntk(model, modalities, torch.zeros(N, dtype=torch.long), groups, family=Categorical()))
     assert text.startswith("strength: g ")
     assert "g·h" in text.splitlines()[1]
+    alone = ntk(model, modalities, torch.zeros(N, dtype=torch.long), {"g": groups["g"]})
+    assert str(alone).endswith("cosine: one group has none")
 
 
 @pytest.mark.parametrize(

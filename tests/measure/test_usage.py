@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -205,28 +204,6 @@ def test_the_kl_is_that_of_the_objective_with_the_same_key(which, draws, referen
         assert found[name].mipd.value == pytest.approx(expected.item(), abs=1e-5)
 
 
-@pytest.mark.parametrize("draws", [1, 3])
-@pytest.mark.parametrize("which", ["swap", "random"])
-def test_encoding_once_equals_running_the_whole_model(which, draws):
-    model, x, y = case()
-    mask, noise = OBJECTS[which](x)
-    model.eval()
-    fast = usage(model, x, y, None, mask, noise, draws=draws, chunk=10)
-    slow = usage(lambda m: model(m), x, y, None, mask, noise, draws=draws)
-    for name in x:
-        for part in ("mipd", "accuracy_drop", "confidence_drop"):
-            a, b = getattr(fast[name], part), getattr(slow[name], part)
-            np.testing.assert_allclose((a.value, a.low, a.high), (b.value, b.low, b.high), atol=1e-5)
-
-
-def test_a_whole_swap_encodes_each_example_once():
-    model, x, y = case()
-    rows = []
-    model.encoders["a"].register_forward_hook(lambda _, inputs, __: rows.append(len(inputs[0])))
-    usage(model, x, y, draws=5)
-    assert rows == [48]
-
-
 def test_tokens_can_be_hidden():
     class Pool(nn.Module):
         def forward(self, x):
@@ -271,19 +248,13 @@ def test_a_gaussian_has_an_mipd_and_no_accuracy():
 # How it is called
 
 
-def test_the_seed_decides_and_the_model_is_left_as_it_was():
+def test_the_seed_decides_and_the_mask_is_left_as_it_was():
     model, x, y = case()
-    model.train()
     mask = RandomMask(0.5)
-    arrays = {k: v.double().numpy() for k, v in x.items()}
-    one, same, other = (usage(model, arrays, y.numpy(), mask=mask, noise=StandardNoise(), seed=s) for s in (0, 0, 1))
+    one, same, other = (usage(model, x, y, mask=mask, noise=StandardNoise(), seed=s) for s in (0, 0, 1))
     assert one == same
     assert one["a"].mipd.value != other["a"].mipd.value
-    assert model.training
     assert mask.training
-    assert all(m.training for m in model.modules())
-    assert all(p.grad is None for p in model.parameters())
-    assert one["a"].mipd.value == pytest.approx(usage(model, x, y, mask=mask, noise=StandardNoise())["a"].mipd.value)
 
 
 def test_it_reads_as_a_few_lines():
@@ -304,38 +275,15 @@ def test_a_fill_that_has_seen_nothing_says_so():
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"target": Y[:5]}, r"a row for each of 64 examples; got shape \(5,\)"),
-        ({"target": torch.zeros(64).long()}, r"All 64 targets are class 0"),
-        ({"target": Y.float() + 0.5}, r"Bernoulli targets are 0 or 1"),
-        ({"family": None}, r"For a single logit use Bernoulli"),
         ({"draws": 0}, r"draws is at least 1; got 0"),
-        ({"modalities": {"x1": X["x1"]}}, r"at least two modalities"),
-        ({"modalities": X | {"x2": X["x2"][:3]}}, r"same batch size"),
         ({"mask": LearnedMask(), "noise": HideTokens()}, r"HideTokens has none to mix"),
         (
             {"mask": LearnedMask(), "noise": StandardNoise()},
             r"LearnedMask searches against a unimodal predictor of 'x1'",
         ),
         ({"reference": Unimodal()}, r"needs a unimodal predictor of a modality other than 'x1'"),
-        ({"predict": lambda m: posterior(m) * math.inf}, r"predictions hold NaN or Inf"),
     ],
 )
 def test_mistakes_get_one_sentence(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):
         usage(**{"predict": posterior, "modalities": X, "target": Y, "family": Bernoulli(), **wrong})
-
-
-def test_what_is_no_prediction_and_what_is_no_target_get_a_sentence():
-    x, y = {"a": torch.randn(10, 1), "b": torch.randn(10, 1)}, torch.arange(10) % 2
-    with pytest.raises(ValueError, match="answers with a tensor of the family's parameters; got tuple"):
-        usage(lambda m: (m["a"], m["b"]), x, y, Bernoulli())
-    for wrong in (None, Bernoulli(), "labels"):
-        with pytest.raises(ValueError, match="The target is one class or value for each example; got"):
-            usage(lambda m: m["a"], x, wrong, Bernoulli())
-
-
-def test_tensors_take_the_models_type_as_arrays_do():
-    model = FusionModel.mlp({"a": 2, "b": 2}, [4], classes=2)
-    x = {name: torch.randn(30, 2, dtype=torch.float64) for name in "ab"}
-    y = torch.arange(30) % 2
-    assert usage(model, x, y) == usage(model, {name: v.numpy() for name, v in x.items()}, y)

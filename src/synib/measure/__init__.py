@@ -2,15 +2,17 @@
 
 from synib.measure.additive import Emap, emap
 from synib.measure.agreement import Agreement, AgreementTable, agreement_table
+from synib.measure.calibration import Calibration, calibration
+from synib.measure.control import shuffle_within_class
 from synib.measure.corruption import CorruptionScores, scores_under_corruption
-from synib.measure.estimate import Estimate, bootstrap
+from synib.measure.estimate import Estimate, bootstrap, interval, statistics
 from synib.measure.gain import InteractionGain, interaction_gain
-from synib.measure.metrics import accuracies, correct, interval, statistics
-from synib.measure.ntk import NTK, group_losses, ntk
+from synib.measure.metrics import accuracies, correct, group_losses
+from synib.measure.ntk import NTK, ntk
 from synib.measure.pid import PID, PIDEstimate, broja, pid_neural, pid_quantised
-from synib.measure.scores import Calibration, Scores, calibration, scores
+from synib.measure.scores import Scores, scores
 from synib.measure.shapley import Interaction, interaction
-from synib.measure.subset import SynergySubset, shuffle_within_class, synergy_subset
+from synib.measure.subset import SynergySubset, synergy_subset
 from synib.measure.usage import Usage, Use, usage
 
 __all__ = [

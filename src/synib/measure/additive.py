@@ -1,7 +1,7 @@
 """EMAP: how much of a model is left when only the additive part of what it says is kept."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib.measure import background as backgrounds
-from synib.measure.background import Background
-from synib.measure.estimate import Array, Estimate, bootstrap
-from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, hits, targets_of
+from synib.measure.arrays import Array
+from synib.measure.estimate import Estimate, bootstrap
+from synib.measure.metrics import correct
+from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
+from synib.measure.outputs import Of, check_of, probabilities
 from synib.objective import Bernoulli, Categorical, Family
 
-Of = Literal["logits", "probabilities"]
 EXACT = 4_000_000  # combinations: with more than two modalities, up to so many are all evaluated
 MANY = 512  # draws where there are more
 SMALL = 1e-6  # a projected probability may fall outside [0, 1]
@@ -107,8 +108,7 @@ def emap(
         0.500 [0.430, 0.570]
     """
     family = family if family is not None else Categorical()
-    if of not in ("logits", "probabilities"):
-        raise ValueError(f"of is 'logits' or 'probabilities'; got {of!r}.")
+    check_of(of)
     if of == "probabilities" and not family.discrete:
         raise ValueError(f"{family!r} has no probabilities of classes to project; use of='logits'.")
     if pairs is not None and pairs < 2:
@@ -128,17 +128,12 @@ def emap(
             pairs = others if len(encoded.names) == 2 or n * others <= EXACT else MANY
         exact = pairs >= others
         if exact:
-            pairs = others
-            every = torch.arange(n, device=own.device)
-            background = Background(dict.fromkeys(encoded.names, every), torch.zeros_like(every), 1, 0.0)
-            alone = {name: mean[None] * n for name, mean in backgrounds.margins(encoded, read).items()}
+            pairs, background, alone = others, backgrounds.everyone(encoded), backgrounds.margins(encoded, read)
         else:
             background = backgrounds.draw(encoded, pairs, seed)
             alone = {name: backgrounds.coalition(encoded, background, [name], read) for name in encoded.names}
-    if not own.isfinite().all():
-        raise ValueError("The model's predictions hold NaN or Inf; expected finite numbers.")
 
-    def project(left_out: int | None = None) -> Tensor:
+    def project(left_out: int = backgrounds.NONE) -> Tensor:
         means = {name: backgrounds.mean_without(sums, background, left_out) for name, sums in alone.items()}
         added = torch.stack(list(means.values())).sum(0)
         flat = added - (len(means) - 1) * backgrounds.grand_mean(means, background, left_out)
@@ -147,31 +142,29 @@ def emap(
 
     whole = project()
     left = [] if exact else [project(group) for group in range(background.groups)]
-    nll, right = family.nll(own, y), hits(family, own, y)
 
-    def plain(x: Tensor) -> Estimate:
+    def mean(x: Tensor) -> Estimate:
         return bootstrap(np.mean, x, level=level, seed=seed)
 
     def including_draws(of_whole: Tensor, of_left: list[Tensor]) -> Estimate:
-        return backgrounds.widened(plain(of_whole), [float(x.mean()) for x in of_left], background.finite)
+        return backgrounds.widened(mean(of_whole), [float(x.mean()) for x in of_left], background.finite)
 
-    whole_nll, left_nll = family.nll(whole, y), [family.nll(p, y) for p in left]
-    accuracy = additive_accuracy = accuracy_lost = None
-    whole_right = hits(family, whole, y)
-    if right is not None and whole_right is not None:
-        left_right = [h for p in left if (h := hits(family, p, y)) is not None]
-        accuracy, additive_accuracy = plain(right), including_draws(whole_right, left_right)
-        accuracy_lost = including_draws(right - whole_right, [right - h for h in left_right])
+    def compared(
+        score: Callable[[Tensor], Tensor], given_up: Callable[[Tensor, Tensor], Tensor]
+    ) -> tuple[Estimate, Estimate, Estimate]:
+        """A score of the model, of its projection, and what the projection gives up of it in the same examples."""
+        of_own, of_whole, of_left = score(own), score(whole), [score(p) for p in left]
+        change = including_draws(given_up(of_own, of_whole), [given_up(of_own, x) for x in of_left])
+        return mean(of_own), including_draws(of_whole, of_left), change
+
+    log_loss, additive_log_loss, added = compared(lambda p: family.nll(p, y), lambda own, projected: projected - own)
+    accuracy = additive_accuracy = lost = None
+    if family.discrete:
+        accuracy, additive_accuracy, lost = compared(lambda p: correct(family, p, y).double(), torch.sub)
     return Emap(
-        accuracy, plain(nll), additive_accuracy, including_draws(whole_nll, left_nll),
-        accuracy_lost, including_draws(whole_nll - nll, [x - nll for x in left_nll]),
+        accuracy, log_loss, additive_accuracy, additive_log_loss, lost, added,
         whole.reshape(n, -1).cpu().numpy(), pairs, exact,
     )  # fmt: skip
-
-
-def probabilities(family: Family, parameters: Tensor) -> Tensor:
-    """Of each class, or of 1 alone for a Bernoulli family."""
-    return torch.sigmoid(parameters) if isinstance(family, Bernoulli) else torch.softmax(parameters, -1)
 
 
 def parameters_of(family: Family, probability: Tensor) -> Tensor:

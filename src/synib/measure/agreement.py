@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from synib.measure.arrays import all_are_right, check_unimodal, true_labels
 from synib.measure.estimate import Estimate, proportion
-from synib.measure.subset import check_modalities, check_right, check_target
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ def agreement_table(
         target: The true labels.
         resamples, seed: Of the intervals, which resample examples.
     """
-    check_modalities(unimodal)
-    y = check_target(target)
+    check_unimodal(unimodal)
+    y = true_labels(target)
     names = list(unimodal)
     if "fusion" in names:
         raise ValueError(f"No modality of unimodal can be called 'fusion'; got {names}.")
-    found = check_right({**unimodal, "fusion": fusion}, y)
+    found = all_are_right({**unimodal, "fusion": fusion}, y)
     hits = found.pop("fusion")
     rows = []
     for size in range(len(names) + 1):

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from synib import keys
-from synib.measure.estimate import Estimate
+from synib.measure.estimate import Estimate, interval
 from synib.measure.models import Encoded
 
 Read = Callable[[Tensor], Tensor]
 GROUPS = 16  # of background draws, left out one at a time to see how much the draws matter
+NONE = -1  # the number of no group: nothing is left out
 
 
 class Background(NamedTuple):
@@ -38,6 +39,10 @@ class Background(NamedTuple):
     def draws(self) -> int:
         return len(self.group)
 
+    def kept(self, left_out: int) -> Tensor:
+        """Which draws count when one group is left out, ``(draws,)``."""
+        return self.group != left_out
+
 
 def draw(encoded: Encoded, draws: int, seed: int) -> Background:
     """A background of so many draws; each modality's rows repeat only when all have been used."""
@@ -49,6 +54,12 @@ def draw(encoded: Encoded, draws: int, seed: int) -> Background:
     groups = min(GROUPS, draws)
     finite = math.sqrt(max(0.0, 1 - draws / n)) if len(encoded.names) == 2 else 1.0
     return Background(rows, torch.arange(draws, device=encoded.device) % groups, groups, finite)
+
+
+def everyone(encoded: Encoded) -> Background:
+    """Every example as one draw, so that nothing is left to chance; :func:`margins` are the means over it."""
+    every = torch.arange(encoded.size, device=encoded.device)
+    return Background(dict.fromkeys(encoded.names, every), torch.zeros_like(every), 1, 0.0)
 
 
 def coalition(encoded: Encoded, background: Background, present: Sequence[str], read: Read) -> Tensor:
@@ -70,28 +81,26 @@ def coalition(encoded: Encoded, background: Background, present: Sequence[str], 
     return sums.unflatten(0, (background.groups, n))
 
 
-def mean_without(sums: Tensor, background: Background, left_out: int | None) -> Tensor:
+def mean_without(sums: Tensor, background: Background, left_out: int) -> Tensor:
     """The mean over all draws but those of one group, ``(examples, outputs)``."""
-    if left_out is None:
-        return sums.sum(0) / background.draws
-    kept = torch.arange(background.groups, device=sums.device) != left_out
-    return sums[kept].sum(0) / (background.group != left_out).sum()
+    groups = torch.arange(background.groups, device=sums.device)
+    return sums[groups != left_out].sum(0) / background.kept(left_out).sum()
 
 
-def grand_mean(alone: Mapping[str, Tensor], background: Background, left_out: int | None) -> Tensor:
+def grand_mean(alone: Mapping[str, Tensor], background: Background, left_out: int) -> Tensor:
     """The mean with every modality from the background, from the means of each modality alone, ``(outputs,)``.
 
     Each background row of a modality is an example, so its mean over the others' draws is known already. Averaged over
     the modalities this uses many more combinations than there are draws, and costs nothing.
     """
-    kept = background.group != left_out if left_out is not None else torch.ones_like(background.group, dtype=torch.bool)
+    kept = background.kept(left_out)
     return torch.stack([mean[background.rows[name][kept]].mean(0) for name, mean in alone.items()]).mean(0)
 
 
 def margins(encoded: Encoded, read: Read) -> dict[str, Tensor]:
-    """For each modality of each example the mean over *all* combinations of the others, ``(examples, outputs)``.
+    """For each modality what :func:`coalition` of it alone would give, with *all* combinations of the others as draws.
 
-    The model runs once on each of the examples^n combinations.
+    The model runs once on each of the examples^n combinations. Sums are those of as many draws as :func:`everyone` has.
     """
     n, names = encoded.size, encoded.names
     total = n ** len(names)
@@ -105,7 +114,7 @@ def margins(encoded: Encoded, read: Read) -> dict[str, Tensor]:
             if name not in sums:
                 sums[name] = said.new_zeros(n, said.shape[1])
             sums[name].index_add_(0, rows, said)
-    return {name: s / (total // n) for name, s in sums.items()}
+    return {name: (s / (total // n) * n)[None] for name, s in sums.items()}
 
 
 def widened(estimate: Estimate, without: Sequence[float], finite: float) -> Estimate:
@@ -116,10 +125,8 @@ def widened(estimate: Estimate, without: Sequence[float], finite: float) -> Esti
     groups = len(without)
     if groups < 2 or finite == 0.0 or not np.isfinite([*without, estimate.low]).all():
         return estimate
-    from scipy.stats import t as student  # slow to import
-
     se = finite * math.sqrt((groups - 1) / groups * float(np.sum((np.array(without) - np.mean(without)) ** 2)))
-    reach = float(student.ppf((1 + estimate.level) / 2, groups - 1)) * se
+    _, reach = interval(0.0, se, groups, estimate.level)
     low = estimate.value - math.hypot(estimate.value - estimate.low, reach)
     high = estimate.value + math.hypot(estimate.high - estimate.value, reach)
     return Estimate(estimate.value, low, high, estimate.n, estimate.level)

@@ -11,8 +11,10 @@ from torch import Tensor
 from synib import keys
 from synib.masks import Noise, ShuffledNoise
 from synib.masks.base import mask_shape
+from synib.measure.calibration import BINS, Calibration, calibrate
 from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated
-from synib.measure.scores import BINS, Calibration, Scores, calibrate, probabilities, score
+from synib.measure.outputs import class_probabilities
+from synib.measure.scores import Scores, score
 from synib.objective import Family
 
 
@@ -86,7 +88,7 @@ def scores_under_corruption(
     with evaluated(predict):
         model = Encoded(predict, modalities, chunk)
         rows = torch.arange(model.size, device=model.device)
-        found[""] = [model.own()]
+        found[""] = [model.mixed({}, rows)]
         for name in model.names:
             x = model.modalities[name]
             whole = torch.ones(mask_shape(x, "modality"), dtype=torch.bool, device=model.device)
@@ -95,12 +97,11 @@ def scores_under_corruption(
                 if isinstance(noise, ShuffledNoise):  # what fills a row is already encoded
                     prediction = model.mixed({name: noise.rows(mine, model.size, device=model.device)}, rows)
                 else:
-                    latent = model.encode(name, noise.corrupt(x, whole, mine, name))
-                    prediction = model.mixed({}, rows, {name: model.project(name, latent)})
+                    prediction = model.mixed({}, rows, {name: noise.corrupt(x, whole, mine, name)})
                 found.setdefault(name, []).append(prediction)
     told, bins = {}, {}
     for name, predictions in found.items():
-        p, y = zip(*(probabilities(one, target, family) for one in predictions), strict=True)
-        told[name] = score(np.stack(p, 1), y[0], resamples, seed)
-        bins[name] = calibrate(np.stack(p, 1), y[0], BINS, resamples, seed)
+        p, y = zip(*(class_probabilities(one, target, family) for one in predictions), strict=True)
+        each = np.stack(p, 1)
+        told[name], bins[name] = score(each, y[0], resamples, seed), calibrate(each, y[0], BINS, resamples, seed)
     return CorruptionScores(told.pop(""), told, bins)

@@ -1,14 +1,15 @@
 """A number with its interval."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-Array = NDArray[Any]
+from synib.measure.arrays import Array, as_array
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def bootstrap(
             f"Arrays that are resampled together need a row for each example; got {[len(x) for x in arrays]} rows."
         )
     if n == 0:
-        return Estimate(np.nan, np.nan, np.nan, 0, level)
+        return unknown(0, level)
     value = float(statistic(*arrays, axis=0) if vectorized else statistic(*arrays))
     if n == 1:
         return Estimate(value, np.nan, np.nan, 1, level)
@@ -80,6 +81,7 @@ def proportion(
     hits: ArrayLike | Tensor,
     members: ArrayLike | Tensor | None = None,
     *,
+    lowest: float = 0.0,
     level: float = 0.95,
     draws: int = 2000,
     seed: int = 0,
@@ -95,48 +97,17 @@ def proportion(
     Args:
         hits: 0 or 1, or a mean of such, ``(examples,)`` or ``(examples, repeats)``; repeats of an example stay together.
         members: Which of them count; all by default.
+        lowest: What a hit can be at least; see :func:`difference`.
         level: Of confidence.
         draws: How many resamples.
         seed: Of the resampling.
     """
-    return _bounded(as_array(hits), members, 0.0, level, draws, seed)
-
-
-def difference(
-    hits: ArrayLike | Tensor,
-    other: ArrayLike | Tensor,
-    members: ArrayLike | Tensor | None = None,
-    *,
-    level: float = 0.95,
-    draws: int = 2000,
-    seed: int = 0,
-) -> Estimate:
-    """The share of hits minus that of ``other``, paired by example; see :func:`proportion`.
-
-    Where all differences are equal the interval allows for unseen ones, of the same rate, at either end of [-1, 1].
-    """
-    return _bounded(as_array(hits).astype(float) - as_array(other), members, -1.0, level, draws, seed)
-
-
-def as_array(x: ArrayLike | Tensor) -> Array:
-    """A tensor, on whatever device, or anything like an array, as an array; half precision becomes single."""
-    if not isinstance(x, Tensor):
-        return np.asarray(x)
-    x = x.detach().cpu()
-    # numpy has no bfloat16, and float16 sums overflow
-    return (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
-
-
-def _bounded(
-    x: Array, members: ArrayLike | Tensor | None, lowest: float, level: float, draws: int, seed: int
-) -> Estimate:
-    """Mean over members of numbers between ``lowest`` and 1."""
-    there = np.ones_like(x, dtype=bool) if members is None else as_array(members)
-    x, there = np.broadcast_arrays(x, there)
+    x = as_array(hits)
+    x, there = np.broadcast_arrays(x, np.ones_like(x, dtype=bool) if members is None else as_array(members))
     repeats = tuple(range(1, x.ndim))
     inside, weight = np.where(there, x, 0.0).sum(repeats), there.sum(repeats)
     inside, weight = inside[weight > 0], weight[weight > 0]
-    found = bootstrap(_ratio, inside, weight, level=level, draws=draws, seed=seed)
+    found = bootstrap(ratio, inside, weight, level=level, draws=draws, seed=seed)
     if not found.n or np.ptp(inside / weight):
         return found
     reach = 1 - ((1 - level) / 2) ** (1 / found.n)
@@ -144,5 +115,46 @@ def _bounded(
     return Estimate(found.value, low, high, found.n, level)
 
 
-def _ratio(inside: Array, weight: Array, axis: int) -> Array:
-    return inside.sum(axis) / weight.sum(axis)
+def difference(
+    hits: ArrayLike | Tensor,
+    other: ArrayLike | Tensor,
+    members: ArrayLike | Tensor | None = None,
+    *,
+    draws: int = 2000,
+    seed: int = 0,
+) -> Estimate:
+    """The share of hits minus that of ``other``, paired by example; see :func:`proportion`.
+
+    Where all differences are equal the interval allows for unseen ones, of the same rate, at either end of [-1, 1].
+    """
+    return proportion(as_array(hits).astype(float) - as_array(other), members, lowest=-1.0, draws=draws, seed=seed)
+
+
+def statistics(numbers: Sequence[float]) -> dict[str, float | int | None]:
+    """Mean, standard error of the mean, and n; what cannot be had from so few numbers is ``None``."""
+    n = len(numbers)
+    if n == 0:
+        return {"mean": None, "se": None, "n": 0}
+    mean = sum(numbers) / n
+    if n == 1:
+        return {"mean": mean, "se": None, "n": 1}
+    variance = sum((x - mean) ** 2 for x in numbers) / (n - 1)
+    return {"mean": mean, "se": math.sqrt(variance / n), "n": n}
+
+
+def interval(mean: float, se: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Where the true mean lies with this confidence, if the ``n`` numbers are normal (Student's t)."""
+    from scipy.stats import t as student  # slow to import
+
+    reach = float(student.ppf((1 + level) / 2, n - 1)) * se
+    return mean - reach, mean + reach
+
+
+def unknown(n: int, level: float = 0.95) -> Estimate:
+    """What n examples cannot tell."""
+    return Estimate(np.nan, np.nan, np.nan, n, level)
+
+
+def ratio(part: Array, whole: Array, axis: int) -> Array:
+    """A sum over another: a statistic for :func:`bootstrap`."""
+    return part.sum(axis) / whole.sum(axis)

@@ -1,19 +1,19 @@
 """Interaction gain: how much better the fusion model is than the best additive combination of the unimodal ones."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib import keys
-from synib.measure.estimate import Array, Estimate, as_array, bootstrap, difference, proportion
-from synib.measure.subset import check_modalities, check_target
+from synib.measure.arrays import Array, as_array, check_unimodal, true_labels
+from synib.measure.estimate import Estimate, bootstrap, difference, proportion
+from synib.measure.outputs import Of, check_of
 
-Given = Literal["logits", "probabilities"]
 Predictions = ArrayLike | Tensor
 RIDGE = 1.0  # on slopes of standardised scores, against the loss summed over examples
 CLIP = 1e-6  # a probability of exactly 0 or 1 has no log-odds
@@ -55,7 +55,7 @@ def interaction_gain(
     fusion: Predictions,
     target: ArrayLike | Tensor,
     *,
-    given: Given = "logits",
+    given: Of = "logits",
     calibration: tuple[Mapping[str, Predictions], Predictions, ArrayLike | Tensor] | None = None,
     folds: int = 5,
     resamples: int = 2000,
@@ -93,36 +93,35 @@ def interaction_gain(
         resamples: For the intervals.
         seed: Of folds and resampling.
     """
-    own, joint, y = _read(unimodal, fusion, target, given)
-    if calibration is None:
-        fit_own, fit_joint, fit_y = own, joint, y
-    else:
+    check_of(given, "given")
+    held = _read(unimodal, fusion, target, given)
+    fitted = held
+    if calibration is not None:
         if not isinstance(calibration, tuple | list) or len(calibration) != 3:
             got = f"{len(calibration)} parts" if isinstance(calibration, tuple | list) else type(calibration).__name__
             raise ValueError(f"calibration has three parts, (unimodal, fusion, target); got {got}.")
-        fit_own, fit_joint, fit_y = _read(*calibration, given)
-        if list(fit_own) != list(own) or fit_joint.shape[1] != joint.shape[1]:
+        fitted = _read(*calibration, given)
+        if (fitted.names, fitted.classes) != (held.names, held.classes):
             raise ValueError(
-                f"The calibration part needs the same modalities and classes: got {', '.join(fit_own)} with "
-                f"{fit_joint.shape[1]} classes, expected {', '.join(own)} with {joint.shape[1]}."
+                f"The calibration part needs the same modalities and classes: got {', '.join(fitted.names)} with "
+                f"{fitted.classes} classes, expected {', '.join(held.names)} with {held.classes}."
             )
-    if not 2 <= folds <= len(fit_y) // 2:
-        raise ValueError(f"folds lies between 2 and half the examples, {len(fit_y) // 2}; got {folds}.")
-    part = _folds(fit_y, folds, seed)
+    if not 2 <= folds <= len(fitted.y) // 2:
+        raise ValueError(f"folds lies between 2 and half the examples, {len(fitted.y) // 2}; got {folds}.")
+    part = _folds(fitted.y, folds, seed)
 
-    classes = joint.shape[1]
-    kinds = ("sum", "stacked") if classes == 2 else ("sum", "weighted", "stacked")
-    held_out = {kind: _cross_fit(kind, _stack(fit_own), fit_y, part) for kind in kinds}
-    candidates = {kind: float(_loss(p, fit_y).mean()) for kind, p in held_out.items()}
+    kinds = ("sum", "stacked") if held.classes == 2 else ("sum", "weighted", "stacked")
+    cross_fitted = {kind: _cross_fit(kind, fitted.own, fitted.y, part) for kind in kinds}
+    candidates = {kind: float(_loss(p, fitted.y).mean()) for kind, p in cross_fitted.items()}
     best = min(candidates, key=lambda kind: candidates[kind])
     if calibration is None:
-        additive, fused = held_out[best], _cross_fit("sum", _stack({"": joint}), y, part)
+        additive, fused = cross_fitted[best], _cross_fit("sum", held.joint, held.y, part)
     else:
-        additive = _fit(best, _stack(fit_own), fit_y)(_stack(own))
-        fused = _fit("sum", _stack({"": fit_joint}), fit_y)(_stack({"": joint}))
+        additive = _fit(best, fitted.own, fitted.y)(held.own)
+        fused = _fit("sum", fitted.joint, fitted.y)(held.joint)
 
-    losses = [_loss(p, y) for p in (additive, fused)]
-    hits = [(p.argmax(1) == y).astype(float) for p in (additive, fused)]
+    losses = [_loss(p, held.y) for p in (additive, fused)]
+    hits = [(p.argmax(1) == held.y).astype(float) for p in (additive, fused)]
 
     def mean(x: Array) -> Estimate:
         return bootstrap(np.mean, x, draws=resamples, seed=seed)
@@ -138,7 +137,7 @@ def interaction_gain(
     )  # fmt: skip
 
 
-def log_probabilities(prediction: Predictions, given: Given, name: str) -> Array:
+def log_probabilities(prediction: Predictions, given: Of, name: str) -> Array:
     """Predictions of any accepted shape as log-probabilities ``(n, classes)``, in double precision."""
     x = as_array(prediction).astype(np.float64)
     x = x[:, None] if x.ndim == 1 else x
@@ -152,21 +151,30 @@ def log_probabilities(prediction: Predictions, given: Given, name: str) -> Array
             raise ValueError(f"{name} has no probabilities: pass given='logits', or rows in [0, 1] that sum to 1.")
         x = np.concatenate([1 - x, x], 1) if x.shape[1] == 1 else x
         scores = np.log(x.clip(CLIP, 1 - CLIP))
-    elif given == "logits":
-        scores = np.concatenate([np.zeros_like(x), x], 1) if x.shape[1] == 1 else x
     else:
-        raise ValueError(f"given is 'logits' or 'probabilities'; got {given!r}.")
+        scores = np.concatenate([np.zeros_like(x), x], 1) if x.shape[1] == 1 else x
     from scipy.special import log_softmax  # slow to import
 
     result: Array = log_softmax(scores, 1)
     return result
 
 
-def _read(
-    unimodal: Mapping[str, Predictions], fusion: Predictions, target: ArrayLike | Tensor, given: Given
-) -> tuple[dict[str, Array], Array, Array]:
-    check_modalities(unimodal)
-    y = check_target(target)
+class _Examples(NamedTuple):
+    """Labels, and scores ``(modalities, n, classes)``: log-probabilities centred, which a softmax does not notice."""
+
+    names: list[str]
+    own: Array
+    joint: Array
+    y: Array
+
+    @property
+    def classes(self) -> int:
+        return self.joint.shape[2]
+
+
+def _read(unimodal: Mapping[str, Predictions], fusion: Predictions, target: ArrayLike | Tensor, given: Of) -> _Examples:
+    check_unimodal(unimodal)
+    y = true_labels(target)
     own = {name: log_probabilities(p, given, f"unimodal[{name!r}]") for name, p in sorted(unimodal.items())}
     joint = log_probabilities(fusion, given, "fusion")
     shapes = {p.shape for p in (*own.values(), joint)}
@@ -177,7 +185,7 @@ def _read(
         )
     if y.min() < 0 or y.max() >= joint.shape[1]:
         raise ValueError(f"Labels are classes 0 to {joint.shape[1] - 1}, as predicted; got {y.min()} to {y.max()}.")
-    return own, joint, y
+    return _Examples(list(own), _centred([*own.values()]), _centred([joint]), y)
 
 
 def _folds(target: Array, folds: int, seed: int) -> Array:
@@ -188,9 +196,8 @@ def _folds(target: Array, folds: int, seed: int) -> Array:
     return part
 
 
-def _stack(own: Mapping[str, Array]) -> Array:
-    """Scores ``(modalities, n, classes)``; log-probabilities centred, which a softmax does not notice."""
-    x = np.stack(list(own.values()))
+def _centred(log_probabilities: Sequence[Array]) -> Array:
+    x = np.stack(log_probabilities)
     return x - x.mean(-1, keepdims=True)
 
 
@@ -214,7 +221,11 @@ def _fit(kind: str, scores: Array, target: Array) -> Callable[[Array], Array]:
     from scipy.special import log_softmax
 
     _, n, classes = scores.shape
-    used = scores.sum(0, keepdims=True) if kind == "sum" else scores
+
+    def combined(scores: Array) -> Array:
+        return scores.sum(0, keepdims=True) if kind == "sum" else scores
+
+    used = combined(scores)
     centre = used.mean(1, keepdims=True)
     size = np.maximum(np.sqrt(np.square(used - centre).mean((1, 2), keepdims=True)), 1e-12)
     full = kind == "stacked" and classes > 2
@@ -222,15 +233,12 @@ def _fit(kind: str, scores: Array, target: Array) -> Callable[[Array], Array]:
     truth = np.eye(classes)[target]
     prior = np.log((truth.sum(0) + 1) / (n + classes))
 
-    def standardised(scores: Array) -> Array:
-        return ((scores.sum(0, keepdims=True) if kind == "sum" else scores) - centre) / size
-
     def predict(theta: Array, x: Array) -> Array:
         slopes, bias = theta[:-classes].reshape(shape), theta[-classes:]
         mixed: Array = (x @ slopes if full else x * slopes).sum(0)
         return log_softmax(mixed + prior + bias, -1)
 
-    x = standardised(scores)
+    x = (used - centre) / size
 
     def objective(theta: Array) -> tuple[float, Array]:
         log_p = predict(theta, x)
@@ -245,7 +253,7 @@ def _fit(kind: str, scores: Array, target: Array) -> Callable[[Array], Array]:
     found = minimize(objective, start, jac=True, method=method, options={"gtol": 1e-7, "maxiter": 1000, **rule})
     # The problem is convex: where the best slope is negative, the best that is not negative is 0.
     theta: Array = start if kind == "sum" and found.x[0] < 0 else found.x
-    return lambda new: predict(theta, standardised(new))
+    return lambda new: predict(theta, (combined(new) - centre) / size)
 
 
 def _loss(log_probability: Array, target: Array) -> Array:

@@ -1,6 +1,6 @@
 """A model as the instruments see it: encoded once, asked about rows mixed from different examples, in bounded memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from synib import tokens
-from synib.measure.metrics import correct
 from synib.objective import Family, Fusible
 from synib.objective.checks import check_finite, check_modalities
 from synib.objective.fusible import Predict, Whole
@@ -35,51 +34,41 @@ class Encoded:
     def __init__(self, predict: Model, modalities: Modalities, chunk: int) -> None:
         if chunk < 1:
             raise ValueError(f"chunk is at least 1 row at a time; got {chunk}.")
-        self.model: Fusible = predict if isinstance(predict, Fusible) else Whole(predict, {})
-        self.modalities = as_tensors(predict, modalities)
-        check_modalities(self.modalities, self.model.names)
-        check_finite(self.modalities)
         self.chunk = chunk
+        self.model: Fusible = predict if isinstance(predict, Fusible) else Whole(predict, {})
+        self.modalities = as_tensors(predict, modalities, self.model.names)
         self.names = list(self.model.names or self.modalities)
         first = values(self.modalities[self.names[0]])
         self.size, self.device = first.shape[0], first.device
-        self.latents: dict[str, Any] = {}
-        self.brought = {}
-        for name in self.names:
-            self.latents[name] = self.encode(name, self.modalities[name])
-            self.brought[name] = self.project(name, self.latents[name])
-
-    def encode(self, name: str, x: Modality) -> Any:
-        """The latent of a modality, a chunk of rows at a time."""
-        return tokens.join([self.model.encode(name, part) for part in self._parts(x)])
-
-    def project(self, name: str, latent: Any) -> Any:
-        """What a latent brings to the fusion."""
-        return tokens.join([self.model.project(name, part) for part in self._parts(latent)])
+        self.latents = {name: self._encode(name, self.modalities[name]) for name in self.names}
+        self.brought = {name: self._project(name, latent) for name, latent in self.latents.items()}
 
     def own(self) -> Tensor:
-        """The predictions of the examples as they are, ``(examples, ...)``."""
-        return self.mixed({}, torch.arange(self.size, device=self.device))
+        """The predictions of the examples as they are, ``(examples, ...)``: finite numbers."""
+        prediction = self.mixed({}, torch.arange(self.size, device=self.device))
+        if not prediction.isfinite().all():
+            raise ValueError("The model's predictions hold NaN or Inf; expected finite numbers.")
+        return prediction
 
-    def mixed(self, taken: Mapping[str, Tensor], otherwise: Tensor, brought: Mapping[str, Any] | None = None) -> Tensor:
+    def mixed(
+        self, taken: Mapping[str, Tensor], otherwise: Tensor, new: Mapping[str, Modality] | None = None
+    ) -> Tensor:
         """Predictions of mixed examples, in float64.
 
         Args:
             taken: For a modality the rows that it is taken from, one for each mixed example.
             otherwise: The rows of the modalities that are not named.
-            brought: For a modality what takes the place of ``self.brought``, with a row for each mixed example.
+            new: For a modality what takes the place of all its examples, a row for each mixed example.
         """
-        brought = brought or {}
+        new = new or {}
+        brought = self.brought | {name: self._project(name, self._encode(name, x)) for name, x in new.items()}
+        rows = {**taken, **dict.fromkeys(new, torch.arange(len(otherwise), device=self.device))}
         answers = []
         for start in range(0, len(otherwise), self.chunk):
             part = slice(start, start + self.chunk)
-            mixture = {
-                name: _rows(brought[name], part)
-                if name in brought
-                else tokens.take(self.brought[name], taken.get(name, otherwise)[part])
-                for name in self.names
-            }
-            said = self.model.combine(mixture)
+            said = self.model.combine(
+                {name: tokens.take(brought[name], rows.get(name, otherwise)[part]) for name in self.names}
+            )
             if not isinstance(said, Tensor):
                 raise ValueError(
                     f"A model answers with a tensor of the family's parameters; got {type(said).__name__}."
@@ -87,15 +76,15 @@ class Encoded:
             answers.append(said.double())
         return torch.cat(answers)
 
+    def _encode(self, name: str, x: Modality) -> Any:
+        return tokens.join([self.model.encode(name, part) for part in self._parts(x)])
+
+    def _project(self, name: str, latent: Any) -> Any:
+        return tokens.join([self.model.project(name, part) for part in self._parts(latent)])
+
     def _parts(self, x: Modality) -> list[Modality]:
         n = values(x).shape[0]
-        sizes = [min(self.chunk, n - start) for start in range(0, n, self.chunk)]
-        return tokens.split(x, sizes) if len(sizes) > 1 else [x]
-
-
-def _rows(x: Modality, part: slice) -> Modality:
-    """Consecutive rows of a batch."""
-    return Tokens(x.values[part], x.padding[part]) if isinstance(x, Tokens) else x[part]
+        return tokens.split(x, [min(self.chunk, n - start) for start in range(0, n, self.chunk)])
 
 
 @contextmanager
@@ -104,7 +93,7 @@ def evaluated(predict: Model) -> Iterator[None]:
 
     Every module has its mode back afterwards. Of a callable that hides its module nothing can be known.
     """
-    owner = predict if isinstance(predict, nn.Module) else _module_of(predict)
+    owner = _module_of(predict)
     modes = [(m, m.training) for m in owner.modules()] if owner is not None else []
     try:
         for m, _ in modes:
@@ -116,45 +105,11 @@ def evaluated(predict: Model) -> Iterator[None]:
             m.training = training
 
 
-def targets_of(target: ArrayLike | Tensor, prediction: Tensor, family: Family) -> Tensor:
-    """The targets beside the predictions, if they fit them and are not all the same."""
-    try:
-        y = torch.as_tensor(target, device=prediction.device)
-    except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"The target is one class or value for each example; got {type(target).__name__}.") from None
-    if y.shape[:1] != prediction.shape[:1]:
-        raise ValueError(
-            f"The target needs a row for each of {prediction.shape[0]} examples; got shape {tuple(y.shape)}."
-        )
-    family.check_target(prediction, y)
-    if family.discrete:
-        y = y.reshape(-1).long()
-        if len(y) and bool((y == y[0]).all()):
-            raise ValueError(
-                f"All {len(y)} targets are class {int(y[0])}; a model's use of its modalities shows on at least 2 classes."
-            )
-    return y
-
-
-def hits(family: Family, prediction: Tensor, target: Tensor) -> Tensor | None:
-    """Which examples are predicted right, as 0 and 1; ``None`` for a family without classes."""
-    return correct(family, prediction, target).double() if family.discrete else None
-
-
-def _module_of(predict: object) -> nn.Module | None:
-    """The module behind ``model.on_latents()`` or a method of a module."""
-    for attribute in ("model", "__self__"):
-        owner = getattr(predict, attribute, None)
-        if isinstance(owner, nn.Module):
-            return owner
-    return None
-
-
-def as_tensors(predict: Model, modalities: Modalities) -> dict[str, Modality]:
-    """Arrays and tensors as tensors of the model's type, on its device; as they are, where it has no parameters."""
+def as_tensors(predict: Model, modalities: Modalities, names: Sequence[str] | None = None) -> dict[str, Modality]:
+    """A batch in order: tensors of the model's type, on its device; as they are, where it has no parameters."""
     if not isinstance(modalities, Mapping):
         raise ValueError(f"Modalities are a dict of name → tensor; got {type(modalities).__name__}.")
-    owner = predict if isinstance(predict, nn.Module) else _module_of(predict)
+    owner = _module_of(predict)
     like = None if owner is None else next((p for p in owner.parameters() if p.is_floating_point()), None)
 
     def moved(x: Tensor) -> Tensor:
@@ -166,4 +121,36 @@ def as_tensors(predict: Model, modalities: Modalities) -> dict[str, Modality]:
             result[name] = Tokens(moved(x.values), moved(x.padding))
         else:
             result[name] = moved(torch.as_tensor(x))
+    check_modalities(result, names)
+    check_finite(result)
     return result
+
+
+def as_target(target: ArrayLike | Tensor, examples: int, device: torch.device) -> Tensor:
+    """The targets as a tensor with a row for each example."""
+    try:
+        y = torch.as_tensor(target, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"The target is one class or value for each example; got {type(target).__name__}.") from None
+    if y.shape[:1] != (examples,):
+        raise ValueError(f"The target needs a row for each of {examples} examples; got shape {tuple(y.shape)}.")
+    return y
+
+
+def targets_of(target: ArrayLike | Tensor, prediction: Tensor, family: Family) -> Tensor:
+    """The targets beside the predictions, if they fit them and are not all the same."""
+    y = as_target(target, prediction.shape[0], prediction.device)
+    family.check_target(prediction, y)
+    if family.discrete:
+        y = y.reshape(-1).long()
+        if bool((y == y[0]).all()):
+            raise ValueError(
+                f"All {len(y)} targets are class {int(y[0])}; a model's use of its modalities shows on at least 2 classes."
+            )
+    return y
+
+
+def _module_of(predict: object) -> nn.Module | None:
+    """The model if it is a module, or the module behind ``model.on_latents()`` or a method of a module."""
+    owners = (predict, getattr(predict, "model", None), getattr(predict, "__self__", None))
+    return next((owner for owner in owners if isinstance(owner, nn.Module)), None)

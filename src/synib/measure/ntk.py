@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import get_args
 
 import torch
 from numpy.typing import ArrayLike
@@ -25,10 +24,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp
 
 from synib import tokens
-from synib.measure.additive import Of
-from synib.measure.models import Modalities, as_tensors, evaluated
-from synib.objective import Bernoulli, Categorical, Family
-from synib.objective.checks import check_finite, check_modalities
+from synib.measure.models import Modalities, as_target, as_tensors, evaluated
+from synib.measure.outputs import Of, check_of, probabilities
+from synib.objective import Categorical, Family
 from synib.tokens import Modality
 
 Parameters = Mapping[str, Tensor]
@@ -83,8 +81,7 @@ def ntk(
         most: Use at most so many examples of each group, the first ones; all by default.
         of: Whether J differentiates the logits, or the probabilities.
     """
-    if of not in get_args(Of):
-        raise ValueError(f"of is {' or '.join(map(repr, get_args(Of)))}; got {of!r}.")
+    check_of(of)
     if most is not None and most < 1:
         raise ValueError(f"most is at least 1 example of each group; got {most}.")
     if not isinstance(model, nn.Module):
@@ -93,13 +90,9 @@ def ntk(
     if not parameters:
         raise ValueError("ntk differentiates parameters, and all of this model's are frozen.")
     x = as_tensors(model, modalities)
-    check_modalities(x)
-    check_finite(x)
     n, device = tokens.values(next(iter(x.values()))).shape[0], next(iter(parameters.values())).device
     members = _members(groups, n, device)
-    y = torch.as_tensor(target, device=device)
-    if y.shape[:1] != (n,):
-        raise ValueError(f"The target needs a row for each of {n} examples; got shape {tuple(y.shape)}.")
+    y = as_target(target, n, device)
     some = family or Categorical()
     with evaluated(model):
         one = model({name: tokens.take(v, torch.zeros(1, dtype=torch.long, device=device)) for name, v in x.items()})
@@ -143,7 +136,7 @@ def tangents(
         outputs, pull = vjp(lambda changed, x=x: predict(changed, x), dict(parameters))  # type: ignore[misc]
         slope = grad(lambda out, y=y: family.nll(out, y).sum())(outputs.float())  # type: ignore[misc]
         residual = -slope * counts.view(-1, *(1,) * (outputs.ndim - 1))  # the label minus the probability
-        back = residual if of == "logits" else vjp(_link(family), outputs.float())[1](residual)[0]
+        back = residual if of == "logits" else vjp(partial(probabilities, family), outputs.float())[1](residual)[0]
         (directions[name],) = pull(back.to(outputs.dtype))
         size = residual.square().sum()
         squares[name] = _dot(directions[name], directions[name])
@@ -173,21 +166,5 @@ def _members(groups: Mapping[str, ArrayLike | Tensor], n: int, device: torch.dev
     return found
 
 
-def group_losses(
-    family: Family, prediction: Tensor, target: Tensor, groups: Mapping[str, Tensor], name: str
-) -> dict[str, Tensor]:
-    """Mean negative log-likelihood of each group: ``<name>_<group>``; NaN for a group without examples."""
-    nll = family.nll(prediction, target)
-    return {f"{name}_{group}": (nll * members).sum() / members.sum() for group, members in groups.items()}
-
-
 def _dot(a: Parameters, b: Parameters) -> Tensor:
     return torch.stack([torch.dot(a[name].flatten(), b[name].flatten()).double() for name in a]).sum()
-
-
-def _link(family: Family) -> Callable[[Tensor], Tensor]:
-    if isinstance(family, Bernoulli):
-        return torch.sigmoid
-    if isinstance(family, Categorical):
-        return partial(torch.softmax, dim=-1)
-    raise ValueError(f"Probabilities belong to Bernoulli and Categorical; got {family}. Use of='logits'.")

@@ -1,4 +1,4 @@
-"""Ordinary scores of predictions, and their calibration."""
+"""Ordinary scores of predictions."""
 
 import math
 from collections.abc import Callable
@@ -10,10 +10,11 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.measure.estimate import Array, Estimate, as_array, bootstrap, proportion
-from synib.objective import Bernoulli, Categorical, Family
-
-BINS = 15
+from synib.measure.arrays import Array
+from synib.measure.calibration import BINS
+from synib.measure.estimate import Estimate, bootstrap, proportion, unknown
+from synib.measure.outputs import class_probabilities
+from synib.objective import Family
 
 
 @dataclass(frozen=True)
@@ -44,34 +45,6 @@ class Scores:
         return "\n".join(lines + [self.note] * bool(self.note))
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """What :func:`calibration` tells for each bin, for a calibration plot (accuracy over confidence).
-
-    Attributes:
-        edges: ``(bins + 1,)``; a bin holds confidences from its left edge up to, not including, its right one.
-        confidence: Mean probability of the predicted class, ``(bins,)``; NaN in an empty bin.
-        accuracy: Share of right predictions in each bin.
-        count: How many predictions each bin holds.
-    """
-
-    edges: Array
-    confidence: Array
-    accuracy: tuple[Estimate, ...]
-    count: Array
-
-    @property
-    def error(self) -> float:
-        """The expected calibration error."""
-        gaps = np.abs(np.array([a.value for a in self.accuracy]) - self.confidence)
-        return float(np.nansum(gaps * self.count) / self.count.sum())
-
-    def __str__(self) -> str:
-        rows = zip(self.edges, self.edges[1:], self.count, self.confidence, self.accuracy, strict=False)
-        lines = [f"{a:.2f}-{b:.2f}  {n:7d}  {c:.3f}       {right}" for a, b, n, c, right in rows if n]
-        return "\n".join(["bin        examples  confidence  accuracy", *lines])
-
-
 def scores(
     prediction: ArrayLike | Tensor,
     target: ArrayLike | Tensor,
@@ -96,48 +69,8 @@ def scores(
         resamples: For the intervals.
         seed: Of the resampling.
     """
-    p, y = probabilities(prediction, target, family)
+    p, y = class_probabilities(prediction, target, family)
     return score(p[:, None], y, resamples, seed)
-
-
-def calibration(
-    prediction: ArrayLike | Tensor,
-    target: ArrayLike | Tensor,
-    bins: int = BINS,
-    family: Family | None = None,
-    *,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Calibration:
-    """Confidence, accuracy and count of bins of equal width in confidence, for a calibration plot.
-
-    Args:
-        prediction, target, family: See :func:`scores`.
-        bins: How many bins [0, 1] is cut into.
-        resamples, seed: Of the intervals.
-    """
-    if bins < 1:
-        raise ValueError(f"bins is at least 1; got {bins}.")
-    p, y = probabilities(prediction, target, family)
-    return calibrate(p[:, None], y, bins, resamples, seed)
-
-
-def probabilities(
-    prediction: ArrayLike | Tensor, target: ArrayLike | Tensor, family: Family | None
-) -> tuple[Array, Array]:
-    """Class probabilities ``(n, classes)`` in double precision, and labels."""
-    family = Categorical() if family is None else family
-    if not isinstance(family, Bernoulli | Categorical):
-        raise ValueError(f"Scores are of classes: family is Bernoulli() or Categorical(); got {family!r}.")
-    p, y = torch.from_numpy(as_array(prediction)), torch.from_numpy(as_array(target))
-    family.check_target(p, y)
-    if not len(p):
-        raise ValueError("Scores need at least one example; got none.")
-    if not p.isfinite().all():
-        raise ValueError(f"Predictions are finite; {int((~p.isfinite()).sum())} numbers are not.")
-    p = p.double().reshape(len(p), -1)
-    logits = torch.cat([torch.zeros_like(p), p], 1) if isinstance(family, Bernoulli) else p
-    return logits.softmax(1).numpy(), y.reshape(len(p)).long().numpy()
 
 
 def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
@@ -180,7 +113,7 @@ def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
 
     def of_class(c: int) -> Estimate:
         if c in missing and not (predicted == c).any():
-            return Estimate(math.nan, math.nan, math.nan, len(y))
+            return unknown(len(y))
         return estimate(lambda labels, y: f1(labels, y)[c].nan_to_num(0.0), predicted)
 
     gap = estimate(ece, p, "basic")
@@ -192,22 +125,8 @@ def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
         accuracy=proportion(predicted == y[:, None], draws=resamples, seed=seed),
         macro_f1=estimate(lambda labels, y: f1(labels, y).nanmean(), predicted),
         f1=tuple(of_class(c) for c in range(classes)),
-        auroc=Estimate(math.nan, math.nan, math.nan, len(y)) if missing else estimate(auroc, p),
+        auroc=unknown(len(y)) if missing else estimate(auroc, p),
         ece=gap,
         confidence=bootstrap(np.mean, top.mean(1), draws=resamples, seed=seed),
         note=note,
     )
-
-
-def calibrate(p: Array, y: Array, bins: int, resamples: int, seed: int) -> Calibration:
-    edges = np.linspace(0, 1, bins + 1)
-    top, hits = p.max(2), p.argmax(2) == y[:, None]
-    which = np.clip(np.searchsorted(edges, top, side="right") - 1, 0, bins - 1)
-    confidence, accuracy, count = np.full(bins, np.nan), [], np.zeros(bins, dtype=np.int64)
-    for b in range(bins):
-        inside = which == b
-        count[b] = inside.sum()
-        if count[b]:
-            confidence[b] = top[inside].mean()
-        accuracy.append(proportion(hits, inside, draws=resamples, seed=seed))
-    return Calibration(edges, confidence, tuple(accuracy), count)

@@ -5,15 +5,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib.measure import background as backgrounds
-from synib.measure.additive import Of, probabilities
-from synib.measure.estimate import Array, Estimate, bootstrap
+from synib.measure.arrays import Array
+from synib.measure.estimate import Estimate, bootstrap, ratio, unknown
 from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
+from synib.measure.outputs import Of, check_of, probabilities
 from synib.objective import Categorical, Family, Gaussian
 
 NOTHING = 1e-6  # of the outputs' size: below, a model's behaviour is rounding
@@ -102,8 +102,7 @@ def interaction(
         (True, True)
     """
     family = family if family is not None else Categorical()
-    if of not in ("logits", "probabilities"):
-        raise ValueError(f"of is 'logits' or 'probabilities'; got {of!r}.")
+    check_of(of)
     if not family.discrete and (of == "probabilities" or target is not None):
         raise ValueError(f"{family!r} has no classes: leave out target and of='probabilities'.")
     if draws < 2:
@@ -114,8 +113,6 @@ def interaction(
             raise ValueError("An absent modality takes the values of other examples; got 1 example.")
         prediction = encoded.own()
         _check(family, prediction)
-        if not prediction.isfinite().all():
-            raise ValueError("The model's predictions hold NaN or Inf; expected finite numbers.")
         y = None if target is None else targets_of(target, prediction, family)
         background = backgrounds.draw(encoded, min(draws, encoded.size), seed)
         names, read = encoded.names, _reader(family, of)
@@ -127,14 +124,14 @@ def interaction(
         full = read(prediction).reshape(encoded.size, -1)
         nobody = read(encoded.mixed(background.rows, background.group)).reshape(background.draws, -1)
 
-    def local(left_out: int | None = None) -> Tensor:
+    def local(left_out: int = backgrounds.NONE) -> Tensor:
         worth = {c: backgrounds.mean_without(s, background, left_out) for c, s in sums.items()}
         if len(names) == 2:
             alone = {name: worth[frozenset([i])] for i, name in enumerate(names)}
             empty = backgrounds.grand_mean(alone, background, left_out)
         else:
             # The very draws that the larger coalitions saw: a pair that does not interact then has a share of exactly 0.
-            empty = nobody[background.group != left_out].mean(0) if left_out is not None else nobody.mean(0)
+            empty = nobody[background.kept(left_out)].mean(0)
         worth[frozenset()] = empty.expand_as(full)
         worth[frozenset(range(len(names)))] = full
         if y is not None and full.shape[1] > 1:
@@ -149,8 +146,8 @@ def interaction(
     def share(part: Callable[[Tensor], Tensor]) -> Estimate:
         """Of what ``part`` takes from the last two dimensions."""
         if constant:
-            return Estimate(math.nan, math.nan, math.nan, encoded.size, level)
-        over_examples = bootstrap(_ratio, part(values), behaviour, level=level, seed=seed)
+            return unknown(encoded.size, level)
+        over_examples = bootstrap(ratio, part(values), behaviour, level=level, seed=seed)
         wide = backgrounds.widened(over_examples, [float(part(v) / v.sum()) for v in without], background.finite)
         return Estimate(wide.value, max(0.0, wide.low), min(1.0, wide.high), wide.n, level)
 
@@ -190,10 +187,6 @@ def interaction_values(worth: dict[frozenset[int], Tensor], players: int) -> Ten
 def _subsets(players: frozenset[int]) -> list[frozenset[int]]:
     sizes = range(len(players) + 1)
     return [frozenset(c) for size in sizes for c in itertools.combinations(sorted(players), size)]
-
-
-def _ratio(part: Array, whole: Array, axis: int) -> Array:
-    return np.sum(part, axis=axis) / np.sum(whole, axis=axis)
 
 
 def _reader(family: Family, of: Of) -> backgrounds.Read:

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib import keys
-from synib.measure.estimate import Array, Estimate, as_array, difference, proportion
-from synib.tokens import Modality, Tokens, take, values
+from synib.measure.arrays import Array, all_are_right, are_right, check_unimodal, true_labels
+from synib.measure.estimate import Estimate, difference, proportion
 
 ENOUGH = 97  # the smallest n with 1.96 · √(¼ / n) ≤ .1: an accuracy near 1/2 is then known to ±.1
 
@@ -132,13 +129,13 @@ class SynergySubset:
         return SubsetScores(strict, part(self.per_seed, hits, other), self.warning)
 
     def _hits(self, labels: ArrayLike | Tensor, name: str) -> Array:
-        found = check_labels(labels, name, len(self.target))
+        found = are_right(labels, name, self.target)
         if len(found) != len(self.per_seed) and 1 not in (len(found), len(self.per_seed)):
             raise ValueError(
                 f"{name} has {len(found)} seeds and the subset {len(self.per_seed)}: give one row of labels for each seed, "
                 "or a single one."
             )
-        return (found == self.target).astype(float)
+        return found.astype(float)
 
     def __str__(self) -> str:
         text = f"strict {self.size} of {len(self.target)} examples; per seed {', '.join(map(str, self.sizes))}"
@@ -158,93 +155,7 @@ def synergy_subset(unimodal: Mapping[str, ArrayLike | Tensor], target: ArrayLike
         unimodal: Modality → predicted labels, ``(examples,)`` or ``(seeds, examples)``; a single row serves all seeds.
         target: The true labels, ``(examples,)``.
     """
-    check_modalities(unimodal)
-    y = check_target(target)
-    per_seed = np.logical_not(np.any(list(check_right(unimodal, y).values()), axis=0))
+    check_unimodal(unimodal)
+    y = true_labels(target)
+    per_seed = np.logical_not(np.any(list(all_are_right(unimodal, y).values()), axis=0))
     return SynergySubset(np.all(per_seed, axis=0), per_seed, y)
-
-
-def shuffle_within_class(modalities: Mapping[str, Any], target: ArrayLike | Tensor, seed: int = 0) -> dict[str, Any]:
-    """Training data for a control: every modality permuted on its own among the examples of its class.
-
-    Each modality given the class stays as it is; what modalities say only together goes. A model trained on this has no
-    cross-modal information, so what it reaches on a synergy subset is mere disagreement with the unimodal models. A
-    class of a single example keeps it.
-
-    Args:
-        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first.
-        target: Class of each example; it stays valid for the result.
-        seed: Of the permutations.
-    """
-    y = check_target(target)
-    result: dict[str, Any] = {}
-    for name, x in modalities.items():
-        n = len(values(x)) if isinstance(x, Tokens) else len(x)
-        if n != len(y):
-            raise ValueError(f"{name!r} has {n} examples and the target {len(y)}; give one label for each example.")
-        rows = torch.arange(n)
-        for label in np.unique(y):
-            mine = torch.from_numpy(np.flatnonzero(y == label))
-            order = keys.permutation(keys.fold(keys.key(seed), name, int(label)), len(mine))
-            rows[mine] = mine[order]
-        result[name] = _take(x, rows)
-    return result
-
-
-def check_modalities(unimodal: Any) -> None:
-    """One sentence, if this is no dictionary with at least one modality."""
-    if not isinstance(unimodal, Mapping):
-        raise ValueError(
-            f"unimodal is a dictionary of predictions by modality, such as {{'image': ..., 'text': ...}}; got a "
-            f"{type(unimodal).__name__}."
-        )
-    if not unimodal:
-        raise ValueError("unimodal needs the predictions of at least one modality; got none.")
-
-
-def check_target(target: ArrayLike | Tensor) -> Array:
-    """True labels as ``(examples,)``, or one sentence on what is wrong with them."""
-    y = as_array(target)
-    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    if y.ndim != 1 or not _whole(y):
-        raise ValueError(f"The target is one whole class number for each example; got shape {y.shape} of {y.dtype}.")
-    if len(np.unique(y)) < 2:
-        raise ValueError(
-            f"The target needs examples of at least 2 classes; got {len(np.unique(y))} in {len(y)} examples."
-        )
-    return y.astype(np.int64)
-
-
-def check_labels(labels: ArrayLike | Tensor, name: str, examples: int) -> Array:
-    """Predicted labels as ``(seeds, examples)``, or one sentence on what is wrong with them."""
-    found = np.atleast_2d(as_array(labels))
-    if found.ndim != 2 or found.shape[1] != examples or not len(found):
-        raise ValueError(
-            f"{name} are predicted labels, ({examples},) or (seeds, {examples}), as many as the target has; got "
-            f"{as_array(labels).shape}."
-        )
-    if not _whole(found):
-        raise ValueError(f"{name} are predicted labels, whole numbers; got others: pass family.predict(parameters).")
-    return found.astype(np.int64)
-
-
-def check_right(labels: Mapping[str, ArrayLike | Tensor], target: Array) -> dict[str, Array]:
-    """Name → which predicted labels are right, ``(seeds, examples)``, the same number of seeds for all."""
-    found = {name: check_labels(p, name, len(target)) for name, p in labels.items()}
-    seeds = {len(p) for p in found.values()} - {1}
-    if len(seeds) > 1:
-        counts = ", ".join(f"{name} {len(p)}" for name, p in found.items())
-        raise ValueError(f"All models need the same number of seeds, or a single one; got {counts}.")
-    shape = (max(seeds, default=1), len(target))
-    return {name: np.broadcast_to(p == target, shape) for name, p in found.items()}
-
-
-def _whole(x: Array) -> bool:
-    return x.dtype.kind in "biu" or (x.dtype.kind == "f" and bool((np.isfinite(x) & (x == np.round(x))).all()))
-
-
-def _take(x: Any, rows: Tensor) -> Any:
-    if isinstance(x, Tokens | Tensor):
-        modality: Modality = x
-        return take(modality, rows.to(values(modality).device))
-    return as_array(x)[rows.numpy()]

@@ -1,6 +1,8 @@
 """How much a model uses each modality: what it loses when that one is corrupted."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -10,9 +12,10 @@ from torch import Tensor
 
 from synib import keys, tokens
 from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
-from synib.measure.additive import probabilities
 from synib.measure.estimate import Estimate, bootstrap
-from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, hits, targets_of
+from synib.measure.metrics import correct
+from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
+from synib.measure.outputs import probabilities
 from synib.objective import Bernoulli, Categorical, Family, Reference, Uniform
 
 
@@ -133,15 +136,20 @@ def usage(
         encoded = Encoded(predict, modalities, chunk)
         intact = encoded.own()
         y = targets_of(target, intact, family)
-        if not intact.isfinite().all():
-            raise ValueError("The model's predictions hold NaN or Inf; expected finite numbers.")
         corrupted = {name: _corrupted(encoded, name, y, family, mask, noise, draws, seed) for name in encoded.names}
-        alone = _unimodal(encoded) if reference.needs_unimodal else {}
+        heads = [name for name in encoded.names if reference.needs_unimodal and encoded.model.has_head(name)]
+        alone = {name: encoded.model.head(name, encoded.latents[name]).double() for name in heads}
 
     def estimate(x: Tensor) -> Estimate:
         return bootstrap(np.mean, x, level=level, seed=seed)
 
-    nll, right, sure = family.nll(intact, y), hits(family, intact, y), _confidence(family, intact)
+    def right(p: Tensor) -> Tensor:
+        return correct(family, p, y).double()
+
+    def drop(of: Callable[[Tensor], Tensor], each: Tensor) -> Estimate:
+        return estimate(of(intact) - torch.stack([of(p) for p in each]).mean(0))
+
+    nll, sure = family.nll(intact, y), partial(_confidence, family)
     found, constants = {}, []
     for name, each in corrupted.items():
         rest = {other: p for other, p in alone.items() if other != name}
@@ -154,16 +162,11 @@ def usage(
         r = reference(average, family, rest).to(average)
         constants.append(family.nll(r.expand_as(average), y))
         mipd = estimate(constants[-1] - family.kl(average, r) - nll)
-        if right is None or sure is None:
-            found[name] = Use(mipd, None, None)
-            continue
-        still_right = torch.stack([h for p in each if (h := hits(family, p, y)) is not None]).mean(0)
-        still_sure = torch.stack([c for p in each if (c := _confidence(family, p)) is not None]).mean(0)
-        found[name] = Use(mipd, estimate(right - still_right), estimate(sure - still_sure))
+        found[name] = Use(mipd, drop(right, each), drop(sure, each)) if family.discrete else Use(mipd, None, None)
     return Usage(
         found,
-        None if right is None else estimate(right),
-        None if sure is None else estimate(sure),
+        estimate(right(intact)) if family.discrete else None,
+        estimate(sure(intact)) if family.discrete else None,
         estimate(nll),
         float(torch.stack(constants).mean()),
     )
@@ -186,18 +189,10 @@ def _corrupted(
     probe = Probe(name, lambda k: noise(x, k, name), unimodal_loss if model.has_head(name) else None)
     where = mask(x, keys.fold(key, "mask"), probe, draws)
     changed = noise.corrupt(x, where, keys.fold(key, "noise"), name, draws)
-    brought = {name: encoded.project(name, encoded.encode(name, changed))}
-    return encoded.mixed({}, rows, brought).unflatten(0, (draws, -1))
+    return encoded.mixed({}, rows, {name: changed}).unflatten(0, (draws, -1))
 
 
-def _unimodal(encoded: Encoded) -> dict[str, Tensor]:
-    model = encoded.model
-    return {name: model.head(name, z).double() for name, z in encoded.latents.items() if model.has_head(name)}
-
-
-def _confidence(family: Family, parameters: Tensor) -> Tensor | None:
-    """The probability of the predicted class, ``(examples,)``; ``None`` for a family without classes."""
-    if not family.discrete:
-        return None
+def _confidence(family: Family, parameters: Tensor) -> Tensor:
+    """The probability of the predicted class, ``(examples,)``."""
     p = probabilities(family, parameters)
     return torch.maximum(p, 1 - p).reshape(-1) if isinstance(family, Bernoulli) else p.amax(-1)

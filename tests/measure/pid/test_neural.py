@@ -1,4 +1,4 @@
-"""PID by networks: Sinkhorn's marginals, recalibration, and gates in noise."""
+"""PID by networks: recalibration, and gates in noise."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,10 @@ import torch
 from torch.nn import functional as F
 
 from synib.measure.pid import broja, pid_neural
-from synib.measure.pid.alignment import Alignment, aligned_information, sinkhorn
-from synib.measure.pid.decomposition import COMPONENTS, halves
+from synib.measure.pid.alignment import aligned_information
+from synib.measure.pid.decomposition import COMPONENTS
 from synib.measure.pid.neural import _aligned, _recalibrated, _seeded, _told
+from synib.measure.pid.procedure import halves
 
 QUICK = {
     "hidden": 32,
@@ -28,12 +29,6 @@ def embedded(f, seed=0, n=400):
     a, b = rng.integers(0, 2, (2, n))
     x1, x2 = (bit[:, None] + 0.1 * rng.normal(size=(n, 2)) for bit in (a, b))
     return x1, x2, f(a, b)
-
-
-def marginals(n=6, classes=3):
-    p = torch.rand(2, n, classes, dtype=torch.double)
-    p = p / p.sum(2, keepdim=True)
-    return p[0], p[0][torch.randperm(n)]  # both have the same classes in all
 
 
 @pytest.mark.parametrize(
@@ -120,12 +115,6 @@ def test_a_rare_class_gets_a_sentence_and_one_just_common_enough_a_value():
         assert np.isfinite([getattr(one, c) for one in (found.pid, *found.null) for c in COMPONENTS]).all()
 
 
-def test_a_dict_gets_a_sentence():
-    x1, x2, y = embedded(lambda a, b: a)
-    with pytest.raises(ValueError, match="x1 is an array of numbers; got a dict"):
-        pid_neural({"a": x1}, x2, y)
-
-
 def test_on_the_cpu_no_other_device_is_seeded(monkeypatch):
     def refuse(*_):
         raise AssertionError("seeded")
@@ -156,52 +145,10 @@ def test_the_random_state_of_a_cuda_device_is_left_alone(device):
 # Its parts
 
 
-def test_sinkhorn_reaches_both_marginals():
-    p1, p2 = marginals()
-    q = sinkhorn(torch.rand(3, 6, 6, dtype=torch.double) + 0.1, p1.T, p2.T, 200)
-    torch.testing.assert_close(q.sum(1), p2.T)
-    torch.testing.assert_close(q.sum(2), p1.T)
-
-
-def test_scaling_rows_and_columns_of_a_kernel_changes_nothing():
-    p1, p2 = marginals()
-    kernel = torch.rand(3, 6, 6, dtype=torch.double) + 0.1
-    scaled = kernel * torch.rand(3, 6, 1) * torch.rand(3, 1, 6)
-    torch.testing.assert_close(sinkhorn(scaled, p1.T, p2.T, 300), sinkhorn(kernel, p1.T, p2.T, 300))
-
-
-def test_a_trained_alignment_comes_down_to_the_exact_answer_and_never_below():
-    p1, p2 = marginals(4, 2)
-    prior = p1.mean(0)
-    independent = torch.einsum("iy,jy->ijy", p1 / 4, p2 / 4) / prior  # any distribution with these marginals will do
-    exact = broja(independent.numpy(), base=np.e)
-    least = exact.total - exact.synergy
-    torch.manual_seed(0)
-    free = torch.zeros(2, 4, 4, dtype=torch.double, requires_grad=True)
-    optimiser = torch.optim.Adam([free], 0.2)
-    for _ in range(150):
-        optimiser.zero_grad()
-        now = aligned_information(free.exp(), p1, p2, prior, 40).sum()
-        assert now.item() > least - 1e-4
-        now.backward()
-        optimiser.step()
-    assert now.item() == pytest.approx(least, abs=2e-3)
-    assert exact.synergy > 0.01  # there was something to gain
-
-
-def test_aligned_information_of_independent_pairs_is_that_of_the_table():
-    p1, p2 = marginals()
-    prior = p1.mean(0)
-    q = torch.einsum("iy,jy->ijy", p1 / 6, p2 / 6) / prior
-    expected = (q * (q / q.sum(2, keepdim=True) / prior).log()).sum()
-    torch.testing.assert_close(aligned_information(torch.ones(3, 6, 6).double(), p1, p2, prior, 5).sum(), expected)
-
-
-def test_an_alignment_has_a_positive_kernel_of_bounded_range_for_each_class():
-    kernel = Alignment((3, 2), classes=4, hidden=8, reach=2.0)(100 * torch.randn(5, 3), 100 * torch.randn(6, 2))
-    assert kernel.shape == (4, 5, 6)
-    assert kernel.min() >= np.exp(-2) - 1e-6
-    assert kernel.max() <= np.exp(2) + 1e-4
+def marginals(n=6, classes=3):
+    p = torch.rand(2, n, classes, dtype=torch.double)
+    p = p / p.sum(2, keepdim=True)
+    return p[0], p[0][torch.randperm(n)]  # both have the same classes in all
 
 
 def test_after_recalibration_entropy_is_cross_entropy_and_classes_are_as_frequent_as_seen():

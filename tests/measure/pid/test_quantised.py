@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from synib.measure.estimate import Estimate
-from synib.measure.pid import PID, PIDEstimate, broja, pid_quantised
-from synib.measure.pid.decomposition import COMPONENTS, estimate, halves
+from synib.measure.pid import broja, pid_quantised
+from synib.measure.pid.decomposition import COMPONENTS
+from synib.measure.pid.procedure import halves
 
 N = 1200
 
@@ -100,47 +100,6 @@ def test_it_follows_from_its_seed_and_takes_tensors_and_any_labels():
     assert pid_quantised(x1, x2, y, 3, nulls=2, seed=5) != found
 
 
-def test_the_summary_of_nulls():
-    value = Estimate(0.5, 0.4, 0.6, 10)
-    null = tuple(PID(0.0, 0.1, 0.5, s) for s in (0.2, 0.4, 0.6))
-    found = PIDEstimate(value, value, value, value, null)
-    assert found.null_mean == pytest.approx({"redundant": 0, "unique1": 0.1, "unique2": 0.5, "synergy": 0.4})
-    assert found.null_spread["synergy"] == pytest.approx(0.2)
-    assert found.p_value == {"redundant": 0.25, "unique1": 0.25, "unique2": 1.0, "synergy": 0.5}
-    assert found.pid == PID(0.5, 0.5, 0.5, 0.5)
-    assert str(found).splitlines() == [
-        "bits      value and interval       null of 3 permutations (p is at least 0.250)",
-        "redundant 0.500 [0.400, 0.600]     0.000 ± 0.000   p 0.250",
-        "unique1   0.500 [0.400, 0.600]     0.100 ± 0.000   p 0.250",
-        "unique2   0.500 [0.400, 0.600]     0.500 ± 0.000   p 1.000",
-        "synergy   0.500 [0.400, 0.600]     0.400 ± 0.200   p 0.500",
-    ]
-    none = PIDEstimate(value, value, value, value, ())
-    assert np.isnan(none.null_mean["synergy"])
-    assert none.p_value["synergy"] == 1.0
-    assert str(none).endswith("none")
-    assert "at least" not in str(none)
-
-
-@pytest.mark.parametrize("value", [Estimate(np.nan, np.nan, np.nan, 10), Estimate(0.5, 0.4, 0.6, 10)])
-def test_what_is_not_a_number_has_no_p(value):
-    bad = PIDEstimate(value, value, value, value, (PID(0.0, 0.0, 0.0, 0.1), PID(0.0, 0.0, 0.0, np.nan)))
-    assert np.isnan(bad.p_value["synergy"])
-    assert np.isnan(bad.p_value["redundant"]) == np.isnan(value.value)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_both_halves_have_half_of_every_class_in_a_random_order(seed):
-    y = np.repeat(np.arange(5), [200, 4, 5, 7, 31])
-    first, second = halves(y, seed)
-    assert sorted([*first, *second]) == list(range(len(y)))
-    counts = np.array([np.bincount(y[rows], minlength=5) for rows in (first, second)])
-    assert np.abs(counts[0] - counts[1]).max() <= 1
-    assert len(first) - len(second) == len(y) % 2
-    assert all(np.corrcoef(np.arange(len(rows)), y[rows])[0, 1] ** 2 < 0.1 for rows in (first, second))
-    assert not np.array_equal(first, halves(y, seed + 1)[0])
-
-
 def test_a_rare_class_has_a_value_and_a_null():
     x1, x2, y = embedded(lambda a, b: a & b, n=200)
     y[:4] = 2
@@ -149,47 +108,25 @@ def test_a_rare_class_has_a_value_and_a_null():
         assert np.isfinite([getattr(one, c) for one in (found.pid, *found.null) for c in COMPONENTS]).all()
 
 
-def test_labels_are_permuted_within_each_half():
-    """A half of only zeros for its permutations would tell nothing at all."""
-    y = np.arange(40) % 2
-    seen = []
-    parts = halves(y, 0)
-
-    def measured(labels, number):
-        seen.append(labels)
-        return {c: np.zeros(40) for c in COMPONENTS}
-
-    estimate(measured, y, parts, 8, 0, 0.95, 10)
-    assert len({tuple(labels) for labels in seen}) == 9
-    assert all(labels[rows].sum() == y[rows].sum() for labels in seen for rows in parts)
-
-
 X, Y = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 2
 
 
 @pytest.mark.parametrize(
-    ("arguments", "settings", "sentence"),
+    ("settings", "sentence"),
     [
-        ((X, X[:50], Y), {}, r"x2 needs a row for each of the 100 labels; got an array of shape \(50, 2\)"),
-        ((X * np.nan, X, Y), {}, "x1 holds NaN or infinite values"),
-        ((X, X, Y * 0), {}, "All 100 labels are 0, so there is no information to decompose"),
-        ((X, X, X[:, 0]), {}, "Labels are classes, each with some examples; got 100 values in 100 examples"),
-        ((X, X, X), {}, r"Labels are one class for each example; got an array of shape \(100, 2\)"),
-        (({"a": X}, X, Y), {}, "x1 is an array of numbers; got a dict"),
-        ((X, [["a"], ["b"]], Y), {}, "x2 is an array of numbers; got a list"),
-        (
-            (X, X, np.array(["a", "b"])[(np.arange(100) < 3).astype(int)]),
-            {},
-            "Class 'b' has 3 examples, and at least 4",
-        ),
-        ((X, X, Y), {"clusters": 1}, "at least 2 clusters; got clusters=1"),
-        ((X, X, Y), {"clusters": 30}, "at least 120 examples; got 100"),
-        ((X, X, Y), {"nulls": -1}, "0 or more; got -1"),
+        ({"clusters": 1}, "at least 2 clusters; got clusters=1"),
+        ({"clusters": 30}, "at least 120 examples; got 100"),
     ],
 )
-def test_mistakes_get_a_sentence(arguments, settings, sentence):
+def test_mistakes_in_settings_get_a_sentence(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
-        pid_quantised(*arguments, **settings)
+        pid_quantised(X, X, Y, **settings)
+
+
+def test_a_class_too_rare_for_both_halves_gets_a_sentence():
+    names = np.array(["a", "b"])[(np.arange(100) < 3).astype(int)]
+    with pytest.raises(ValueError, match="Class 'b' has 3 examples, and at least 4"):
+        pid_quantised(X, X, names)
 
 
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch):

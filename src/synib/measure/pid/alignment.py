@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from synib.models.mlp import mlp
 
+SIZE = 16  # of the embeddings
+
 
 class Alignment(nn.Module):
     r"""Similarity of every x1 to every x2, for each class: a kernel that Sinkhorn scales into a joint distribution.
@@ -19,14 +21,13 @@ class Alignment(nn.Module):
         widths: Of the two sources.
         classes: How many.
         hidden: Width of the hidden layer.
-        size: Of the embeddings.
         reach: r.
     """
 
-    def __init__(self, widths: tuple[int, int], classes: int, hidden: int, size: int = 16, reach: float = 8.0) -> None:
+    def __init__(self, widths: tuple[int, int], classes: int, hidden: int, reach: float = 8.0) -> None:
         super().__init__()
-        self.classes, self.reach, self.scale = classes, reach, 1 / math.sqrt(size)
-        self.first, self.second = (mlp([width, hidden, classes * size]) for width in widths)
+        self.classes, self.reach, self.scale = classes, reach, 1 / math.sqrt(SIZE)
+        self.first, self.second = (mlp([width, hidden, classes * SIZE]) for width in widths)
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         f1, f2 = (

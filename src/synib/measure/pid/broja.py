@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.measure.estimate import Array
-from synib.measure.pid.decomposition import PID, decompose, numbers
+from synib.measure.arrays import Array, as_numbers
+from synib.measure.pid.decomposition import PID, decompose
 
 TOLERANCE = 1e-5  # nats between the solver's answer and what it proves: ten times below the accuracy asked for
 # Of Clarabel, one after the other: its own settings, then more careful ones.
@@ -50,7 +50,7 @@ def broja(p: ArrayLike | Tensor, base: float = 2.0, *, normalise: bool = False) 
     """
     if isinstance(base, bool) or not isinstance(base, Real) or not 1 < base < np.inf:
         raise ValueError(f"base is that of a logarithm, a number above 1; got {base!r}.")
-    joint = numbers(p, "p")
+    joint = as_numbers(p, "p")
     if joint.ndim != 3:
         raise ValueError(
             f"BROJA decomposes two sources, p[x1, x2, y]; got an array of {joint.ndim} dimensions (for more sources, "

@@ -7,15 +7,17 @@ from copy import deepcopy
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from synib.measure.estimate import Array
+from synib.measure.arrays import Array
 from synib.measure.pid.alignment import Alignment, aligned_information
-from synib.measure.pid.decomposition import PIDEstimate, Pointwise, checked, decompose, estimate, halves
+from synib.measure.pid.decomposition import PIDEstimate, decompose
+from synib.measure.pid.procedure import Pointwise, checked, estimate, halves
 from synib.models.mlp import mlp
 
 CHUNK = 1024  # held-out examples that are aligned with each other at once
+LOWEST = -20.0  # what log-probabilities are held above, so that no single example decides a slope
 
 
 def pid_neural(
@@ -151,13 +153,14 @@ def _scores(
         return model.eval()(x).log_softmax(1).double()
 
 
-def _recalibrated(scores: list[Tensor], target: Tensor, held: Tensor, reach: float = 20.0) -> Tensor:
+def _recalibrated(scores: list[Tensor], target: Tensor, held: Tensor) -> Tensor:
     """Class probabilities of every example: scores times slopes plus intercepts, fitted on the held-out examples.
 
     A single slope is not negative: a network worse than chance knows nothing, and not the opposite. Ridge keeps slopes
     finite where the classes are told apart without error.
     """
-    stacked = torch.stack([s.clamp(min=-reach) - s.clamp(min=-reach).mean(1, keepdim=True) for s in scores])
+    stacked = torch.stack(scores).clamp(min=LOWEST)
+    stacked = stacked - stacked.mean(2, keepdim=True)
     slopes = torch.zeros(len(scores), dtype=stacked.dtype, device=stacked.device, requires_grad=True)
     intercepts = torch.zeros(stacked.shape[2], dtype=stacked.dtype, device=stacked.device, requires_grad=True)
     optimiser = torch.optim.LBFGS([slopes, intercepts], max_iter=200, line_search_fn="strong_wolfe")
@@ -218,10 +221,10 @@ def _centred(x: Tensor) -> Tensor:
 def _aligner(
     sources: list[Tensor], singles: list[Tensor], prior: Tensor, fitted: Tensor, hidden: int, steps: int, scalings: int,
     batch: int, lr: float,
-) -> Callable[[Tensor, Tensor], Tensor]:  # fmt: skip
+) -> Alignment:  # fmt: skip
     """The alignment network, trained so that the aligned pairs tell as little as possible."""
     x1, x2 = sources
-    model: nn.Module = Alignment((x1.shape[1], x2.shape[1]), len(prior), hidden).to(x1.device)
+    model = Alignment((x1.shape[1], x2.shape[1]), len(prior), hidden).to(x1.device)
     optimiser = torch.optim.Adam(model.parameters(), lr)
     p1, p2 = (p.float() for p in singles)
     for _ in range(steps):

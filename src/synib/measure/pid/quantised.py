@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.measure.estimate import Array
+from synib.measure.arrays import Array
 from synib.measure.pid.broja import solve
-from synib.measure.pid.decomposition import PIDEstimate, Pointwise, checked, decompose, estimate, halves
+from synib.measure.pid.decomposition import PIDEstimate, decompose
+from synib.measure.pid.procedure import Pointwise, checked, estimate, halves
 
 
 def pid_quantised(

@@ -1,0 +1,79 @@
+"""Whether predictions are right as often as they are sure, for a calibration plot."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib.measure.arrays import Array
+from synib.measure.estimate import Estimate, proportion
+from synib.measure.outputs import class_probabilities
+from synib.objective import Family
+
+BINS = 15
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What :func:`calibration` tells for each bin, for a calibration plot (accuracy over confidence).
+
+    Attributes:
+        edges: ``(bins + 1,)``; a bin holds confidences from its left edge up to, not including, its right one.
+        confidence: Mean probability of the predicted class, ``(bins,)``; NaN in an empty bin.
+        accuracy: Share of right predictions in each bin.
+        count: How many predictions each bin holds.
+    """
+
+    edges: Array
+    confidence: Array
+    accuracy: tuple[Estimate, ...]
+    count: Array
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error."""
+        gaps = np.abs(np.array([a.value for a in self.accuracy]) - self.confidence)
+        return float(np.nansum(gaps * self.count) / self.count.sum())
+
+    def __str__(self) -> str:
+        rows = zip(self.edges, self.edges[1:], self.count, self.confidence, self.accuracy, strict=False)
+        lines = [f"{a:.2f}-{b:.2f}  {n:7d}  {c:.3f}       {right}" for a, b, n, c, right in rows if n]
+        return "\n".join(["bin        examples  confidence  accuracy", *lines])
+
+
+def calibration(
+    prediction: ArrayLike | Tensor,
+    target: ArrayLike | Tensor,
+    bins: int = BINS,
+    family: Family | None = None,
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Calibration:
+    """Confidence, accuracy and count of bins of equal width in confidence, for a calibration plot.
+
+    Args:
+        prediction, target, family: See :func:`scores`.
+        bins: How many bins [0, 1] is cut into.
+        resamples, seed: Of the intervals.
+    """
+    if bins < 1:
+        raise ValueError(f"bins is at least 1; got {bins}.")
+    p, y = class_probabilities(prediction, target, family)
+    return calibrate(p[:, None], y, bins, resamples, seed)
+
+
+def calibrate(p: Array, y: Array, bins: int, resamples: int, seed: int) -> Calibration:
+    """Calibration of predictions ``(n, draws, classes)``; intervals resample examples with all their draws."""
+    edges = np.linspace(0, 1, bins + 1)
+    top, hits = p.max(2), p.argmax(2) == y[:, None]
+    which = np.clip(np.searchsorted(edges, top, side="right") - 1, 0, bins - 1)
+    confidence, accuracy, count = np.full(bins, np.nan), [], np.zeros(bins, dtype=np.int64)
+    for b in range(bins):
+        inside = which == b
+        count[b] = inside.sum()
+        if count[b]:
+            confidence[b] = top[inside].mean()
+        accuracy.append(proportion(hits, inside, draws=resamples, seed=seed))
+    return Calibration(edges, confidence, tuple(accuracy), count)
