@@ -185,9 +185,7 @@ def compiling(
     return rows
 
 
-def whole(
-    experiment: PIDSimplex, folder: Path, device: torch.device, precision: Precision
-) -> list[dict[str, Any]]:
+def whole(experiment: PIDSimplex, folder: Path, device: torch.device, precision: Precision) -> list[dict[str, Any]]:
     """The four columns from the start of the program to ``results.csv``, against one model of each method alone."""
     cells = experiment.cells()
     rows: list[dict[str, Any]] = []

@@ -4,13 +4,14 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
 import synib
 from synib import cli
 from synib.engines import fleet
-from synib.experiments import SpuriousXOR
+from synib.experiments import EXPERIMENTS, SpuriousXOR
 
 EXPERIMENT = SpuriousXOR(seeds=1, beta=(0.0, 1.0), methods=("vanilla", "confidence"), epochs=2)
 
@@ -75,6 +76,34 @@ def test_help_of_an_experiment_lists_its_options_with_their_defaults(synib_comma
         assert option in out
     for default in ("[default: 3]", "[default: runs/NAME]", "[default: auto]"):
         assert default in out
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_has_a_command_with_all_its_options(synib_command, name):
+    kind = EXPERIMENTS[name]
+    code, out, _ = synib_command("reproduce", kind.group or name, "--help")
+    assert code == 0
+    flags = {"methods": "method", "variants": "variant", "overrides": "set", "test_shortcut": "test-shortcut"}
+    assert {f"--{flags.get(f.name, f.name)}" for f in fields(kind)} <= set(out.split())
+    assert ("--quick" in out) == any(
+        k.quick for k in EXPERIMENTS.values() if (k.group or k.name) == (kind.group or name)
+    )
+
+
+def test_one_command_serves_several_experiments_of_a_kind(synib_command, untrained, tmp_path):
+    assert "one of the paper's synthetic tasks" in synib_command("reproduce", "compare", "--help")[1]
+    code, _, err = synib_command("reproduce", "compare", "--on", "parity", "--out", "run")
+    assert (code, err) == (2, "synib: --on is spurious-xor or pid-xor; got 'parity'.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_goes_on_in_the_precision_it_began_with_or_not_at_all(synib_command, config, tmp_path):
+    arguments = ["reproduce", "spurious-xor", "--config", config, "--out", "run"]
+    assert synib_command(*arguments)[0] == 0
+    before = files(tmp_path / "run")
+    code, _, err = synib_command(*arguments, "--precision", "bf16")
+    assert (code, files(tmp_path / "run")) == (2, before)
+    assert err.startswith("synib: run holds a run in float32; go on with --precision float32, or choose")
 
 
 def test_version_is_the_packages(synib_command):

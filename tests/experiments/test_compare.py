@@ -2,8 +2,8 @@
 
 import pytest
 
-from synib.engines.learner import learner
 from synib.engines.folder import Folder, read_csv
+from synib.engines.learner import learner
 from synib.engines.sweep import sweep
 from synib.experiments import ComparePID, CompareXOR
 from synib.experiments.compare import BALANCING, OWN

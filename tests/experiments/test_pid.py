@@ -6,8 +6,7 @@ import torch
 from synib.engines.folder import Folder, read_csv
 from synib.engines.sweep import sweep
 from synib.experiments import LearnedMasks, PIDDynamics, PIDSimplex
-from synib.experiments.charts import Chart, Panels, Triangles
-from synib.experiments.charts import LABELS
+from synib.experiments.charts import LABELS, Chart, Panels, Triangles
 from synib.experiments.pid_simplex import REFERENCE, SETTINGS
 from synib.methods import METHODS
 from synib.report import build

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from synib.engines.folder import read_csv, read_json
-from synib.experiments import ComparePID, CompareXOR, PIDSimplex
+from synib.experiments import ComparePID, CompareXOR, PIDSimplex, load
 from synib.experiments.pid_simplex import PLAIN
 from synib.experiments.search import describe
-from synib.report.build import load
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 RUNS = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("config.json"))

@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import pytest
 
 from synib.engines.folder import Folder, write_csv, write_json
-from synib.experiments import SpuriousXOR
+from synib.experiments import SpuriousXOR, load
 from synib.experiments.charts import Chart
 from synib.report import build
-from synib.report.build import load, render
+from synib.report.build import render
 
 EXPERIMENT = SpuriousXOR(seeds=2, beta=(0.0, 1.0), methods=("vanilla", "synib-random"), epochs=2)
 VALUES = {"vanilla": (0.98, 0.5), "synib-random": (0.9, 0.7)}

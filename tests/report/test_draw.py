@@ -9,8 +9,10 @@ import pytest
 
 from synib.experiments.charts import Chart, Panel, Panels, Series, Triangle, Triangles
 from synib.methods import METHODS
-from synib.report import draw, ternary
-from synib.report.draw import STYLES, svg
+from synib.report import ternary_html
+from synib.report.draw import html, svg
+from synib.report.lines import draw_panels
+from synib.report.styles import STYLES, style
 
 CHART = Chart(
     file="figure",
@@ -60,13 +62,18 @@ def test_the_same_figure_gives_the_same_bytes_and_they_are_xml(figure):
     assert not [e for e in ElementTree.fromstring(first).iter() if e.tag.endswith("}date")]  # no clock in it
 
 
-def test_every_method_has_a_colour_and_a_marker_of_its_own():
-    assert set(METHODS) <= set(STYLES)
-    assert len({style["color"] for style in STYLES.values()}) == len(STYLES)
-    assert len({style["marker"] for style in STYLES.values()}) == len(STYLES)
-    text = svg(CHART)
-    assert STYLES["vanilla"]["color"] in text
-    assert "#444444" in text  # a name without a style is drawn all the same
+def test_every_style_has_a_colour_and_a_marker_of_its_own():
+    assert len({looks["color"] for looks in STYLES.values()}) == len(STYLES)
+    assert len({looks["marker"] for looks in STYLES.values()}) == len(STYLES)
+    assert STYLES["vanilla"]["color"] in svg(CHART)
+
+
+def test_every_method_has_a_style_and_a_name_without_one_gets_its_own_for_good():
+    assert all(style(method)["color"] for method in METHODS)
+    other = style("something else")
+    assert other == style("something else")
+    assert other["color"] not in {looks["color"] for looks in STYLES.values()}
+    assert style("something else")["color"] != style("another")["color"]
 
 
 @pytest.mark.parametrize("figure", [CHART, panels(1), TRIANGLES], ids=["chart", "panels", "triangles"])
@@ -76,8 +83,10 @@ def test_drawing_leaves_the_settings_of_matplotlib_as_they_were(figure):
     assert dict(matplotlib.rcParams) == before
 
 
-def test_triangles_are_drawn_as_triangles():
-    assert svg(TRIANGLES) == ternary.svg(TRIANGLES)
+def test_on_a_page_triangles_answer_to_the_mouse_and_lines_are_the_picture():
+    assert html(TRIANGLES) == ternary_html.html(TRIANGLES)
+    assert svg(CHART).endswith(html(CHART))
+    assert html(CHART).startswith("<svg")
 
 
 def test_labels_are_plain_text_and_no_formulas():
@@ -86,7 +95,7 @@ def test_labels_are_plain_text_and_no_formulas():
 
 
 def test_each_panel_has_its_title_its_lines_and_its_remark():
-    drawn = draw._panels(panels(3)).axes
+    drawn = draw_panels(panels(3)).axes
     assert [axes.get_title(loc="left") for axes in drawn] == ["method 0", "method 1", "method 2"]
     for k, axes in enumerate(drawn):
         lines = [line for line in axes.get_lines() if line.get_label() in {s.label for s in sources(RISING)}]
@@ -97,15 +106,15 @@ def test_each_panel_has_its_title_its_lines_and_its_remark():
 
 
 def test_panels_have_one_legend_that_names_each_line_once():
-    (legend,) = draw._panels(panels(5)).legends
+    (legend,) = draw_panels(panels(5)).legends
     assert [text.get_text() for text in legend.get_texts()] == [*(s.label for s in sources(RISING)), "chance"]
-    (legend,) = draw._panels(replace(panels(5), chance=None)).legends
+    (legend,) = draw_panels(replace(panels(5), chance=None)).legends
     assert [text.get_text() for text in legend.get_texts()] == [s.label for s in sources(RISING)]
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_any_number_of_panels_fits_without_overlap(n):
-    figure = draw._panels(panels(n))
+    figure = draw_panels(panels(n))
     figure.draw_without_rendering()
     assert len(figure.axes) == n
     assert {axes.get_ylim() for axes in figure.axes} == {(0.4, 1.0)}
@@ -124,7 +133,7 @@ def test_any_number_of_panels_fits_without_overlap(n):
     "mean", [RISING, RISING[::-1], [0.42] * 20, [0.98] * 20], ids=["rising", "falling", "low", "high"]
 )
 def test_a_remark_is_written_where_no_line_is(mean):
-    figure = draw._panels(replace(panels(1), panels=[Panel("a", sources(mean), "some words\nand more")], chance=None))
+    figure = draw_panels(replace(panels(1), panels=[Panel("a", sources(mean), "some words\nand more")], chance=None))
     figure.draw_without_rendering()
     (axes,) = figure.axes
     box = axes.texts[0].get_window_extent()
@@ -137,7 +146,7 @@ def test_a_remark_is_written_where_no_line_is(mean):
 def test_panels_with_y_axes_of_their_own_do_not_share_one():
     line = [Series("S", "S", [1, 2], [1.0, 1000.0], [0.0, 0.0])]
     panels = [Panel("a", line, y="λ", logarithmic=True), Panel("b", line, y="cosine", limits=(-1, 1), level=0.0)]
-    first, second = draw._panels(Panels("f", "t", "x", "", panels, "r")).axes
+    first, second = draw_panels(Panels("f", "t", "x", "", panels, "r")).axes
     assert (first.get_ylabel(), second.get_ylabel()) == ("λ", "cosine")
     assert (first.get_yscale(), second.get_yscale()) == ("log", "linear")
     assert second.get_ylim() == (-1, 1)
@@ -146,5 +155,5 @@ def test_panels_with_y_axes_of_their_own_do_not_share_one():
 
 
 def test_a_panel_without_lines_is_an_empty_panel():
-    figure = draw._panels(replace(panels(1), panels=[Panel("nothing", [], "not run")]))
+    figure = draw_panels(replace(panels(1), panels=[Panel("nothing", [], "not run")]))
     assert figure.axes[0].get_title(loc="left") == "nothing"

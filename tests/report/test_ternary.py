@@ -14,8 +14,10 @@ from matplotlib.colors import to_rgba
 from plotly.offline import get_plotlyjs
 
 from synib.experiments.charts import Triangle, Triangles
-from synib.report import ternary
-from synib.report.ternary import html, step, svg
+from synib.report import ternary, ternary_html
+from synib.report.draw import html, svg
+from synib.report.ternary import step
+from synib.report.ternary_svg import draw_triangles
 
 ROWS = ("total accuracy", "synergy accuracy")
 
@@ -46,7 +48,7 @@ def tiles(axes) -> list[PolyCollection]:
 
 def plots(figure: Triangles) -> list:
     """The axes of the triangles, row by row; the last axes are those of the colour scale."""
-    return ternary._drawing(figure).axes[:-1]
+    return draw_triangles(figure).axes[:-1]
 
 
 def tile_boxes(axes) -> list[tuple[float, float, float, float]]:
@@ -122,7 +124,7 @@ def test_synergy_is_at_the_top_with_the_unique_left_and_the_redundant_right():
 
 @pytest.mark.parametrize(("columns", "rows", "n"), [(1, 1, 20), (4, 1, 4), (8, 1, 4), (8, 2, 20)])
 def test_tiles_touch_without_overlap_and_triangles_stay_apart(columns, rows, n):
-    figure = ternary._drawing(triangles(columns, n, rows))
+    figure = draw_triangles(triangles(columns, n, rows))
     figure.draw_without_rendering()
     axes = figure.axes[:-1]
     assert len(axes) == columns * rows
@@ -146,25 +148,25 @@ def test_tiles_touch_without_overlap_and_triangles_stay_apart(columns, rows, n):
 
 
 def test_methods_are_named_once_rows_on_the_left_and_corners_everywhere():
-    written = [text.get_text().replace("\n", " ") for text in ternary._drawing(SMALL).texts]
+    written = [text.get_text().replace("\n", " ") for text in draw_triangles(SMALL).texts]
     assert sorted(written) == sorted(
         ["Accuracy over mixtures", *ROWS, "method 0", "method 1", *["U1"] * 4, *["R"] * 4, *["S"] * 4]
     )
 
 
 def test_the_scale_says_where_values_lie_beyond_it():
-    assert ternary._ticks(SMALL)[1] == ["0.5", "0.6", "0.7", "0.8", "0.9", "1"]
-    assert ternary._ticks(replace(SMALL, limits=(0.6, 0.8)))[1][::5] == ["≤ 0.6", "≥ 0.8"]
-    bar = ternary._drawing(replace(SMALL, limits=(0.6, 0.8))).axes[-1]
+    assert ternary.ticks(SMALL)[1] == ["0.5", "0.6", "0.7", "0.8", "0.9", "1"]
+    assert ternary.ticks(replace(SMALL, limits=(0.6, 0.8)))[1][::5] == ["≤ 0.6", "≥ 0.8"]
+    bar = draw_triangles(replace(SMALL, limits=(0.6, 0.8))).axes[-1]
     assert [label.get_text() for label in bar.get_yticklabels()][::5] == ["≤ 0.6", "≥ 0.8"]
 
 
 def traces(figure: Triangles, subplot: str) -> list[dict]:
-    return [t for t in ternary._plot(figure)["data"] if t["subplot"] == subplot]
+    return [t for t in ternary_html._plot(figure)["data"] if t["subplot"] == subplot]
 
 
 def test_plotly_finds_nothing_wrong_with_the_plot():
-    plotly.graph_objects.Figure(ternary._plot(SMALL))  # raises on attributes that it does not know
+    plotly.graph_objects.Figure(ternary_html._plot(SMALL))  # raises on attributes that it does not know
 
 
 def test_the_html_has_a_tile_for_every_point_and_colours_none_without_a_value():
@@ -198,7 +200,7 @@ def test_a_tile_tells_mixture_both_accuracies_and_how_many():
 
 
 def test_a_single_seed_has_no_spread():
-    assert ternary._value({"mean": 0.5, "se": None, "n": 1}) == "0.500 (n = 1)"
+    assert ternary_html._value({"mean": 0.5, "se": None, "n": 1}) == "0.500 (n = 1)"
 
 
 def test_rows_of_other_methods_tell_only_their_own():
@@ -211,7 +213,7 @@ def test_rows_of_other_methods_tell_only_their_own():
 
 @pytest.mark.parametrize(("columns", "n"), [(1, 20), (4, 4), (8, 20)])
 def test_at_most_four_triangles_share_a_line_and_a_method_has_its_rows_below_each_other(columns, n):
-    plot = ternary._plot(triangles(columns, n))
+    plot = ternary_html._plot(triangles(columns, n))
     places = [plot["layout"]["ternary" if k == 0 else f"ternary{k + 1}"]["domain"] for k in range(2 * columns)]
     upper, lower = places[:columns], places[columns:]
     for k in range(columns):
@@ -224,7 +226,7 @@ def test_at_most_four_triangles_share_a_line_and_a_method_has_its_rows_below_eac
         assert a["x"][1] <= b["x"][0] or b["x"][1] <= a["x"][0] or a["y"][1] <= b["y"][0] or b["y"][1] <= a["y"][0]
     assert all(0 <= p["x"][0] < p["x"][1] <= 1 and 0 <= p["y"][0] < p["y"][1] <= 1 for p in places)
     margin = plot["layout"]["margin"]
-    side = (places[0]["x"][1] - places[0]["x"][0]) * (ternary.PAGE - margin["l"] - margin["r"])
+    side = (places[0]["x"][1] - places[0]["x"][0]) * (ternary_html.PAGE - margin["l"] - margin["r"])
     assert plot["data"][0]["marker"]["size"] * np.sqrt(3) / 2 == pytest.approx(side / n, rel=1e-6)  # neighbours touch
 
 
@@ -247,7 +249,7 @@ def test_labels_are_text_and_neither_markup_nor_variables():
     assert "\\u003cimg" not in ours
     assert ours.count("<script") == ours.count("</script>")
     assert 'id="triangles-a-b-"' in ours
-    plot = ternary._plot(figure)
+    plot = ternary_html._plot(figure)
     escaped = "&lt;/script&gt;&lt;img src=x&gt; %{a} &amp; $x$"
     assert plot["layout"]["title"]["text"] == escaped
     assert [note["text"].replace("<br>", " ") for note in plot["layout"]["annotations"]] == [escaped, escaped]

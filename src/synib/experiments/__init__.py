@@ -8,6 +8,7 @@ from synib.experiments.ntk import GradientGeometry
 from synib.experiments.parity import Parity
 from synib.experiments.pid_dynamics import PIDDynamics
 from synib.experiments.pid_simplex import PIDSimplex
+from synib.experiments.run import load, run
 from synib.experiments.search import Search
 from synib.experiments.spurious_xor import SpuriousXOR
 
@@ -40,4 +41,6 @@ __all__ = [
     "Parity",
     "Search",
     "SpuriousXOR",
+    "load",
+    "run",
 ]

@@ -41,6 +41,7 @@ class Experiment(ABC):
         curves: Whether accuracies are kept after every epoch.
         names: What the summary calls a metric, where it has a name of its own.
         quick: Options of a smaller version, where there is one.
+        group: What the command calls several experiments of one kind; ``--on`` says which of them.
     """
 
     name: ClassVar[str]
@@ -52,6 +53,7 @@ class Experiment(ABC):
     curves: ClassVar[bool] = True
     names: ClassVar[Mapping[str, str]] = {}
     quick: ClassVar[Mapping[str, Any]] = {}
+    group: ClassVar[str] = ""
 
     seeds: int = option(3, "How many seeds, counted from 0.")
     methods: tuple[str, ...] = option((), "Only this method; may be repeated.")
@@ -133,6 +135,10 @@ class Experiment(ABC):
         headings = [", ".join(_named(f, v) for f, v in zip(self.factors, c, strict=True)) for c in columns]
         title = self.headline.replace("_", " ")
         return [Table(title, headings, {m: [found.get((m, c)) for c in columns] for m in who})]
+
+    def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
+        """Plain values that follow from the summary, each left as a JSON file of its name."""
+        return {}
 
     @property
     def caution(self) -> str:

@@ -40,9 +40,10 @@ OWN: dict[str, dict[str, Sequence[Any]]] = {
 
 @dataclass(frozen=True)
 class Compare(Experiment):
-    """What both comparisons share."""
+    """All methods on one of the paper's synthetic tasks, searched and trained alike."""
 
     curves: ClassVar[bool] = False
+    group: ClassVar[str] = "compare"
     where: ClassVar[Mapping[str, float]]
     shown: ClassVar[Mapping[str, str]] = {"test accuracy": "test_accuracy"}
 

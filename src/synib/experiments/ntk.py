@@ -11,8 +11,9 @@ from synib.data import Split
 from synib.experiments.base import Row
 from synib.experiments.charts import Figure, Panel, Panels, Series, Table, label
 from synib.experiments.pid_simplex import REFERENCE, PIDExperiment, Regime
-from synib.measure.additive import Of
-from synib.measure.ntk import Parameters, Predict, group_losses, tangents
+from synib.measure import group_losses
+from synib.measure.ntk import Parameters, Predict, tangents
+from synib.measure.outputs import Of
 
 SOURCES = ("U1", "R", "S")
 PAIRS = tuple(combinations(SOURCES, 2))

@@ -92,6 +92,9 @@ class Search(Experiment):
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         return []
 
+    def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
+        return {"chosen": self.chosen(summary)}
+
     def chosen(self, summary: Sequence[Row]) -> dict[str, dict[str, Any]]:
         """The best candidate of each method."""
         scores = {(r["method"], r["candidate"]): r["mean"] for r in summary if r["metric"] == self.headline}

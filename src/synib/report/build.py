@@ -4,39 +4,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from synib.engines.folder import read_csv, read_json, write_csv, write_text
-from synib.experiments import EXPERIMENTS, Experiment
-from synib.experiments.charts import Triangles
-from synib.report.draw import svg
-from synib.report.ternary import html
+from synib.engines.folder import read_csv, read_json, write_csv, write_json, write_text
+from synib.experiments import load
+from synib.experiments.base import Row
+from synib.report import numbers
+from synib.report.draw import html, svg
 
 
-def load(folder: Path | str) -> Experiment:
-    """The experiment that a results folder was made by, with its options."""
-    config = read_json(Path(folder) / "config.json")
-    if not isinstance(config, dict) or config.get("experiment") not in EXPERIMENTS:
-        raise ValueError(f"{folder} is not the folder of a run: it has no config.json that names an experiment.")
-    return EXPERIMENTS[config["experiment"]].from_config(config)
-
-
-def build(folder: Path | str) -> list[dict[str, Any]]:
+def build(folder: Path | str) -> list[Row]:
     """Write summary, figures, ``report.html`` and ``README.md`` of a finished run; returns the summary."""
     path = Path(folder)
     experiment = load(path)
     summary = experiment.summary(read_csv(path / "results.csv"))
     write_csv(path / "summary.csv", summary)
+    for name, conclusion in experiment.conclusions(summary).items():
+        write_json(path / f"{name}.json", conclusion)
     charts = experiment.charts(summary, read_csv(path / "curves.csv") if experiment.curves else [])
-    pictures = {chart.file: svg(chart) for chart in charts}
-    for file, picture in pictures.items():
-        write_text(path / f"{file}.svg", picture)
-    # What a reader can point at is better than a picture, where there is such a form.
-    shapes = {file: picture[picture.index("<svg") :] for file, picture in pictures.items()}
-    shapes |= {chart.file: html(chart) for chart in charts if isinstance(chart, Triangles)}
+    for chart in charts:
+        write_text(path / f"{chart.file}.svg", svg(chart))
     timings = read_csv(path / "timings.csv")
+    tables = experiment.tables(summary)
     shown = {
         "experiment": experiment,
-        "charts": [(chart, shapes[chart.file]) for chart in charts],
-        "tables": experiment.tables(summary),
+        "charts": [(chart, html(chart)) for chart in charts],
+        "tables": tables,
+        "published": any(c and c["paper"] is not None for t in tables for cells in t.rows.values() for c in cells),
         "settings": experiment.described(),
         "seconds": sum(t["seconds"] for t in timings),
         "models": sum(t["cells"] for t in timings),
@@ -60,5 +52,5 @@ def render(template: str, shown: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["picture"] = Markup
-    environment.filters["published"] = lambda v: f"{v:.2f}" if round(v, 2) == v else f"{v:.3f}"
+    environment.filters |= {"number": numbers.number, "mean": numbers.mean, "published": numbers.published}
     return environment.get_template(template).render(shown)

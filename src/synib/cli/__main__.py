@@ -1,0 +1,5 @@
+"""``python -m synib.cli`` is the command ``synib``."""
+
+from synib.cli import main
+
+main()
