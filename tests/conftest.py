@@ -1,5 +1,7 @@
 """What every test shares: a fixed seed, and hypothesis without deadlines, examples that repeat, and no folder left behind."""
 
+import sys
+
 import pytest
 import torch
 from hypothesis import settings
@@ -33,3 +35,39 @@ def probe() -> Probe:
         raise AssertionError("this mask has nothing to ask")
 
     return Probe("a", refuse, None)
+
+
+@pytest.fixture
+def synib_command(monkeypatch, capsys, tmp_path):
+    """``synib_command(*arguments)`` → exit code, standard output, standard error; in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("SYNIB_DEBUG", raising=False)
+
+    from synib.cli import main
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["synib", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as e:
+            code = e.code or 0
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Fails the test if anything is trained."""
+
+    def train(*_):
+        raise AssertionError("nothing should have been trained")
+
+    from synib.engines import fleet
+
+    monkeypatch.setattr(fleet, "train", train)

@@ -9,43 +9,10 @@ from dataclasses import fields
 import pytest
 
 import synib
-from synib import cli
 from synib.engines import fleet
 from synib.experiments import EXPERIMENTS, SpuriousXOR
 
 EXPERIMENT = SpuriousXOR(seeds=1, beta=(0.0, 1.0), methods=("vanilla", "confidence"), epochs=2)
-
-
-@pytest.fixture
-def synib_command(monkeypatch, capsys, tmp_path):
-    """``synib_command(*arguments)`` → exit code, standard output, standard error; in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.delenv("SYNIB_DEBUG", raising=False)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["synib", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as e:
-            code = e.code or 0
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
-
-
-@pytest.fixture
-def untrained(monkeypatch):
-    """Fails the test if anything is trained."""
-
-    def train(*_):
-        raise AssertionError("nothing should have been trained")
-
-    monkeypatch.setattr(fleet, "train", train)
 
 
 @pytest.fixture
@@ -171,7 +138,7 @@ def test_the_simplex_on_a_laptop_leaves_triangles_and_says_that_it_is_smaller(sy
         (["--beta", "inf"], r"beta is .*; got \[inf\]\."),
         (["--beta", "1", "--beta", "1"], r"beta names each value once; got \[1\.0, 1\.0\]\."),
         (["--seeds", "0"], r"seeds is at least 1; got 0\."),
-        (["--config", "none.json"], r"none\.json is not the config\.json of a spurious-xor run\."),
+        (["--config", "none.json"], r"--config takes the config\.json that a run left; none\.json is no such file\."),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2_before_anything_is_touched(
@@ -200,7 +167,7 @@ def test_an_option_that_cannot_be_read_is_exit_code_2_without_a_traceback(synib_
         ('{"experiment": "parity"}', "is not the config.json of a spurious-xor run"),
         ('{"experiment": "spurious-xor", "seed": 1}', "has no option 'seed'; it has seeds"),
         ('{"experiment": "spurious-xor", "seeds": "one"}', "takes seeds in the form 3; got 'one'"),
-        ('{"experiment": ', "is damaged"),
+        ('{"experiment": ', "c.json is no JSON"),
     ],
 )
 def test_a_config_that_cannot_be_used_is_one_sentence(synib_command, untrained, tmp_path, content, said):

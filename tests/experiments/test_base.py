@@ -8,7 +8,7 @@ from synib.data import Dataset, spurious_xor
 from synib.engines import Cell
 from synib.experiments import EXPERIMENTS, Experiment, SpuriousXOR
 from synib.measure import statistics
-from synib.objective import Bernoulli, Objective
+from synib.objective import Objective
 
 
 def test_statistics_are_the_mean_and_its_standard_error():
@@ -89,7 +89,7 @@ class TestEveryExperiment:
         for cell in {c.program: c for c in experiment.cells()}.values():
             data = experiment.data(cell)
             assert isinstance(experiment.method(cell, data), Objective)
-            assert isinstance(experiment.method(cell, data).family, Bernoulli)
+            assert experiment.method(cell, data).family is experiment.family
             assert experiment.model(cell, data).names == tuple(data.train.modalities)
             assert {"lr", "weight_decay", "epochs", "batch_size"} <= cell.settings.keys()
 

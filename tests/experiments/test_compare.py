@@ -7,7 +7,6 @@ from synib.engines.learner import learner
 from synib.engines.sweep import sweep
 from synib.experiments import ComparePID, CompareXOR
 from synib.experiments.compare import BALANCING, OWN
-from synib.methods import METHODS
 
 BOTH = [CompareXOR, ComparePID]
 
@@ -16,8 +15,18 @@ BOTH = [CompareXOR, ComparePID]
 class TestBoth:
     def test_every_method_takes_part(self, kind):
         shown = set(kind().methods)
-        assert {m.removesuffix("-x1").removesuffix("-x2") for m in shown} == set(METHODS) - {"synib-amortized"}
+        assert {m.removesuffix("-x1").removesuffix("-x2") for m in shown} >= {"unimodal", "vanilla", *BALANCING}
+        assert shown == set(OWN)
+        assert kind().caution == ""
         assert {"unimodal-x1", "unimodal-x2"} <= shown
+
+    def test_a_method_that_was_not_searched_can_be_named_and_the_page_says_so(self, kind):
+        experiment = kind(methods=("vanilla", "synib-amortized"), overrides={"synib-amortized": {"sparsity": 0.1}})
+        assert experiment.caution.endswith("defaults: synib-amortized.")
+        settings = experiment.settings()
+        assert settings["synib-amortized"]["lr"] == settings["vanilla"]["lr"]
+        cell = experiment.cells()[-1]
+        assert experiment.method(cell, experiment.data(cell)).mask.sparsity.item() == pytest.approx(0.1)
 
     def test_every_method_has_equally_many_different_candidates_and_uses_one_of_them(self, kind):
         experiment = kind()
@@ -42,7 +51,7 @@ class TestBoth:
             ({"seeds": 0}, "seeds is at least 1; got 0"),
             ({"methods": ()}, "methods names one value or more; got none"),
             ({"methods": ("mcr", "mcr")}, "methods names each value once"),
-            ({"methods": ("synib-amortized",)}, "has no settings for 'synib-amortized'"),
+            ({"methods": ("unimodal",)}, "has no settings for 'unimodal'"),
             ({"methods": ("mmparetto",)}, "did you mean 'mmpareto'"),
         ],
     )

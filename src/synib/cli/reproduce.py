@@ -153,7 +153,13 @@ def _saved(kind: type[Experiment], config: Path | None) -> dict[str, Any]:
     """The options in a config.json that an earlier run of the same experiment left."""
     if config is None:
         return {}
-    saved = read_json(config)
+    if not config.is_file():
+        what = "a folder" if config.is_dir() else "no such file"
+        raise ValueError(f"--config takes the config.json that a run left; {config} is {what}.")
+    try:
+        saved = read_json(config)
+    except ValueError as e:
+        raise ValueError(f"--config takes the config.json that a run left; {config} is no JSON.") from e
     if not isinstance(saved, dict) or saved.get("experiment") != kind.name:
         raise ValueError(f"{config} is not the config.json of a {kind.name} run.")
     return {name: value for name, value in saved.items() if name != "experiment"}
@@ -163,7 +169,7 @@ def _overrides(texts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """``("synib-random.p=1",)`` as ``{"synib-random": {"p": 1}}``; values are JSON, or else text."""
     changes: dict[str, dict[str, Any]] = {}
     for text in texts:
-        place, equals, value = text.partition("=")
+        place, equals, value = (part.strip() for part in text.partition("="))
         method, dot, name = place.rpartition(".")
         if not (equals and dot and method and name):
             raise ValueError(f"--set takes METHOD.SETTING=VALUE, as in synib-random.p=1; got {text!r}.")

@@ -41,6 +41,9 @@ def choose_device(device: str) -> str:
         raise ValueError(f"--device is auto, cpu or cuda; got {device!r}.") from None
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError("--device cuda was asked for, but torch finds no CUDA device here; use --device cpu.")
+    index = torch.device(device).index
+    if kind == "cuda" and index is not None and index >= torch.cuda.device_count():
+        raise ValueError(f"There is no device {device!r}: torch sees {torch.cuda.device_count()} CUDA devices here.")
     if kind not in ("cpu", "cuda"):
         raise ValueError(f"--device is auto, cpu or cuda; got {device!r}.")
     return device

@@ -9,12 +9,12 @@ from itertools import groupby
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from synib import keys
 from synib.data import Dataset, Split
-from synib.engines.cells import Cell
+from synib.engines.cells import VARYING, Cell
 from synib.engines.device import Precision, matrix_products, release
 from synib.engines.learner import Learner, learner
 from synib.engines.recipe import Examining, Recipe, Watching
@@ -70,6 +70,7 @@ def train(
         precision: Of matrix products in training: full, or on CUDA TensorFloat-32 or bfloat16 autocast. Evaluation is
             always in full precision.
     """
+    check_together(cells)
     with ThreadPoolExecutor() as pool:
         data = list(pool.map(recipe.data, cells))
     fleet = Fleet(recipe, cells, data, torch.device(device))
@@ -127,6 +128,21 @@ def capacity(recipe: Recipe, cells: Sequence[Cell], device: torch.device | str, 
     return max(1, int(USED * free / each))
 
 
+def check_together(cells: Sequence[Cell]) -> None:
+    """Raise ``ValueError`` if cells cannot be trained together."""
+    count = len({cell.program for cell in cells})
+    if count != 1:
+        raise ValueError(
+            f"Cells that are trained together share a program; these have {count}: group them with "
+            "synib.engines.cells.programs."
+        )
+    missing = [name for name in ("lr", "weight_decay", "epochs", "batch_size") if name not in cells[0].settings]
+    if missing:
+        raise ValueError(
+            f"A cell's settings need {', '.join(missing)}; it has {', '.join(cells[0].settings) or 'none'}."
+        )
+
+
 class Fleet:
     """Parameters, buffers and optimiser state of many models of one program, a row for each.
 
@@ -157,6 +173,7 @@ class Fleet:
                 for cell, d in zip(cells, data, strict=True)
             ]
             self.buffers = {name: torch.stack([b[name] for b in own]).to(device) for name in own[0]}
+        self._check_varying(recipe, cells, data)
         self.seeds = torch.stack([keys.key(cell.seed) for cell in cells]).to(device)
         self.steps = 0
         self.optimiser = self._optimiser(cells)
@@ -164,6 +181,21 @@ class Fleet:
         self.gradient = vmap(self._gradient, randomness="error")
         self.predict = vmap(partial(self._call, _predict), randomness="error")
         self.permute = vmap(keys.permutation, in_dims=(0, None))
+
+    def _check_varying(self, recipe: Recipe, cells: Sequence[Cell], data: Sequence[Dataset]) -> None:
+        """Refuse a method that keeps as a plain number what may differ between the models: all would get the first's."""
+        first = cells[0]
+        for name in VARYING:
+            other = next((i for i, c in enumerate(cells) if c.settings.get(name) != first.settings.get(name)), None)
+            if other is None or name in ("lr", "weight_decay"):  # the optimiser's
+                continue
+            changed = replace(first, settings={**first.settings, name: cells[other].settings.get(name)})
+            ours, theirs = (plain(recipe.method(cell, data[0])) for cell in (first, changed))
+            if ours != theirs:
+                raise ValueError(
+                    f"{first.method} keeps {name} as a plain number, and models trained together differ in it: keep it as a "
+                    f'buffer, self.register_buffer("{name}", torch.tensor({name})).'
+                )
 
     def _optimiser(self, cells: Sequence[Cell]) -> torch.optim.Adam:
         """One fused Adam for all; neighbours with the same learning rate and weight decay form a group."""
@@ -291,6 +323,15 @@ class Fleet:
         self, what: Callable[..., Any], parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], *rest: Any
     ) -> Any:
         return functional_call(self.template, {**parameters, **buffers}, (what, *rest))
+
+
+def plain(module: nn.Module) -> list[tuple[str, dict[str, Any]]]:
+    """Every number, text or flag that a module and its parts hold outside of tensors."""
+    kinds = (bool, int, float, str, tuple)
+    return [
+        (name, {k: v for k, v in vars(part).items() if isinstance(v, kinds) and not k.startswith("_")})
+        for name, part in module.named_modules()
+    ]
 
 
 def _predict(learner: Learner, modalities: Mapping[str, Tensor]) -> Tensor:

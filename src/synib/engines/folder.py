@@ -33,6 +33,8 @@ class Folder:
         config = json.loads(json.dumps(config))
         try:
             existing = read_json(self.path / "config.json")
+            if existing is None:
+                self._is_free()
             if existing is None or existing == config:
                 (self.path / "shards").mkdir(parents=True, exist_ok=True)
                 with tempfile.TemporaryFile(dir=self.path):
@@ -47,6 +49,16 @@ class Folder:
             raise ValueError(
                 f"{self.path} holds a run with other settings ({', '.join(_changes(existing, config))}); nothing was "
                 "touched. Choose another folder with --out."
+            )
+
+    def _is_free(self) -> None:
+        """Refuse a folder that holds something else: a run writes a README.md and would take another's place."""
+        others = [p.name for p in self.path.iterdir() if p.name != "shards"] if self.path.is_dir() else []
+        others = sorted(name for name in others if not name.startswith(".config.json."))  # what a killed run left
+        if others:
+            raise ValueError(
+                f"{self.path} holds other files ({', '.join(others[:3])}{', ...' * (len(others) > 3)}) and no run; choose "
+                "another folder with --out."
             )
 
     def shards(self, cells: Sequence[Cell], propose: Callable[[], Sequence[Sequence[Cell]]]) -> list[list[Cell]]:
@@ -135,7 +147,7 @@ def _changes(existing: Any, config: Row) -> list[str]:
 def read_json(path: Path) -> Any:
     """What a JSON file holds, or ``None`` if there is no such file."""
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return None
     except (json.JSONDecodeError, UnicodeDecodeError) as e:
@@ -160,13 +172,21 @@ def write_csv(path: Path, rows: Sequence[Row]) -> None:
 def read_csv(path: Path) -> list[dict[str, Any]]:
     """A table's rows, numbers as numbers and empty fields as ``None``."""
     try:
-        with path.open(newline="") as file:
-            return [
-                {name: text if name in TEXT else _value(text) for name, text in row.items()}
-                for row in csv.DictReader(file)
-            ]
+        columns, *lines = csv.reader(io.StringIO(path.read_text()))
     except FileNotFoundError as e:
         raise ValueError(f"There is no {path.name} in {path.parent}: is it the folder of a finished run?") from e
+    except (ValueError, csv.Error) as e:  # empty, not text, or not a table
+        raise ValueError(f"{path} is damaged: it holds no table. Run the experiment again to make it anew.") from e
+    for n, fields in enumerate(lines, 2):
+        if len(fields) != len(columns):
+            raise ValueError(
+                f"{path} is damaged: line {n} has {len(fields)} fields and not {len(columns)}. Run the experiment again to "
+                "make it anew."
+            )
+    return [
+        {name: text if name in TEXT else _value(text) for name, text in zip(columns, fields, strict=True)}
+        for fields in lines
+    ]
 
 
 def write_text(path: Path, text: str) -> None:
@@ -190,8 +210,8 @@ def _field(value: Any) -> str:
     return str(round(value, 6)) if isinstance(value, float) else str(value)
 
 
-def _value(text: str | None) -> Any:
-    if text is None or text == "":
+def _value(text: str) -> Any:
+    if text == "":
         return None
     for kind in (int, float):
         try:

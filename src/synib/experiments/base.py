@@ -1,5 +1,6 @@
 """What every experiment is: its cells, how to train one, and what to show of the results."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
@@ -14,9 +15,7 @@ from synib.methods import build, check_method
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Family, Objective
 
-# What is the model's, the data's or the optimiser's among a cell's settings.
-OF_MODEL = ("width", "dropout", "detach_heads")
-NOT_THE_METHODS = ("lr", "weight_decay", "epochs", "batch_size", "data", *OF_MODEL)
+OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "data")  # a cell's settings that are not the method's
 NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions")
 
 Row = Mapping[str, Any]
@@ -41,6 +40,7 @@ class Experiment(ABC):
         curves: Whether accuracies are kept after every epoch.
         names: What the summary calls a metric, where it has a name of its own.
         quick: Options of a smaller version, where there is one.
+        of_model: Which of a cell's settings are the model's.
         group: What the command calls several experiments of one kind; ``--on`` says which of them.
     """
 
@@ -53,6 +53,7 @@ class Experiment(ABC):
     curves: ClassVar[bool] = True
     names: ClassVar[Mapping[str, str]] = {}
     quick: ClassVar[Mapping[str, Any]] = {}
+    of_model: ClassVar[tuple[str, ...]] = ()
     group: ClassVar[str] = ""
 
     seeds: int = option(3, "How many seeds, counted from 0.")
@@ -94,10 +95,32 @@ class Experiment(ABC):
     def settings(self) -> dict[str, dict[str, Any]]:
         """How each method is trained in this run."""
         made = self.defaults()
-        for method in self.overrides:
+        for method, changes in self.overrides.items():
             if check_method(method) not in made:
                 raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(made)}.")
+            self._check_changes(method, changes)
         return {method: {**given, **self.overrides.get(method, {})} for method, given in made.items()}
+
+    def _check_changes(self, method: str, changes: Mapping[str, Any]) -> None:
+        """Raise ``ValueError`` for a changed setting that has no effect or cannot be; the method itself checks its own."""
+        if not isinstance(changes, Mapping):
+            raise ValueError(
+                f"{self.name} takes overrides in the form {{'{method}': {{'lr': 0.01}}}}; got {changes!r}."
+            )
+        for name, value in changes.items():
+            number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            if name == "lr" and not (number and value > 0):
+                raise ValueError(f"{method}.lr is a number above 0; got {value!r}.")
+            if name == "weight_decay" and not (number and value >= 0):
+                raise ValueError(f"{method}.weight_decay is a number of at least 0; got {value!r}.")
+            if name == "batch_size" and not (isinstance(value, int) and number and value >= 1):
+                raise ValueError(f"{method}.batch_size is a whole number of at least 1; got {value!r}.")
+            if name in (f.name for f in fields(self)):
+                raise ValueError(
+                    f"{name} is the same for all methods: give --{name}, and leave out --set {method}.{name}."
+                )
+            if name in ("data", "family"):
+                raise ValueError(f"{name} is the experiment's, and no setting of {method}.")
 
     def described(self) -> dict[str, Mapping[str, Any]]:
         """What the page says about how models were trained: who → settings."""
@@ -111,8 +134,22 @@ class Experiment(ABC):
             self.model(cell, data)
 
     @abstractmethod
+    def points(self) -> list[dict[str, Any]]:
+        """The values of the factors to train at."""
+
+    def fixed(self) -> dict[str, Any]:
+        """Settings that are the same for all methods."""
+        return {}
+
     def cells(self) -> list[Cell]:
-        """Every model to train."""
+        """Every model to train: every method at every point with every seed."""
+        settings, fixed = self.settings(), self.fixed()
+        return [
+            Cell(self.name, method, point, settings[method] | fixed, seed)
+            for method in self.methods
+            for point in self.points()
+            for seed in range(self.seeds)
+        ]
 
     @abstractmethod
     def data(self, cell: Cell) -> Dataset:
@@ -147,9 +184,12 @@ class Experiment(ABC):
 
     def method(self, cell: Cell, data: Dataset) -> Objective:
         """A cell's method. What its settings say about the data (blocks, sources, widths) becomes numbers here."""
-        settings = {k: v for k, v in cell.settings.items() if k not in NOT_THE_METHODS}
+        settings = {k: v for k, v in cell.settings.items() if k not in (*OF_TRAINING, *self.of_model)}
         if "blocks" in settings:
-            chosen = settings.pop("blocks")
+            chosen, known = settings.pop("blocks"), {block for blocks in data.blocks.values() for block in blocks}
+            unknown = [block for block in chosen if block not in known] if isinstance(chosen, list) else [chosen]
+            if unknown:
+                raise ValueError(f"blocks is a list of some of {', '.join(sorted(known))}; got {chosen!r}.")
             settings["coordinates"] = {
                 name: [i for block in chosen for i in blocks.get(block, ())] for name, blocks in data.blocks.items()
             }

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 from synib.data import Dataset
 from synib.engines import Cell
 from synib.experiments import pid_simplex, spurious_xor
-from synib.experiments.base import OF_MODEL, Experiment, Row, grid, leads, option
+from synib.experiments.base import Experiment, Row, grid, leads, option
 from synib.experiments.charts import Figure, Table
 from synib.measure import interval
+from synib.methods import METHODS
 from synib.models import FusionModel, pid_xor_model, spurious_xor_model
 
 BALANCING = ("ogm", "agm", "dnr", "mmpareto", "reconboost", "mcr")
@@ -50,17 +51,17 @@ class Compare(Experiment):
     seeds: int = 10
     methods: tuple[str, ...] = tuple(OWN)
 
-    def fixed(self) -> dict[str, Any]:
-        """What is the same for all methods."""
-        return {}
+    def points(self) -> list[dict[str, Any]]:
+        return [dict(self.where)]
 
-    def cells(self) -> list[Cell]:
-        settings = self.settings()
-        return [
-            Cell(self.name, method, dict(self.where), settings[method] | self.fixed(), seed)
-            for method in self.methods
-            for seed in range(self.seeds)
-        ]
+    @property
+    def caution(self) -> str:
+        free = ", ".join(method for method in self.methods if method not in OWN)
+        return (
+            f"Not searched, with vanilla's learning rate and weight decay and otherwise defaults: {free}."
+            if free
+            else ""
+        )
 
     def beyond(self, results: Sequence[Row]) -> list[Row]:
         """How far each method is above the best balancing one, seed by seed."""
@@ -158,7 +159,7 @@ class CompareXOR(Compare):
     where: ClassVar[Mapping[str, float]] = {"beta": 1.0}
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        return {method: XOR | XOR_OWN.get(method, {}) | chosen for method, chosen in XOR_CHOSEN.items()}
+        return {m: XOR | XOR_OWN.get(m, {}) | XOR_CHOSEN.get(m, XOR_CHOSEN["vanilla"]) for m in all_methods()}
 
     def fixed(self) -> dict[str, Any]:
         return {"data": {"test_shortcut": "independent"}}
@@ -225,13 +226,14 @@ class ComparePID(Compare):
     )
     factors: ClassVar[tuple[str, ...]] = tuple(pid_simplex.REFERENCE)
     names: ClassVar[Mapping[str, str]] = {"test_accuracy_S": "synergy_accuracy"}
+    of_model: ClassVar[tuple[str, ...]] = ("width", "dropout", "detach_heads")
     where: ClassVar[Mapping[str, float]] = pid_simplex.REFERENCE
     shown: ClassVar[Mapping[str, str]] = {"total": "test_accuracy", "synergy": "synergy_accuracy"}
 
     width: int = option(pid_simplex.WIDTH, "Width of encoders and heads; the paper's is 1024.")
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        return {method: PID | PID_OWN.get(method, {}) | chosen for method, chosen in PID_CHOSEN.items()}
+        return {m: PID | PID_OWN.get(m, {}) | PID_CHOSEN.get(m, PID_CHOSEN["vanilla"]) for m in all_methods()}
 
     def fixed(self) -> dict[str, Any]:
         return {"width": self.width, "data": {"projections": "own"}}
@@ -253,7 +255,12 @@ class ComparePID(Compare):
         return pid_simplex.PIDSimplex().data(cell)
 
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
-        return pid_xor_model(data.widths, **{k: v for k, v in cell.settings.items() if k in OF_MODEL})
+        return pid_xor_model(data.widths, **{k: v for k, v in cell.settings.items() if k in self.of_model})
+
+
+def all_methods() -> list[str]:
+    """Those that were searched, and every other that there is."""
+    return [*OWN, *(method for method in METHODS if method not in OWN and method != "unimodal")]
 
 
 def _rival(metric: str) -> str:

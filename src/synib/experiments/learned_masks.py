@@ -54,8 +54,7 @@ class LearnedMasks(PIDExperiment):
         return {LEARNED: learned, AMORTIZED: network}
 
     def cells(self) -> list[Cell]:
-        settings = self.settings()
-        fixed = {"epochs": self.epochs, "width": self.width, "data": {"projections": self.projections}}
+        settings, fixed = self.settings(), self.fixed()
         return [
             Cell(self.name, method, {"variant": variant}, settings[method] | changes | fixed, seed)
             for variant, (method, changes) in VARIANTS.items()

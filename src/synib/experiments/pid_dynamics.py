@@ -37,7 +37,7 @@ class PIDDynamics(PIDExperiment):
             raise ValueError(f"mixture is four proportions, of U1, U2, R and S; got {list(self.mixture)}.")
         pid_xor(*self.mixture, train=2, validation=1, test=1)  # it says what is wrong with a mixture
 
-    def mixtures(self) -> list[dict[str, float]]:
+    def points(self) -> list[dict[str, Any]]:
         return [dict(zip(SOURCES, self.mixture, strict=True))]
 
     def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
@@ -47,7 +47,7 @@ class PIDDynamics(PIDExperiment):
     def beyond(self, results: Sequence[Row]) -> list[Row]:
         """How far synergy accuracy is above that of the confidence penalty, seed by seed."""
         above = leads(results, "synergy_accuracy", CONTROL)
-        return [self.row(m, self.mixtures()[0], "synergy_over_confidence", gains) for m, gains in above.items()]
+        return [self.row(m, self.points()[0], "synergy_over_confidence", gains) for m, gains in above.items()]
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         columns = {"total": "test_accuracy", "S": "synergy_accuracy", "S above confidence": "synergy_over_confidence"}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from synib.data import Dataset, pid_xor
 from synib.engines import Cell
-from synib.experiments.base import OF_MODEL, Experiment, Row, grid, option
+from synib.experiments.base import Experiment, Row, grid, option
 from synib.experiments.charts import Figure, Table, Triangle, Triangles, label
 from synib.models import FusionModel, pid_xor_model
 
@@ -68,6 +68,7 @@ class PIDExperiment(Experiment):
     """What the experiments on PID-controlled XOR share: data, network, settings and what a search tries."""
 
     names: ClassVar[Mapping[str, str]] = {"test_accuracy_S": "synergy_accuracy"}
+    of_model: ClassVar[tuple[str, ...]] = ("width", "dropout", "detach_heads")
 
     methods: tuple[str, ...] = tuple(SETTINGS)
     width: int = option(WIDTH, "Width of encoders and heads; the paper's is 1024.")
@@ -92,19 +93,11 @@ class PIDExperiment(Experiment):
         trained = dict.fromkeys([*options.get("methods", cls.methods), *changes])
         return options | {"overrides": {method: {"lr": 3e-3, **changes.get(method, {})} for method in trained}}
 
-    def mixtures(self) -> list[dict[str, float]]:
-        """The mixtures to train at."""
-        return [REFERENCE]
+    def points(self) -> list[dict[str, Any]]:
+        return [dict(REFERENCE)]
 
-    def cells(self) -> list[Cell]:
-        settings = self.settings()
-        fixed = {"epochs": self.epochs, "width": self.width, "data": {"projections": self.projections}}
-        return [
-            Cell(self.name, method, mixture, settings[method] | fixed, seed)
-            for method in self.methods
-            for mixture in self.mixtures()
-            for seed in range(self.seeds)
-        ]
+    def fixed(self) -> dict[str, Any]:
+        return {"epochs": self.epochs, "width": self.width, "data": {"projections": self.projections}}
 
     def mixture_of(self, cell: Cell) -> Mapping[str, Any]:
         """The mixture a cell is trained at."""
@@ -115,7 +108,7 @@ class PIDExperiment(Experiment):
         return _data(tuple(sorted(self.mixture_of(cell).items())), cell.seed, cell.seed if own else 0)
 
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
-        return pid_xor_model(data.widths, **{k: v for k, v in cell.settings.items() if k in OF_MODEL})
+        return pid_xor_model(data.widths, **{k: v for k, v in cell.settings.items() if k in self.of_model})
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
         """36 for every method: dropout, learning rate, λ (or what else a method has), and whether heads train encoders.
@@ -194,7 +187,7 @@ class PIDSimplex(PIDExperiment):
         if not parts or not math.isclose(parts * self.step, 1.0, rel_tol=1e-9):
             raise ValueError(f"step is a part of 1 that divides it, such as 0.05 or 0.1; got {self.step}.")
 
-    def mixtures(self) -> list[dict[str, float]]:
+    def points(self) -> list[dict[str, Any]]:
         n = round(1 / self.step)
         return [
             {"p_u1": round(i / n, 6), "p_r": round(j / n, 6), "p_s": round((n - i - j) / n, 6)}
@@ -233,7 +226,7 @@ class PIDSimplex(PIDExperiment):
             return Table.of_metrics(title, columns, there, self.methods, note=note)
 
         tables = [at("mean over the simplex", dict.fromkeys(self.factors), ABOUT_ARCHIVED)]
-        if any(all(m[f] == REFERENCE[f] for f in self.factors) for m in self.mixtures()):
+        if any(all(m[f] == REFERENCE[f] for f in self.factors) for m in self.points()):
             tables.append(at("at U1 = .45, R = .45, S = .10", REFERENCE))
         return tables
 

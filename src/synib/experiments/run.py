@@ -64,7 +64,7 @@ def _record(folder: Folder, precision: str, command: str) -> None:
         versions = {"synib": synib.__version__, "torch": torch.__version__, "python": platform.python_version()}
         record = {"command": command, "precision": precision, "versions": versions, "hardware": hardware()}
         write_json(folder.path / "run.json", record)
-    elif begun.get("precision", precision) != precision:
+    elif isinstance(begun, dict) and begun.get("precision", precision) != precision:
         raise ValueError(
             f"{folder.path} holds a run in {begun['precision']}; go on with --precision {begun['precision']}, or choose "
             "another folder with --out."
@@ -75,7 +75,10 @@ def load(folder: Path | str) -> Experiment:
     """The experiment that a results folder was made by, with its options."""
     from synib.experiments import EXPERIMENTS
 
+    if Path(folder).is_file():
+        raise ValueError(f"{folder} is a file; give the folder of a finished run.")
     config = read_json(Path(folder) / "config.json")
-    if not isinstance(config, dict) or config.get("experiment") not in EXPERIMENTS:
+    name = config.get("experiment") if isinstance(config, dict) else None
+    if not isinstance(name, str) or name not in EXPERIMENTS:
         raise ValueError(f"{folder} is not the folder of a run: it has no config.json that names an experiment.")
     return EXPERIMENTS[config["experiment"]].from_config(config)

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 from synib.data import Dataset
 from synib.engines import Cell
-from synib.experiments.base import OF_MODEL, Experiment, Row, option
+from synib.experiments.base import Experiment, Row, option
 from synib.experiments.charts import Figure, Table
 from synib.models import FusionModel
+from synib.objective import Objective
 
 SHOWN = 5
 
@@ -34,7 +35,8 @@ class Search(Experiment):
         """All methods that the experiment has candidates for, unless some are named."""
         known = self.experiment.candidates()
         if not known:
-            raise ValueError(f"{self.of} has no candidates to search.")
+            searched = [name for name, kind in _others().items() if kind().candidates()]
+            raise ValueError(f"{self.of} has no candidates to search; {', '.join(searched)} have some.")
         for method in self.methods:
             if method not in known:
                 raise ValueError(f"{self.of} has no candidates for {method!r}; it has some for {', '.join(known)}.")
@@ -44,16 +46,20 @@ class Search(Experiment):
     @property
     def experiment(self) -> Experiment:
         """The experiment that is searched."""
-        from synib.experiments import EXPERIMENTS
-
-        if self.of not in EXPERIMENTS or self.of == self.name:
-            raise ValueError(f"No experiment is called {self.of!r}; there are {', '.join(EXPERIMENTS)}.")
-        return EXPERIMENTS[self.of]()
+        known = _others()
+        if self.of not in known:
+            raise ValueError(f"No experiment is called {self.of!r}; there are {', '.join(known)}.")
+        return known[self.of]()
 
     def defaults(self) -> dict[str, dict[str, Any]]:
         """What all candidates share: the experiment's own settings, and whatever it fixes for all methods."""
-        fixed = {k: v for k, v in self.experiment.cells()[0].settings.items() if k in ("data", *OF_MODEL)}
+        fixed = {
+            k: v for k, v in self.experiment.cells()[0].settings.items() if k in ("data", *self.experiment.of_model)
+        }
         return {method: self.experiment.defaults()[method] | fixed for method in self.experiment.candidates()}
+
+    def points(self) -> list[dict[str, Any]]:
+        return [{"candidate": describe(c)} for method in self.methods for c in self.experiment.candidates()[method]]
 
     def cells(self) -> list[Cell]:
         settings, candidates = self.settings(), self.experiment.candidates()
@@ -79,6 +85,9 @@ class Search(Experiment):
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
         return self.experiment.model(cell, data)
 
+    def method(self, cell: Cell, data: Dataset) -> Objective:
+        return self.experiment.method(cell, data)
+
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         """The best candidates of each method; ``summary.csv`` has all of them."""
         made = []
@@ -103,6 +112,13 @@ class Search(Experiment):
             method: max(candidates[method], key=lambda candidate, m=method: scores[m, describe(candidate)])  # type: ignore[misc]
             for method in self.methods
         }
+
+
+def _others() -> dict[str, type[Experiment]]:
+    """All experiments but the search itself."""
+    from synib.experiments import EXPERIMENTS
+
+    return {name: kind for name, kind in EXPERIMENTS.items() if kind is not Search}
 
 
 def describe(candidate: dict[str, Any]) -> str:

@@ -66,15 +66,11 @@ class SpuriousXOR(Experiment):
     def defaults(self) -> dict[str, dict[str, Any]]:
         return SETTINGS
 
-    def cells(self) -> list[Cell]:
-        fixed = {"epochs": self.epochs, "data": {"test_shortcut": self.test_shortcut}}
-        settings = self.settings()
-        return [
-            Cell(self.name, method, {"beta": beta}, settings[method] | fixed, seed)
-            for method in self.methods
-            for beta in self.beta
-            for seed in range(self.seeds)
-        ]
+    def points(self) -> list[dict[str, Any]]:
+        return [{"beta": beta} for beta in self.beta]
+
+    def fixed(self) -> dict[str, Any]:
+        return {"epochs": self.epochs, "data": {"test_shortcut": self.test_shortcut}}
 
     def data(self, cell: Cell) -> Dataset:
         shortcut = cell.settings["data"]["test_shortcut"]

@@ -1,11 +1,11 @@
 """From ``results.csv`` to everything a person looks at: ``summary.csv``, figures, the page."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from synib.engines.folder import read_csv, read_json, write_csv, write_json, write_text
-from synib.experiments import load
+from synib.experiments import Experiment, load
 from synib.experiments.base import Row
 from synib.report import numbers
 from synib.report.draw import html, svg
@@ -15,7 +15,9 @@ def build(folder: Path | str) -> list[Row]:
     """Write summary, figures, ``report.html`` and ``README.md`` of a finished run; returns the summary."""
     path = Path(folder)
     experiment = load(path)
-    summary = experiment.summary(read_csv(path / "results.csv"))
+    results = read_csv(path / "results.csv")
+    check(path / "results.csv", results, experiment)
+    summary = experiment.summary(results)
     write_csv(path / "summary.csv", summary)
     for name, conclusion in experiment.conclusions(summary).items():
         write_json(path / f"{name}.json", conclusion)
@@ -33,11 +35,26 @@ def build(folder: Path | str) -> list[Row]:
         "seconds": sum(t["seconds"] for t in timings),
         "models": sum(t["cells"] for t in timings),
         "devices": sorted({t["device"] for t in timings}),
-        "run": read_json(path / "run.json") or {},
+        "run": run if isinstance(run := read_json(path / "run.json"), dict) else {},
     }
     write_text(path / "report.html", render("page.html", shown))
     write_text(path / "README.md", render("readme.md", shown))
     return summary
+
+
+def check(file: Path, results: Sequence[Row], experiment: Experiment) -> None:
+    """Raise ``ValueError`` if a table of results is not that of the whole experiment."""
+    again = "Run the experiment again to make it anew."
+    wanted = len(experiment.cells())
+    if len(results) != wanted:
+        raise ValueError(f"{file} has {len(results)} rows, and the run of its config.json {wanted}. {again}")
+    missing = [name for name in ("method", *experiment.factors, "seed") if name not in results[0]]
+    if missing:
+        raise ValueError(f"{file} has no column {missing[0]!r}. {again}")
+    for row in results:
+        for name in experiment.metrics(results):
+            if not isinstance(row[name], int | float | None):
+                raise ValueError(f"{file} holds {row[name]!r} as {name}, where a number belongs. {again}")
 
 
 def render(template: str, shown: Mapping[str, Any]) -> str:
