@@ -38,6 +38,7 @@ from synib.engines.folder import Folder
 from synib.engines.sweep import sweep
 from synib.experiments import PIDSimplex
 from synib.experiments.learned_masks import VARIANTS
+from synib.tokens import values
 
 MAIN = ("vanilla", "synib-oracle", "synib-random", "synib-learned")
 LOOP = "synib-learned, 20 steps"
@@ -99,7 +100,8 @@ class Steps:
         self.batch: int = cell.settings["batch_size"]
         whole = self.fleet.stack([data.train] * models)
         self.data = Split(
-            {name: x[:, : 4 * self.batch] for name, x in whole.modalities.items()}, whole.target[:, : 4 * self.batch]
+            {name: values(x)[:, : 4 * self.batch] for name, x in whole.modalities.items()},
+            whole.target[:, : 4 * self.batch],
         )
 
     def run(self) -> None:

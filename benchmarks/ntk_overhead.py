@@ -21,6 +21,7 @@ from synib.engines.device import device_name
 from synib.experiments import GradientGeometry
 from synib.experiments.ntk import MOST, SOURCES
 from synib.measure import ntk
+from synib.tokens import values
 
 EVERY = 10
 
@@ -55,7 +56,9 @@ def in_fleet(
     data = experiment.data(cells[0])
     many = fleet.Fleet(experiment, cells, [data] * models, device)
     train, validation = many.stack([data.train] * models), many.stack([data.validation] * models)
-    few = Split({name: x[:, : EVERY * 120] for name, x in train.modalities.items()}, train.target[:, : EVERY * 120])
+    few = Split(
+        {name: values(x)[:, : EVERY * 120] for name, x in train.modalities.items()}, train.target[:, : EVERY * 120]
+    )
 
     def run() -> None:
         for epoch in range(3):

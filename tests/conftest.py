@@ -1,6 +1,9 @@
 """What every test shares: a fixed seed, and hypothesis without deadlines, examples that repeat, and no folder left behind."""
 
+import gc
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +12,7 @@ from torch import Tensor
 
 from synib import keys
 from synib.masks import Probe
+from synib.methods import METHODS
 
 torch.set_num_threads(
     1
@@ -22,9 +26,56 @@ def _seeded() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _absent_devices_need_no_seed() -> Iterator[None]:
+    """For every kind of device that is not there ``torch.manual_seed`` notes the whole stack, a hundred times its own work."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (torch.cuda, torch.xpu, torch.mtia):
+            if not kind.is_available():
+                patch.setattr(kind, "manual_seed_all", lambda seed: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _imports_are_no_garbage() -> None:
+    """What a file of tests finds alive is imported: the search for garbage at the end of every shard may pass it by."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def key() -> Tensor:
     return keys.key(0)
+
+
+@pytest.fixture(scope="session")
+def settings_of() -> Callable[[str, Mapping[str, int]], dict[str, Any]]:
+    """From a method and the widths of the modalities to settings that make it; most methods need none.
+
+    Here is what has no default, a penalty's weight, in which models trained together may differ, and what lets a method do
+    all it does within a few epochs.
+    """
+
+    def make(method: str, widths: Mapping[str, int]) -> dict[str, Any]:
+        some = {name: list(range(min(4, width - 1))) for name, width in widths.items()}
+        needed: dict[str, dict[str, Any]] = {
+            "unimodal": {"modality": next(iter(widths))},
+            "confidence": {"weight": 2.0},
+            "masked-random": {"p": 0.4},
+            "masked-oracle": {"coordinates": some},
+            "synib-random": {"weight": 2.0, "p": 0.4},
+            "synib-learned": {"weight": 2.0, "steps": 3, "mask_lr": 1.0, "sparsity": 0.03, "init": -1.0},
+            "synib-amortized": {"weight": 2.0, "widths": dict(widths), "sparsity": 0.1},
+            "synib-marginal": {"weight": 2.0, "draws": 3},
+            "synib-oracle": {"weight": 2.0, "coordinates": some},
+            "experts": {"weight": 2.0, "draws": 3},
+            "dnr": {"every": 1, "times": 1},
+            "reconboost": {"stage": 1, "rectify": 1},
+        }
+        assert needed.keys() <= METHODS.keys()
+        return needed.get(method, {})
+
+    return make
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from synib.kinds import check_whole, shown
+
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # 2^64 / golden ratio, odd; written as the signed integer torch understands
 _INVERSE = pow(0x9E3779B97F4A7C15, -1, 1 << 64) - (1 << 64)  # _GOLDEN * _INVERSE = 1 modulo 2^64
 _MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
@@ -25,7 +27,14 @@ _UNIT = 2.0**-24  # float32 holds 24 bits exactly
 
 def key(seed: int, device: torch.device | str | None = None) -> Tensor:
     """The key of an integer seed."""
-    return _mix(torch.tensor(seed, dtype=torch.int64, device=device) * _GOLDEN)
+    return _mix(torch.tensor(check_whole("seed", seed, None), dtype=torch.int64, device=device) * _GOLDEN)
+
+
+def check_key(key: Tensor) -> Tensor:
+    """The key, if it is one."""
+    if isinstance(key, Tensor) and key.dtype == torch.int64 and key.ndim == 0:
+        return key
+    raise ValueError(f"key is a 0-dimensional int64 tensor, such as synib.keys.key(7); got {shown(key)}.")
 
 
 def fresh(device: torch.device | str | None = None) -> Tensor:

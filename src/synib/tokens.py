@@ -34,8 +34,8 @@ def with_values(x: Modality, new: Tensor) -> Modality:
     return Tokens(new, x.padding.repeat(new.shape[0] // x.padding.shape[0], 1))
 
 
-def take(x: Modality, rows: Tensor) -> Modality:
-    """The given rows of a batch."""
+def take(x: Modality, rows: Tensor | slice | tuple[Tensor | slice, ...]) -> Modality:
+    """The given rows of a batch; a tuple is an index of the dimensions in front, where there are several."""
     if isinstance(x, Tokens):
         return Tokens(x.values[rows], x.padding[rows])
     return x[rows]
@@ -47,6 +47,19 @@ def split(x: Modality, sizes: Sequence[int]) -> list[Modality]:
         pieces = zip(x.values.split(list(sizes)), x.padding.split(list(sizes)), strict=True)
         return [Tokens(v, p) for v, p in pieces]
     return list(x.split(list(sizes)))
+
+
+def stack(batches: Sequence[Modality]) -> Modality:
+    """Batches of one size side by side, in a new dimension in front."""
+    if isinstance(batches[0], Tokens):
+        tokens = [b for b in batches if isinstance(b, Tokens)]
+        return Tokens(torch.stack([b.values for b in tokens]), torch.stack([b.padding for b in tokens]))
+    return torch.stack([values(b) for b in batches])
+
+
+def move(x: Modality, device: torch.device | str) -> Modality:
+    """The same on another device."""
+    return Tokens(x.values.to(device), x.padding.to(device)) if isinstance(x, Tokens) else x.to(device)
 
 
 def join(pieces: Sequence[Modality]) -> Modality:

@@ -58,7 +58,7 @@ def test_the_shortcut_is_gone_at_test(three):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"modalities": 1}, "at least two modalities; got 1"),
+        ({"modalities": 1}, "modalities is a whole number of at least 2; got 1"),
         ({"beta": -0.1}, "at least 0; got -0.1"),
         ({"beta": float("nan")}, "at least 0; got nan"),
         ({"beta": float("inf")}, "finite.*got inf"),

@@ -130,9 +130,9 @@ def test_a_model_without_a_unimodal_predictor_is_refused(key):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sparsity": -1.0}, "got sparsity=-1.0"),
-        ({"temperature": 0.0}, "temperature=0.0"),
-        ({"threshold": 2.0}, "threshold is a probability between 0 and 1; got 2.0"),
+        ({"sparsity": -1.0}, "sparsity is a number of at least 0; got -1.0"),
+        ({"temperature": 0.0}, "temperature is a number above 0; got 0.0"),
+        ({"threshold": 2.0}, "threshold lies between 0 and 1; got 2.0"),
         ({"over": "channels"}, "over 'coordinates' or 'tokens'; got over='channels'"),
         ({"over": "pixels"}, "got over='pixels'"),
     ],

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from synib import Mask, Tokens
-from synib.masks.base import check_fraction, check_over, mask_shape, undisturbed
+from synib.masks.base import check_over, mask_shape, undisturbed
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,6 @@ def test_vectors_have_no_tokens_or_channels(over):
 def test_an_unknown_granularity_is_refused():
     with pytest.raises(ValueError, match=r"coordinates, tokens, channels, modality; got over='pixels'"):
         check_over("pixels")
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
-def test_a_fraction_outside_the_unit_interval_is_refused(value):
-    with pytest.raises(ValueError, match="p is a probability between 0 and 1; got"):
-        check_fraction("p", value)
 
 
 def test_a_mask_must_define_its_forward(key, probe):

@@ -100,12 +100,12 @@ def test_a_mask_is_searched_over_whatever_belongs_together(x, over, shape, key):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": 0}, "at least one step; got steps=0"),
-        ({"lr": 0.0}, "positive; got lr=0.0"),
-        ({"temperature": -1.0}, "positive; .* temperature=-1.0"),
+        ({"steps": 0}, "steps is a whole number of at least 1; got 0"),
+        ({"lr": 0.0}, "lr is a number above 0; got 0.0"),
+        ({"temperature": -1.0}, "temperature is a number above 0; got -1.0"),
         ({"sparsity": -1.0}, "at least 0; got -1.0"),
         ({"norm": "max"}, "'sum' or 'mean'; got 'max'"),
-        ({"threshold": 1.5}, "threshold is a probability between 0 and 1; got 1.5"),
+        ({"threshold": 1.5}, "threshold lies between 0 and 1; got 1.5"),
         ({"over": "pixels"}, "got over='pixels'"),
     ],
 )

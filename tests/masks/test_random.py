@@ -47,7 +47,7 @@ def test_the_key_decides_the_mask(probe):
 
 @pytest.mark.parametrize("p", [-0.01, 1.01, float("nan")])
 def test_p_outside_the_unit_interval_is_refused(p):
-    with pytest.raises(ValueError, match=f"p is a probability between 0 and 1; got {p}"):
+    with pytest.raises(ValueError, match=f"p lies between 0 and 1; got {p}"):
         RandomMask(p)
 
 

@@ -284,7 +284,7 @@ X, Y = signs()
     ("wrong", "sentence"),
     [
         ({"modalities": {k: v[:1] for k, v in X.items()}, "target": [1]}, r"All 1 targets"),
-        ({"pairs": 1}, r"pairs is at least 2 combinations for each example; got 1"),
+        ({"pairs": 1}, r"pairs is a whole number of at least 2; got 1"),
         ({"of": "odds"}, r"of is 'logits' or 'probabilities'; got 'odds'"),
     ],
 )

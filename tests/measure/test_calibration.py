@@ -70,5 +70,5 @@ def test_a_calibrated_model_has_a_small_error_and_bins_on_the_diagonal():
 
 
 def test_no_bins_are_refused(case):
-    with pytest.raises(ValueError, match="bins is at least 1; got 0"):
+    with pytest.raises(ValueError, match="bins is a whole number of at least 1; got 0"):
         calibration(*case, 0)

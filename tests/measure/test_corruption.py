@@ -106,7 +106,22 @@ def test_it_reads_as_a_table():
 
 def test_mistakes_get_one_sentence():
     x, y = signs(10)
-    with pytest.raises(ValueError, match="draws is at least 1; got 0"):
+    with pytest.raises(ValueError, match="draws is a whole number of at least 1; got 0"):
         scores_under_corruption(product, x, y, draws=0)
     with pytest.raises(ValueError, match="one target for each of 10 examples"):
         scores_under_corruption(product, x, y[:5], family=Bernoulli())
+
+
+class Remembers(StandardNoise):
+    """Notes the mode in which it draws."""
+
+    def forward(self, *arguments, **settings):
+        self.mode = self.training
+        return super().forward(*arguments, **settings)
+
+
+def test_noise_draws_in_evaluation_mode_and_has_its_mode_back():
+    noise = Remembers()
+    x = {"a": torch.randn(10, 2), "b": torch.randn(10, 2)}
+    scores_under_corruption(lambda x: x["a"] + x["b"], x, torch.arange(10) % 2, noise, draws=1, resamples=2)
+    assert (noise.mode, noise.training) == (False, True)

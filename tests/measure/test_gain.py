@@ -277,7 +277,7 @@ def test_it_works_where_gradients_are_off():
             {"calibration": ([np.zeros(100)], np.zeros(100), np.arange(100) % 2)},
             "unimodal is a dictionary.*; got a list",
         ),
-        ({"resamples": 0}, r"at least 1 resample \(draws or resamples\); got 0"),
+        ({"resamples": 0}, "resamples is a whole number of at least 1; got 0"),
         ({"target": np.zeros(100, dtype=int)}, "at least 2 classes"),
         ({"target": np.arange(100) % 3}, "Labels are classes 0 to 1, as predicted; got 0 to 2"),
         ({"target": np.arange(99) % 2}, r"one row for each of 99 labels.*got .*\(100, 2\)"),

@@ -106,7 +106,7 @@ def test_the_model_is_left_as_it_was_and_arrays_and_tensors_take_its_type(measur
         ({"modalities": {"x0": torch.zeros(20, 4), "y": torch.zeros(20, 4)}}, "unknown: 'y'; missing: 'x1'"),
         ({"modalities": {"x0": torch.zeros(20, 4), "x1": torch.zeros(3, 4)}}, "same batch size"),
         ({"modalities": {"x0": torch.zeros(20, 4), "x1": torch.full((20, 4), math.nan)}}, "'x1' holds 80 NaN"),
-        ({"chunk": 0}, "chunk is at least 1 row at a time; got 0"),
+        ({"chunk": 0}, "chunk is a whole number of at least 1; got 0"),
         ({"target": torch.arange(20)}, "Categorical targets are classes 0 to 2; got 3"),
         ({"target": torch.arange(20) + 0.5}, r"Categorical expects 20 whole class numbers; got shape \(20,\)"),
         ({"family": Bernoulli()}, r"one logit for each example.*; got \(20, 3\)"),
@@ -128,8 +128,8 @@ def test_mistakes_get_one_sentence(measure, wrong, sentence, mixed_case):
     [
         ({"target": torch.arange(5) % 3}, r"a row for each of 20 examples; got shape \(5,\)"),
         ({"target": torch.ones(20).long()}, "All 20 targets are class 1; .* at least 2 classes"),
-        ({"target": "labels"}, "The target is one class or value for each example; got str"),
-        ({"target": Bernoulli()}, "The target is one class or value for each example; got Bernoulli"),
+        ({"target": "labels"}, "The target is one class number or value for each example; got str"),
+        ({"target": Bernoulli()}, "The target is one class number or value for each example; got Bernoulli"),
         ({"predict": lambda m: m["x0"][:, :3] / 0.0}, "The model's predictions hold NaN or Inf"),
     ],
 )
@@ -147,5 +147,5 @@ def refused(measure, case, wrong, sentence):
 @pytest.mark.parametrize("measure", [emap, usage])
 def test_a_missing_target_is_refused(measure, mixed_case):
     model, x, _ = mixed_case(2, 20)
-    with pytest.raises(ValueError, match="The target is one class or value for each example; got NoneType"):
+    with pytest.raises(ValueError, match="The target is one class number or value for each example; got NoneType"):
         measure(model, x, None)

@@ -208,7 +208,7 @@ def test_it_reads_as_a_few_lines():
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"draws": 1}, r"draws is at least 2 background examples; got 1"),
+        ({"draws": 1}, r"draws is a whole number of at least 2; got 1"),
         ({"of": "odds"}, r"of is 'logits' or 'probabilities'; got 'odds'"),
         ({"family": Gaussian()}, r"Gaussian.* expects predictions \(batch, 2\); got \(40, 1\)"),
         ({"family": Gaussian(), "target": torch.ones(40)}, r"has no classes: leave out target"),

@@ -275,7 +275,7 @@ def test_a_fill_that_has_seen_nothing_says_so():
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"draws": 0}, r"draws is at least 1; got 0"),
+        ({"draws": 0}, r"draws is a whole number of at least 1; got 0"),
         ({"mask": LearnedMask(), "noise": HideTokens()}, r"HideTokens has none to mix"),
         (
             {"mask": LearnedMask(), "noise": StandardNoise()},

@@ -290,5 +290,5 @@ def test_settings_out_of_range_are_refused(wrong):
 
 
 def test_a_family_without_classes_is_refused():
-    with pytest.raises(ValueError, match=r"D&R clusters latents into classes, and Gaussian.*has none; use Bernoulli"):
+    with pytest.raises(ValueError, match=r"DnR clusters latents into classes: use Bernoulli\(\) or .*; got Gaussian"):
         DnR(family=Gaussian())

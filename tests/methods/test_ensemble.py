@@ -13,7 +13,7 @@ from synib.data import Dataset, Split, spurious_xor
 from synib.engines import Cell, fleet
 from synib.engines.loop import fit
 from synib.methods.ensemble import Ensemble
-from synib.methods.unimodal import Unimodal
+from synib.methods.unimodal import Alone
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
 HOW = {"lr": 1e-2, "weight_decay": 1e-1, "epochs": 3, "batch_size": 16}
@@ -43,14 +43,14 @@ def test_members_are_the_models_that_training_each_modality_alone_gives(detach_h
     ensemble = Ensemble(unimodal_weight=0.05)
     fit(ensemble, together, data, **HOW)
     for modality, model in alone.items():
-        fit(Unimodal(modality), model, data, **HOW)
+        fit(Alone(modality), model, data, **HOW)
         for part in ("encoders", "heads"):
             mine = getattr(together, part)[modality].state_dict()
             for name, value in getattr(model, part)[modality].state_dict().items():
                 assert torch.equal(mine[name], value), (part, modality, name)
                 assert not torch.equal(start[f"{part}.{modality}.{name}"], value)
     x = data.test.modalities
-    members = [Unimodal(name).predict(model, x).softmax(-1) for name, model in alone.items()]
+    members = [Alone(name).predict(model, x).softmax(-1) for name, model in alone.items()]
     torch.testing.assert_close(ensemble.predict(together, x).softmax(-1), torch.stack(members).mean(0))
 
 
@@ -97,9 +97,7 @@ def test_members_that_are_all_wrong_are_wrong_together_in_a_binary_task():
 def test_a_model_that_lacks_a_head_is_refused_with_the_modality():
     model = model_of(WIDTHS)
     del model.heads["b"]
-    with pytest.raises(
-        ValueError, match="Ensemble trains the unimodal head of 'b', and the model has none: give the F"
-    ):
+    with pytest.raises(ValueError, match="Ensemble trains unimodal heads, and the model has none for 'b': give the F"):
         Ensemble()(model, batch(), torch.arange(6) % 3)
 
 

@@ -245,7 +245,7 @@ class Tiny:
 def cells():
     own = [(1.0, 0, 1e-2, 1e-3), (0.5, 1, 3e-3, 0.0), (0.0, 0, 1e-3, 1e-1)]
     return [
-        Cell("tiny", "mcr", {"beta": beta}, {"lr": lr, "weight_decay": wd, "epochs": 3, "batch_size": 16}, seed)
+        Cell("tiny", "mcr", {"beta": beta}, {"lr": lr, "weight_decay": wd, "epochs": 2, "batch_size": 16}, seed)
         for beta, seed, lr, wd in own
     ]
 

@@ -264,7 +264,9 @@ def test_a_model_without_heads_is_refused():
     model = FusionModel.mlp({"a": 4, "b": 3}, hidden=[6], classes=3)
     x, y = {"a": torch.randn(6, 4), "b": torch.randn(6, 3)}, torch.arange(6) % 3
     for ask in (lambda: ReconBoost()(model, x, y), lambda: ReconBoost().predict(model, x)):
-        with pytest.raises(ValueError, match=r"ReconBoost is made of unimodal heads, and there is none for 'a', 'b'"):
+        with pytest.raises(
+            ValueError, match=r"ReconBoost is made of unimodal heads, and the model has none for 'a', 'b'"
+        ):
             ask()
 
 
@@ -281,5 +283,5 @@ def test_settings_out_of_range_are_refused(wrong):
 
 
 def test_a_family_without_logits_is_refused():
-    with pytest.raises(ValueError, match=r"ReconBoost sums logits, and Gaussian.*has none; use Bernoulli"):
+    with pytest.raises(ValueError, match=r"ReconBoost sums logits of classes: use Bernoulli\(\) or .*; got Gaussian"):
         ReconBoost(family=Gaussian())

@@ -10,7 +10,7 @@ from synib import Bernoulli, FusionModel, Gaussian
 from synib.data import Dataset, Split, spurious_xor
 from synib.engines import Cell, fleet
 from synib.engines.loop import fit
-from synib.methods.unimodal import Unimodal
+from synib.methods.unimodal import Alone
 
 WIDTHS = {"a": 4, "b": 3, "b2": 2}  # one name begins like another
 HOW = {"lr": 1e-2, "weight_decay": 1e-1, "epochs": 2, "batch_size": 16}
@@ -31,7 +31,7 @@ def model_of(widths, **settings):
 def test_the_loss_is_cross_entropy_of_the_head_and_trains_its_encoder_even_if_heads_are_detached(detach_heads):
     model = model_of(WIDTHS, detach_heads=detach_heads)
     x, y = {name: torch.randn(6, width) for name, width in WIDTHS.items()}, torch.arange(6) % 3
-    loss, parts = Unimodal("b")(model, x, y)
+    loss, parts = Alone("b")(model, x, y)
     expected = F.cross_entropy(model.heads["b"](model.encoders["b"](x["b"])), y)
     torch.testing.assert_close(loss, expected)
     assert parts == {"unimodal/b": loss.detach()}
@@ -45,7 +45,7 @@ def test_the_loss_is_cross_entropy_of_the_head_and_trains_its_encoder_even_if_he
 def test_everything_else_stays_bit_identical_through_training_with_weight_decay(detach_heads):
     model = model_of(WIDTHS, detach_heads=detach_heads, dropout=0.2)
     before = copy.deepcopy(model.state_dict())
-    fit(Unimodal("b"), model, three_modalities(), **HOW)
+    fit(Alone("b"), model, three_modalities(), **HOW)
     for name, value in model.state_dict().items():
         own = name.startswith(("encoders.b.", "heads.b."))
         assert torch.equal(value, before[name]) != own, name
@@ -53,16 +53,16 @@ def test_everything_else_stays_bit_identical_through_training_with_weight_decay(
 
 def test_the_answer_is_the_heads_and_depends_on_nothing_else():
     model, x = model_of(WIDTHS), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
-    answer = Unimodal("a").predict(model, x)
+    answer = Alone("a").predict(model, x)
     assert torch.equal(answer, model.unimodal(x)["a"])
     other = {name: v if name == "a" else torch.randn_like(v) for name, v in x.items()}
-    assert torch.equal(Unimodal("a").predict(model, other), answer)
+    assert torch.equal(Alone("a").predict(model, other), answer)
 
 
 @pytest.mark.parametrize("call", ["loss", "predict"])
 def test_an_unknown_modality_is_answered_with_those_there_are(call):
     model, x = model_of(WIDTHS), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
-    method = Unimodal("audio")
+    method = Alone("audio")
     with pytest.raises(ValueError, match="There is no modality 'audio' to train alone: there are 'a', 'b', 'b2'"):
         method(model, x, torch.arange(6) % 3) if call == "loss" else method.predict(model, x)
     with pytest.raises(ValueError, match="no modality 'audio'"):
@@ -71,27 +71,23 @@ def test_an_unknown_modality_is_answered_with_those_there_are(call):
 
 def test_a_model_without_heads_is_refused():
     model, x = model_of(WIDTHS, head_hidden=None), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
-    with pytest.raises(
-        ValueError, match=r"Unimodal trains the unimodal head of 'a', and the model has none: give the F"
-    ):
-        Unimodal("a")(model, x, torch.arange(6) % 3)
+    with pytest.raises(ValueError, match=r"Alone trains unimodal heads, and the model has none for 'a': give the F"):
+        Alone("a")(model, x, torch.arange(6) % 3)
 
 
 def test_a_target_outside_the_familys_support_is_refused():
     model, x = model_of(WIDTHS), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
     with pytest.raises(ValueError, match="classes 0 to 2; got 3"):
-        Unimodal("a")(model, x, torch.arange(6) % 4)
+        Alone("a")(model, x, torch.arange(6) % 4)
 
 
 def test_any_family_will_do_and_a_plain_callable_brings_its_own_predictor():
     x, y = {name: torch.randn(6, width) for name, width in WIDTHS.items()}, torch.randn(6)
     model = model_of(WIDTHS, classes=2)
     torch.testing.assert_close(
-        Unimodal("b2", family=Gaussian())(model, x, y)[0], Gaussian().nll(model.unimodal(x)["b2"], y).mean()
+        Alone("b2", family=Gaussian())(model, x, y)[0], Gaussian().nll(model.unimodal(x)["b2"], y).mean()
     )
-    loss, _ = Unimodal("b2", family=Gaussian())(model, x, y, unimodal={"b2": lambda z: z})
-    torch.testing.assert_close(loss, Unimodal("b2", family=Gaussian())(model, x, y)[0])  # the model's own head counts
-    loss, _ = Unimodal("b2", family=Gaussian())(lambda m: m["a"], x, y, unimodal={"b2": lambda z: z})
+    loss, _ = Alone("b2", family=Gaussian())(lambda m: m["a"], x, y, unimodal={"b2": lambda z: z})
     torch.testing.assert_close(loss, Gaussian().nll(x["b2"], y).mean())
 
 
@@ -105,7 +101,7 @@ class Tiny:
         return model_of(data.widths, classes=1, dropout=0.3, detach_heads=True)
 
     def method(self, cell, data):
-        return Unimodal(cell.settings["modality"], family=Bernoulli())
+        return Alone(cell.settings["modality"], family=Bernoulli())
 
 
 def test_cells_trained_together_equal_a_plain_loop():
@@ -126,4 +122,4 @@ def test_cells_trained_together_equal_a_plain_loop():
 
 
 def test_its_repr_names_the_modality():
-    assert repr(Unimodal("a", family=Bernoulli())) == "Unimodal(modality='a', family=Bernoulli())"
+    assert repr(Alone("a", family=Bernoulli())) == "Alone(modality='a', family=Bernoulli())"

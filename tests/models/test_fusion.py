@@ -142,8 +142,8 @@ def test_the_state_of_a_model_makes_its_twin():
         ({"a": nn.Identity()}, None, "at least two modalities; got a"),
         ({}, None, "at least two modalities; got none"),
         ({"a": nn.Identity(), "b": nn.Identity()}, {"c": nn.Identity()}, "got heads for c"),
-        ({"a.b": nn.Identity(), "c": nn.Identity()}, None, "no dot in it; got 'a.b'"),
-        ({"": nn.Identity(), "c": nn.Identity()}, None, "not empty .* got ''"),
+        ({"a.b": nn.Identity(), "c": nn.Identity()}, None, "without a dot in it; got 'a.b'"),
+        ({"": nn.Identity(), "c": nn.Identity()}, None, "is a text .* got ''"),
     ],
 )
 def test_a_model_that_cannot_be_is_refused(encoders, heads, message):

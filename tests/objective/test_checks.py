@@ -126,13 +126,13 @@ def test_a_plain_callable_may_have_any_modalities():
     ("settings", "message"),
     [
         ({"subsets": "all"}, "subsets is 'each' or 'proper'; got 'all'"),
-        ({"sample": 0}, "sample is at least 1 counterfactual for each example; got 0"),
-        ({"draws": 0}, "draws is at least 1.*got draws=0"),
+        ({"sample": 0}, "sample is a whole number of at least 1; got 0"),
+        ({"draws": 0}, "draws is a whole number of at least 1; got 0"),
         ({"draws": 3, "debias": True}, "even with debias=True; got draws=3"),
         ({"draws": 1, "debias": True}, "even with debias=True; got draws=1"),
-        ({"unimodal_weight": -1.0}, "unimodal_weight is at least 0; got -1.0"),
-        ({"unimodal_weight": math.nan}, "unimodal_weight is at least 0; got nan"),
-        ({"weight": -2.0}, "weight of the penalty is at least 0; got -2.0"),
+        ({"unimodal_weight": -1.0}, "unimodal_weight is a number of at least 0; got -1.0"),
+        ({"unimodal_weight": math.nan}, "unimodal_weight is a number of at least 0; got nan"),
+        ({"weight": -2.0}, "weight of the penalty is a number of at least 0; got -2.0"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, message):

@@ -243,7 +243,7 @@ def test_values_are_only_looked_at_on_request():
 
 
 def test_a_gaussian_needs_a_dimension_and_a_known_covariance():
-    with pytest.raises(ValueError, match="at least one coordinate; got dim=0"):
+    with pytest.raises(ValueError, match="dim is a whole number of at least 1; got 0"):
         Gaussian(0)
     with pytest.raises(ValueError, match="'diagonal' or 'full'; got 'banded'"):
         Gaussian(2, "banded")

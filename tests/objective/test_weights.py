@@ -21,12 +21,12 @@ def test_a_warm_up_of_one_step_is_full_at_once():
 @pytest.mark.parametrize("weight", [-1.0, -1e-9, float("nan")])
 def test_a_negative_weight_is_refused(weight):
     for make in (Constant, lambda w: LinearWarmup(w, 5), lambda w: SynIB(weight=w)):
-        with pytest.raises(ValueError, match=f"The weight of the penalty is at least 0; got {weight}"):
+        with pytest.raises(ValueError, match=f"The weight of the penalty is a number of at least 0; got {weight}"):
             make(weight)
 
 
 def test_a_warm_up_without_steps_is_refused():
-    with pytest.raises(ValueError, match="at least one step; got 0"):
+    with pytest.raises(ValueError, match="steps is a whole number of at least 1; got 0"):
         LinearWarmup(1.0, steps=0)
 
 

@@ -15,10 +15,9 @@ EXPERIMENT = SpuriousXOR(seeds=2, beta=(0.0, 1.0), methods=("vanilla", "synib-ra
 VALUES = {"vanilla": (0.98, 0.5), "synib-random": (0.9, 0.7)}
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A finished run, its numbers made up."""
-    Folder(tmp_path, EXPERIMENT.config())
+def finished(path):
+    """A finished run in this folder, its numbers made up."""
+    Folder(path, EXPERIMENT.config())
     results, curves = [], []
     for cell in EXPERIMENT.cells():
         at = VALUES[cell.method][int(cell.factors["beta"])] + 0.02 * cell.seed
@@ -27,13 +26,23 @@ def folder(tmp_path):
         for metric in ("train_accuracy", "validation_accuracy"):
             across = {"method": cell.method, **cell.factors, "metric": metric, "mean": 0.9, "se": 0.0, "n": 2}
             curves += [{**across, "epoch": epoch} for epoch in (1, 2) if cell.seed == 0]
-    write_csv(tmp_path / "results.csv", results)
-    write_csv(tmp_path / "curves.csv", curves)
-    write_csv(tmp_path / "timings.csv", [{"shard": "a", "cells": 8, "seconds": 12.4, "device": "a test's CPU"}])
-    write_json(
-        tmp_path / "run.json", {"command": "synib reproduce spurious-xor --seeds 2", "versions": {"torch": "9.9"}}
-    )
-    return tmp_path
+    write_csv(path / "results.csv", results)
+    write_csv(path / "curves.csv", curves)
+    write_csv(path / "timings.csv", [{"shard": "a", "cells": 8, "seconds": 12.4, "device": "a test's CPU"}])
+    write_json(path / "run.json", {"command": "synib reproduce spurious-xor --seeds 2", "versions": {"torch": "9.9"}})
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return finished(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A finished run with everything a build makes of it, to be read and left as it is: its folder, and the summary."""
+    path = finished(tmp_path_factory.mktemp("built"))
+    return path, build(path)
 
 
 class Elements(HTMLParser):
@@ -55,8 +64,8 @@ def test_the_experiment_of_a_folder_comes_back_with_its_options(folder):
     assert load(folder) == EXPERIMENT
 
 
-def test_a_build_writes_summary_figures_and_page_and_returns_the_summary(folder):
-    summary = build(folder)
+def test_a_build_writes_summary_figures_and_page_and_returns_the_summary(built):
+    folder, summary = built
     assert [s["mean"] for s in summary] == pytest.approx([0.99, 0.51, 0.91, 0.71])
     assert [s["se"] for s in summary] == pytest.approx([0.01] * 4)
     for name in ("summary.csv", "figure.svg", "validation.svg", "report.html"):
@@ -79,8 +88,8 @@ def test_a_second_build_gives_the_same_bytes_and_leaves_the_numbers_alone(folder
     assert {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()} == made
 
 
-def test_the_page_needs_nothing_from_elsewhere(folder):
-    build(folder)
+def test_the_page_needs_nothing_from_elsewhere(built):
+    folder, _ = built
     text = (folder / "report.html").read_text()
     elements = Elements(text).found
     assert not {"script", "link", "iframe", "img", "object", "embed", "base"} & {tag for tag, _ in elements}
@@ -95,8 +104,8 @@ def test_the_page_needs_nothing_from_elsewhere(folder):
     assert text.count("<svg") == 2
 
 
-def test_the_page_says_how_it_was_made_and_what_came_out(folder):
-    build(folder)
+def test_the_page_says_how_it_was_made_and_what_came_out(built):
+    folder, summary = built
     text = (folder / "report.html").read_text()
     assert text.startswith("<!doctype html>")
     assert "<pre>synib reproduce spurious-xor --seeds 2</pre>" in text
@@ -108,12 +117,12 @@ def test_the_page_says_how_it_was_made_and_what_came_out(folder):
     assert "paper 0.83" not in said  # the learned masks did not take part
     assert "lr=0.01" in said
     assert EXPERIMENT.about in said
-    for chart in EXPERIMENT.charts(build(folder), [])[:1]:
+    for chart in EXPERIMENT.charts(summary, [])[:1]:
         assert chart.reading in said
 
 
-def test_the_page_shows_the_settings_that_were_used_and_not_the_defaults(folder):
-    build(folder)
+def test_the_page_shows_the_settings_that_were_used_and_not_the_defaults(built):
+    folder, _ = built
     said = Elements((folder / "report.html").read_text()).text
     assert "epochs=2" in said
     assert "epochs=100" not in said
@@ -179,8 +188,8 @@ def test_a_run_without_a_record_of_its_command_still_gets_a_page(folder):
     assert "<pre>synib reproduce spurious-xor</pre>" in (folder / "report.html").read_text()
 
 
-def test_the_readme_holds_table_command_and_figures(folder):
-    build(folder)
+def test_the_readme_holds_table_command_and_figures(built):
+    folder, _ = built
     text = (folder / "README.md").read_text()
     assert "| method | beta = 0 | beta = 1 |" in text
     assert "| vanilla | 0.990 ± 0.010 | 0.510 ± 0.010 [0.50] |" in text

@@ -15,8 +15,9 @@ from plotly.offline import get_plotlyjs
 
 from synib.experiments.charts import Triangle, Triangles
 from synib.report import ternary, ternary_html
-from synib.report.draw import html, svg
+from synib.report.draw import svg
 from synib.report.ternary import step
+from synib.report.ternary_html import html
 from synib.report.ternary_svg import draw_triangles
 
 ROWS = ("total accuracy", "synergy accuracy")

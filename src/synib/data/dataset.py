@@ -1,11 +1,15 @@
 """A data set in three parts, with what its makers know about its examples and coordinates."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from synib.kinds import check_whole, is_whole, shown
+from synib.tokens import Modality, values
 
 
 @dataclass(frozen=True)
@@ -13,14 +17,16 @@ class Split:
     """Examples to train, select or test on.
 
     Args:
-        modalities: Name → tensor, batch first.
+        modalities: Name → tensor (or :class:`~synib.Tokens`), batch first.
         target: What is to be predicted.
         groups: Name → which examples belong to it (for PID-XOR: the source that determines the label).
+        columns: Name → what else is known of each example (its id, its actor), which no model is shown.
     """
 
-    modalities: Mapping[str, Tensor]
+    modalities: Mapping[str, Modality]
     target: Tensor
     groups: Mapping[str, Tensor] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.target)
@@ -45,9 +51,17 @@ class Dataset:
     @property
     def widths(self) -> dict[str, int]:
         """Modality → size of its last dimension."""
-        return {name: x.shape[-1] for name, x in self.train.modalities.items()}
+        return {name: values(x).shape[-1] for name, x in self.train.modalities.items()}
+
+
+def check_sizes(**sizes: int) -> None:
+    """Raise ``ValueError`` where a split has no whole number of examples, or none."""
+    if not all(is_whole(n) and n >= 1 for n in sizes.values()):
+        got = ", ".join(f"{name}={shown(n)}" for name, n in sizes.items())
+        raise ValueError(f"Every split needs a whole number of examples, at least 1; got {got}.")
 
 
 def generator(seed: int, label: str) -> torch.Generator:
     """A random stream of its own for each purpose and seed."""
+    check_whole("seed", seed, least=None)
     return torch.Generator().manual_seed(zlib.crc32(f"{label}/{seed}".encode()))

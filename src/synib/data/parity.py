@@ -1,12 +1,12 @@
 """n bits in n modalities, the label their parity, and a shortcut that is there in training only."""
 
-import math
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from synib.data.dataset import Dataset, Split, generator
+from synib.data.dataset import Dataset, Split, check_sizes, generator
+from synib.kinds import check_whole, is_number, shown
 
 WIDTH, SIGNAL, SHORTCUT = 64, range(0, 4), range(4, 10)
 SHIFT, SPREAD, SHORTCUT_SCALE = 2.2, 0.55, 1.3
@@ -39,12 +39,10 @@ def parity(
         test_shortcut: At test the shortcut is ``"independent"`` of the label (β = 0, pure noise, as in the paper's
             published numbers) or ``"constant"`` (y_eff = 0, as the paper's text has it).
     """
-    if modalities < 2:
-        raise ValueError(f"Parity needs at least two modalities; got {modalities}.")
-    if not 0 <= beta < math.inf:
-        raise ValueError(f"beta is a finite number of at least 0; got {beta}.")
-    if min(train, validation, test) < 1:
-        raise ValueError(f"Every split needs examples; got train={train}, validation={validation}, test={test}.")
+    check_whole("modalities", modalities, least=2)
+    if not is_number(beta) or beta < 0:
+        raise ValueError(f"beta is a finite number of at least 0; got {shown(beta)}.")
+    check_sizes(train=train, validation=validation, test=test)
     if test_shortcut not in ("independent", "constant"):
         raise ValueError(f"test_shortcut is 'independent' or 'constant'; got {test_shortcut!r}.")
 

@@ -1,9 +1,13 @@
 """PID-controlled XOR: each example's label comes from exactly one source, in proportions of one's choice."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from synib.data.dataset import Dataset, Split, generator
+from synib.data.dataset import Dataset, Split, check_sizes, generator
+from synib.kinds import is_number
+from synib.tokens import values
 
 WIDTH = 32
 BLOCKS = {"unique": range(0, 6), "redundant": range(6, 12), "synergy": range(12, 18), "noise": range(18, 32)}
@@ -41,22 +45,25 @@ def pid_xor(
         >>> {source: int(rows.sum()) for source, rows in data.test.groups.items()}
         {'U1': 1811, 'U2': 0, 'R': 1778, 'S': 411}
     """
-    mixture = torch.tensor([p_u1, p_u2, p_r, p_s], dtype=torch.float64)
-    if not (mixture >= 0).all() or abs(mixture.sum().item() - 1.0) > 1e-6:
-        raise ValueError(f"A mixture (U1, U2, R, S) is not negative and sums to 1; got {mixture.tolist()}.")
-    if min(train, validation, test) < 1:
-        raise ValueError(f"Every split needs examples; got train={train}, validation={validation}, test={test}.")
+    given = [p_u1, p_u2, p_r, p_s]
+    if not all(is_number(p) and p >= 0 for p in given) or abs(sum(given) - 1.0) > 1e-6:
+        way = ": write pid_xor(*mixture)" if isinstance(p_u1, Sequence) and not isinstance(p_u1, str) else ""
+        raise ValueError(f"A mixture (U1, U2, R, S) is not negative and sums to 1; got {given}{way}.")
+    mixture = torch.tensor(given, dtype=torch.float64)
+    check_sizes(train=train, validation=validation, test=test)
+    if train < 2:
+        raise ValueError(f"Coordinates are standardised by at least 2 training examples; got train={train}.")
     projections = _projections(projection_seed)
     fitted = _draw(train + validation, mixture, projections, generator(seed, "pid-xor-fit"))
     tested = _draw(test, mixture, projections, generator(seed, "pid-xor-test"))
 
-    first = {name: x[:train] for name, x in fitted.modalities.items()}
+    first = {name: values(x)[:train] for name, x in fitted.modalities.items()}
     mean = {name: x.mean(0) for name, x in first.items()}
     deviation = {name: x.std(0) for name, x in first.items()}
 
     def standardised(split: Split, rows: slice) -> Split:
         return Split(
-            {name: (x[rows] - mean[name]) / deviation[name] for name, x in split.modalities.items()},
+            {name: (values(x)[rows] - mean[name]) / deviation[name] for name, x in split.modalities.items()},
             split.target[rows],
             {source: members[rows] for source, members in split.groups.items()},
         )

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -31,12 +32,12 @@ class Cell:
     settings: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
 
-    @property
+    @cached_property
     def id(self) -> str:
         """A hash of everything that decides the result."""
         return digest(asdict(self))
 
-    @property
+    @cached_property
     def program(self) -> str:
         """A hash of what must be equal for cells to be trained together."""
         static = {k: v for k, v in self.settings.items() if k not in VARYING}

@@ -20,7 +20,7 @@ from synib.engines.learner import Learner, learner
 from synib.engines.recipe import Examining, Recipe, Watching
 from synib.measure import accuracies, correct
 from synib.objective import Batch
-from synib.tokens import Modality
+from synib.tokens import Modality, move, stack, take
 
 Metrics = dict[str, float]
 
@@ -222,7 +222,7 @@ class Fleet:
             raise ValueError(f"Cells trained together need splits of one size; got {sorted(sizes)} examples.")
         first = splits[0]
         return Split(
-            {name: torch.stack([s.modalities[name] for s in splits]).to(self.device) for name in first.modalities},
+            {name: move(stack([s.modalities[name] for s in splits]), self.device) for name in first.modalities},
             torch.stack([s.target for s in splits]).to(self.device),
             {name: torch.stack([s.groups[name] for s in splits]).to(self.device) for name in first.groups},
         )
@@ -232,13 +232,13 @@ class Fleet:
         n = split.target.shape[1]
         order = self.permute(keys.fold(self.seeds, "order", epoch), n)
         cell = torch.arange(len(order), device=self.device)[:, None]
-        modalities = {name: x[cell, order] for name, x in split.modalities.items()}
+        modalities = {name: take(x, (cell, order)) for name, x in split.modalities.items()}
         target = split.target[cell, order]
         self.template.train()
         self.template.method.begin(epoch)
         for start in range(0, n, self.batch_size):
             rows = slice(start, start + self.batch_size)
-            batch = {name: x[:, rows] for name, x in modalities.items()}
+            batch = {name: take(x, (slice(None), rows)) for name, x in modalities.items()}
             key = keys.fold(self.seeds, "step", self.steps)
             gradient, self.buffers = self.gradient(
                 self.parameters, self.buffers, batch, target[:, rows], order[:, rows], key
@@ -276,7 +276,7 @@ class Fleet:
         with torch.no_grad():
             for start in range(0, split.target.shape[1], rows):
                 part = slice(start, start + rows)
-                seen = {modality: x[:, part] for modality, x in split.modalities.items()}
+                seen = {modality: take(x, (slice(None), part)) for modality, x in split.modalities.items()}
                 prediction = self.predict(self.parameters, self.buffers, seen)
                 target = split.target[:, part]
                 hits.append(correct(family, prediction.flatten(0, 1), target.flatten(0, 1)).view(target.shape))
@@ -312,7 +312,7 @@ class Fleet:
         self,
         parameters: Mapping[str, Tensor],
         buffers: Mapping[str, Tensor],
-        modalities: Mapping[str, Tensor],
+        modalities: Mapping[str, Modality],
         target: Tensor,
         examples: Tensor,
         key: Tensor,
@@ -334,15 +334,15 @@ def plain(module: nn.Module) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _predict(learner: Learner, modalities: Mapping[str, Tensor]) -> Tensor:
+def _predict(learner: Learner, modalities: Mapping[str, Modality]) -> Tensor:
     return learner.method.predict(learner.model, modalities)
 
 
 def _revise(
     learner: Learner,
-    modalities: Mapping[str, Tensor],
+    modalities: Mapping[str, Modality],
     target: Tensor,
-    validation_modalities: Mapping[str, Tensor],
+    validation_modalities: Mapping[str, Modality],
     validation_target: Tensor,
     initial: Mapping[str, Tensor],
     key: Tensor,
@@ -352,6 +352,6 @@ def _revise(
     return learner.method.revise(learner.model, train, validation, before, key)
 
 
-def _settle(learner: Learner, modalities: Mapping[str, Tensor], target: Tensor) -> dict[str, Tensor]:
+def _settle(learner: Learner, modalities: Mapping[str, Modality], target: Tensor) -> dict[str, Tensor]:
     learner.method.settle(learner.model, Batch(modalities, target))
     return dict(learner.named_buffers())

@@ -9,6 +9,7 @@ from synib import keys
 from synib.data import Dataset, Split
 from synib.models import FusionModel
 from synib.objective import Batch, Objective
+from synib.tokens import take
 
 
 def fit(
@@ -57,7 +58,7 @@ def fit(
         method.train()
         order = keys.permutation(keys.fold(key, "order", epoch), len(data.train))
         for rows in order.split(batch_size):
-            batch = {name: x[rows] for name, x in data.train.modalities.items()}
+            batch = {name: take(x, rows) for name, x in data.train.modalities.items()}
             optimiser.zero_grad()
             method.backward(model, batch, data.train.target[rows], key=keys.fold(key, "step", step), examples=rows)
             optimiser.step()

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys
-from synib.masks.base import Mask, Over, Probe, check_fraction, check_over
+from synib.kinds import check_flag, check_number, check_whole, check_widths
+from synib.masks.base import Mask, Over, Probe, check_over
 from synib.masks.learned import required_loss
 from synib.tokens import Modality, values
 
@@ -43,23 +44,23 @@ class AmortizedMask(Mask):
         over: Over = "coordinates",
     ) -> None:
         super().__init__()
-        if sparsity < 0 or temperature <= 0:
-            raise ValueError(
-                f"sparsity is at least 0 and temperature positive; got sparsity={sparsity}, temperature={temperature}."
-            )
         if check_over(over) not in ("coordinates", "tokens"):
             raise ValueError(f"AmortizedMask works over 'coordinates' or 'tokens'; got over={over!r}.")
-        self.temperature, self.complement, self.over = temperature, complement, over
+        self.over = over
         # A buffer, so that models trained at once may each have their own.
-        self.register_buffer("sparsity", torch.tensor(float(sparsity)), persistent=False)
-        self.threshold = check_fraction("threshold", threshold)
-        self.widths = dict(widths)
+        price = torch.tensor(float(check_number("sparsity", sparsity, least=0)))
+        self.register_buffer("sparsity", price, persistent=False)
+        self.temperature = check_number("temperature", temperature, above=0)
+        self.threshold = check_number("threshold", threshold, least=0, most=1)
+        self.complement = check_flag("complement", complement)
+        self.widths = check_widths("widths", widths, module=True)
+        check_whole("hidden", hidden)
         self.networks = nn.ModuleDict(
             {
                 name: nn.Sequential(
                     nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width if over == "coordinates" else 1)
                 )
-                for name, width in widths.items()
+                for name, width in self.widths.items()
             }
         )
 
@@ -70,7 +71,7 @@ class AmortizedMask(Mask):
 
     def loss(self, x: Modality, key: Tensor, probe: Probe) -> Tensor:
         v = values(x).detach()
-        unimodal_loss = required_loss(self, probe)
+        unimodal_loss = required_loss(self, probe, v)
         logits = self._logits(x, probe)
         noise = probe.fill(keys.fold(key, "fill"))
         u = keys.uniform(keys.fold(key, "gumbel"), logits.shape, logits.device).clamp(1e-6, 1 - 1e-6)

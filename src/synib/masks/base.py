@@ -51,6 +51,9 @@ class Mask(nn.Module):
         """The mask's own training loss, for masks that have parameters. It never reaches the model's parameters."""
         return None
 
+    def check_examples(self, examples: Tensor) -> None:
+        """Raise ``ValueError`` where a batch holds training examples that the mask does not know."""
+
 
 def check_over(over: str) -> Over:
     """The granularity, if it is one."""
@@ -75,12 +78,9 @@ def mask_shape(x: Modality, over: Over, draws: int = 1) -> tuple[int, ...]:
     return (rows, v.shape[1]) + (1,) * (v.ndim - 2)
 
 
-def undisturbed(modules: list[nn.Module]) -> "_Undisturbed":
+class undisturbed:
     """Within this context the modules neither drop units nor update statistics; their modes are put back after it."""
-    return _Undisturbed(modules)
 
-
-class _Undisturbed:
     def __init__(self, modules: list[nn.Module]) -> None:
         # Recurrent layers stay in training mode: cuDNN refuses to differentiate them in evaluation mode.
         self.changed = [
@@ -94,10 +94,3 @@ class _Undisturbed:
     def __exit__(self, *_: object) -> None:
         for m in self.changed:
             m.training = True
-
-
-def check_fraction(name: str, value: float) -> float:
-    """The value, if it lies in [0, 1]."""
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} is a probability between 0 and 1; got {value}.")
-    return value

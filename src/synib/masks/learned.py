@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from synib import keys
-from synib.masks.base import Mask, Over, Probe, check_fraction, check_over, mask_shape
+from synib.kinds import check_flag, check_number, check_whole
+from synib.masks.base import Mask, Over, Probe, check_over, mask_shape
 from synib.tokens import Modality, values
 
 Norm = Literal["sum", "mean"]
@@ -55,25 +56,23 @@ class LearnedMask(Mask):
         over: Over = "coordinates",
     ) -> None:
         super().__init__()
-        if steps < 1:
-            raise ValueError(f"LearnedMask needs at least one step; got steps={steps}.")
-        if lr <= 0 or temperature <= 0:
-            raise ValueError(f"lr and temperature are positive; got lr={lr}, temperature={temperature}.")
-        if sparsity < 0:
-            raise ValueError(f"sparsity is a weight of at least 0; got {sparsity}.")
         if norm not in ("sum", "mean"):
             raise ValueError(f"norm is 'sum' or 'mean'; got {norm!r}.")
-        self.steps, self.lr, self.norm = steps, lr, norm
+        self.steps, self.norm = check_whole("steps", steps), norm
+        self.lr = check_number("lr", lr, above=0)
         # A buffer, so that models trained at once may each have their own.
-        self.register_buffer("sparsity", torch.tensor(float(sparsity)), persistent=False)
+        price = torch.tensor(float(check_number("sparsity", sparsity, least=0)))
+        self.register_buffer("sparsity", price, persistent=False)
         self.cost = 0.6 * steps
-        self.temperature, self.init, self.complement = temperature, init, complement
-        self.threshold = check_fraction("threshold", threshold)
+        self.temperature = check_number("temperature", temperature, above=0)
+        self.init = check_number("init", init)
+        self.threshold = check_number("threshold", threshold, least=0, most=1)
+        self.complement = check_flag("complement", complement)
         self.over = check_over(over)
 
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         v = values(x).detach()
-        unimodal_loss = required_loss(self, probe)
+        unimodal_loss = required_loss(self, probe, v)
         # The slope of the unimodal likelihood at the corrupted values; parameters are constants to torch.func.grad, and
         # autograd's own recording is off. The rest of the chain rule is short enough to write out, and cheaper so.
         slope = torch.func.grad(lambda corrupted: -unimodal_loss(corrupted).sum())
@@ -112,8 +111,13 @@ def _sum_to(x: Tensor, like: Tensor) -> Tensor:
     return x.sum(around, keepdim=True) if around else x
 
 
-def required_loss(mask: Mask, probe: Probe) -> Callable[[Tensor], Tensor]:
-    """The unimodal loss that a searching mask descends, or the sentence that says it is missing."""
+def required_loss(mask: Mask, probe: Probe, v: Tensor) -> Callable[[Tensor], Tensor]:
+    """The unimodal loss that a searching mask descends at values ``v``, or the sentence that says why it cannot."""
+    if not v.is_floating_point():
+        raise ValueError(
+            f"{type(mask).__name__} mixes noise into the values of {probe.modality!r}, and {v.dtype} cannot be mixed: "
+            "embed them first."
+        )
     if probe.loss is None:
         raise ValueError(
             f"{type(mask).__name__} searches against a unimodal predictor of {probe.modality!r}, and the model has none: "

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys
+from synib.kinds import check_number, check_widths
 from synib.tokens import Modality, Tokens, values, with_values
 
 
@@ -14,8 +15,8 @@ class Noise(nn.Module):
     """Base of all fills: draws replacements for a modality's values, independent of the target.
 
     Attributes:
-        shuffles: Whether a replacement is another row of the same batch. Together with a mask over the whole modality
-            this lets the objective reuse what it has already encoded.
+        shuffles: Whether a replacement is another row of the same batch, the one that :meth:`rows` names. Together with a
+            mask over the whole modality this lets the objective reuse what it has already encoded.
     """
 
     shuffles: bool = False
@@ -23,6 +24,12 @@ class Noise(nn.Module):
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
         """``draws`` replacements for every row, one draw after the other: ``(draws * batch, ...)``."""
         raise NotImplementedError(f"{type(self).__name__} must define forward(x, key, modality, draws).")
+
+    def rows(self, key: Tensor, batch: int, draws: int = 1, device: torch.device | None = None) -> Tensor:
+        """Which row fills which, one draw after the other: ``(draws * batch,)``; for noise that shuffles."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define rows(key, batch, draws, device), since it shuffles."
+        )
 
     def prepare(self, x: Modality, modality: str) -> None:
         """Make room for what :meth:`observe` will keep, where the first batch cannot (under ``vmap``)."""
@@ -45,7 +52,7 @@ class StandardNoise(Noise):
     """
 
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
-        v = values(x)
+        v = _real(x, modality, self)
         return keys.normal(key, (draws * v.shape[0], *v.shape[1:]), v.device).to(v.dtype)
 
 
@@ -67,10 +74,8 @@ class MatchedNoise(Noise):
 
     def __init__(self, momentum: float = 0.99, widths: Mapping[str, int] | None = None) -> None:
         super().__init__()
-        if not 0.0 <= momentum < 1.0:
-            raise ValueError(f"momentum lies in [0, 1); got {momentum}.")
-        self.momentum = momentum
-        for name, width in (widths or {}).items():
+        self.momentum = check_number("momentum", momentum, least=0, below=1)
+        for name, width in check_widths("widths", {} if widths is None else widths).items():
             self._prepare(name, torch.zeros(width))
 
     def prepare(self, x: Modality, modality: str) -> None:
@@ -81,18 +86,20 @@ class MatchedNoise(Noise):
             return
         mean, variance = _statistics(x)
         self._prepare(modality, mean)
+        self._check_width(modality, len(mean))
         for kind, new in (("mean", mean), ("variance", variance)):
             buffer = f"{kind}_{modality}"
             setattr(self, buffer, torch.lerp(new, getattr(self, buffer), self.momentum))
         setattr(self, f"seen_{modality}", getattr(self, f"seen_{modality}") + 1)
 
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
-        v = values(x)
+        v = _real(x, modality, self)
         if not hasattr(self, f"mean_{modality}"):
             raise ValueError(
                 f"MatchedNoise has seen no training batch of {modality!r} yet: call the objective in training mode first, "
                 "or load its state."
             )
+        self._check_width(modality, v.shape[_feature_dim(v)])
         seen = getattr(self, f"seen_{modality}")
         debias = 1.0 - self.momentum ** seen.clamp(min=1).to(torch.float32)
         shape = _feature_shape(v)
@@ -107,6 +114,13 @@ class MatchedNoise(Noise):
             self.register_buffer(f"mean_{modality}", torch.zeros_like(like))
             self.register_buffer(f"variance_{modality}", torch.zeros_like(like))
             self.register_buffer(f"seen_{modality}", torch.zeros((), dtype=torch.int64, device=like.device))
+
+    def _check_width(self, modality: str, width: int) -> None:
+        known = len(getattr(self, f"mean_{modality}"))
+        if width != known:
+            raise ValueError(
+                f"MatchedNoise knows {modality!r} as {known} wide; got {width}: other data need another noise."
+            )
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         # A fresh object has no buffers before its first batch: make room for the ones that arrive.
@@ -142,7 +156,6 @@ class ShuffledNoise(Noise):
         return corrupted
 
     def rows(self, key: Tensor, batch: int, draws: int = 1, device: torch.device | None = None) -> Tensor:
-        """Which row fills which, one draw after the other: ``(draws * batch,)``."""
         if batch < 2:
             raise ValueError(
                 "ShuffledNoise needs at least 2 rows in a batch, since a single one has no other to take values from; "
@@ -179,6 +192,18 @@ class HideTokens(Noise):
         rows = draws * x.padding.shape[0]
         hidden = _for_each_draw(x.padding, rows) | _for_each_draw(mask.squeeze(-1), rows)
         return Tokens(_for_each_draw(x.values, rows).expand(rows, -1, -1), hidden.expand(rows, -1))
+
+
+def _real(x: Modality, modality: str, noise: Noise) -> Tensor:
+    """The values, if normal draws can replace them."""
+    v = values(x)
+    if not v.is_floating_point():
+        kind = "truth values" if v.dtype == torch.bool else "whole numbers"
+        raise ValueError(
+            f"{modality!r} holds {kind} ({v.dtype}), and {type(noise).__name__} draws real ones: embed them first, or "
+            "swap them with ShuffledNoise()."
+        )
+    return v
 
 
 def _for_each_draw(t: Tensor, rows: int) -> Tensor:

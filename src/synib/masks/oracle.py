@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from synib.kinds import shown
 from synib.masks.base import Mask, Probe
 from synib.tokens import Modality, values
 
@@ -31,26 +32,27 @@ class OracleMask(Mask):
         super().__init__()
         self.selects = only is not None
         if only is not None:
-            chosen_rows = torch.as_tensor(only)
-            if chosen_rows.ndim != 1 or chosen_rows.dtype != torch.bool:
-                raise ValueError(
-                    f"only is one boolean for each training example; got {tuple(chosen_rows.shape)}, {chosen_rows.dtype}."
-                )
+            chosen_rows = _tensor(only)
+            if chosen_rows is None or chosen_rows.ndim != 1 or chosen_rows.dtype != torch.bool:
+                raise ValueError(f"only is one boolean for each training example; got {shown(only)}.")
             self.register_buffer("only", chosen_rows, persistent=False)
+        if not isinstance(coordinates, Mapping):
+            raise ValueError(
+                f"coordinates are a dict of modality → indices, such as {{'image': [0, 1]}}; got {shown(coordinates)}."
+            )
         self.indices: dict[str, list[int]] = {}
         self.widths: dict[str, int | None] = {}
         for name, chosen in coordinates.items():
-            given = torch.as_tensor(chosen)
-            if given.ndim != 1:
-                raise ValueError(
-                    f"The coordinates of {name!r} are one row of indices or booleans; got {tuple(given.shape)}."
-                )
+            given = _tensor(chosen)
+            if given is None or given.ndim != 1 or (len(given) and given.is_floating_point()):
+                got = shown(chosen) if given is None or given.ndim == 1 else tuple(given.shape)
+                raise ValueError(f"The coordinates of {name!r} are one row of indices or booleans; got {got}.")
             if given.dtype == torch.bool:
                 self.widths[name] = len(given)
                 self.indices[name] = given.nonzero().flatten().tolist()
             else:
                 self.widths[name] = None
-                self.indices[name] = [int(i) for i in given.tolist()]
+                self.indices[name] = given.tolist()
             if not self.indices[name]:
                 raise ValueError(
                     f"OracleMask corrupts nothing in {name!r}: its coordinates are empty. Name at least one, or leave "
@@ -59,6 +61,15 @@ class OracleMask(Mask):
             if min(self.indices[name]) < 0:
                 raise ValueError(f"OracleMask counts coordinates from 0; got {min(self.indices[name])} for {name!r}.")
             self.register_buffer(f"at_{name}", torch.tensor(self.indices[name]), persistent=False)
+
+    def check_examples(self, examples: Tensor) -> None:
+        if not self.selects:
+            return
+        first, last = int(examples.min()), int(examples.max())
+        if first < 0 or last >= len(self.only):
+            raise ValueError(
+                f"OracleMask(only=...) knows training examples 0 to {len(self.only) - 1}; the batch holds {first} to {last}."
+            )
 
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         v = values(x)
@@ -88,3 +99,11 @@ class OracleMask(Mask):
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}: {len(chosen)} coordinates" for name, chosen in self.indices.items())
+
+
+def _tensor(given: object) -> Tensor | None:
+    """It as a tensor, if it can be one."""
+    try:
+        return torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        return None

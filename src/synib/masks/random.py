@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from synib import keys
-from synib.masks.base import Mask, Over, Probe, check_fraction, check_over, mask_shape
+from synib.kinds import check_number
+from synib.masks.base import Mask, Over, Probe, check_over, mask_shape
 from synib.tokens import Modality, values
 
 
@@ -27,7 +28,7 @@ class RandomMask(Mask):
 
     def __init__(self, p: float = 0.5, over: Over = "coordinates") -> None:
         super().__init__()
-        self.p = check_fraction("p", p)
+        self.p = check_number("p", p, least=0, most=1)
         self.over = check_over(over)
         self.whole = p == 1.0
 

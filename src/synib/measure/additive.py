@@ -8,13 +8,14 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from synib.kinds import check_whole
 from synib.measure import background as backgrounds
 from synib.measure.arrays import Array
-from synib.measure.estimate import Estimate, bootstrap
+from synib.measure.estimate import Estimate, bootstrap, check_resampling
 from synib.measure.metrics import correct
 from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
-from synib.measure.outputs import Of, check_of, probabilities
-from synib.objective import Bernoulli, Categorical, Family
+from synib.measure.outputs import Of, check_of, family_of, probabilities
+from synib.objective import Bernoulli, Family
 
 EXACT = 4_000_000  # combinations: with more than two modalities, up to so many are all evaluated
 MANY = 512  # draws where there are more
@@ -107,12 +108,13 @@ def emap(
         >>> print(found.accuracy_lost)
         0.500 [0.430, 0.570]
     """
-    family = family if family is not None else Categorical()
+    family = family_of(family)
     check_of(of)
+    check_resampling(seed, level)
     if of == "probabilities" and not family.discrete:
         raise ValueError(f"{family!r} has no probabilities of classes to project; use of='logits'.")
-    if pairs is not None and pairs < 2:
-        raise ValueError(f"pairs is at least 2 combinations for each example; got {pairs}.")
+    if pairs is not None:
+        check_whole("pairs", pairs, least=2)
 
     def read(parameters: Tensor) -> Tensor:
         return parameters if of == "logits" else probabilities(family, parameters)

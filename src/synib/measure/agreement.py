@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib.measure.arrays import all_are_right, check_unimodal, true_labels
-from synib.measure.estimate import Estimate, proportion
+from synib.measure.estimate import Estimate, check_resampling, proportion
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,14 @@ class AgreementTable:
 
     rows: tuple[Agreement, ...]
 
-    def __getitem__(self, right: tuple[str, ...]) -> Agreement:
-        """The row of the examples that exactly these modalities get right."""
+    def __getitem__(self, right: str | tuple[str, ...]) -> Agreement:
+        """The row of the examples that exactly these modalities, or this one, get right."""
+        wanted = {right} if isinstance(right, str) else set(right)
         for row in self.rows:
-            if set(row.right) == set(right):
+            if set(row.right) == wanted:
                 return row
-        raise KeyError(right)
+        names = ", ".join(map(repr, self.rows[-1].right))
+        raise KeyError(f"There is no row of {right!r}; its names are some of {names}.")
 
     def __str__(self) -> str:
         names = [" + ".join(row.right) or "none" for row in self.rows]
@@ -75,6 +77,7 @@ def agreement_table(
         target: The true labels.
         resamples, seed: Of the intervals, which resample examples.
     """
+    check_resampling(seed, resamples=resamples)
     check_unimodal(unimodal)
     y = true_labels(target)
     names = list(unimodal)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib.measure.arrays import Array
-from synib.measure.estimate import Estimate, proportion
+from synib.measure.estimate import Estimate, check_resampling, proportion
 from synib.measure.outputs import class_probabilities
 from synib.objective import Family
 
@@ -58,8 +58,7 @@ def calibration(
         bins: How many bins [0, 1] is cut into.
         resamples, seed: Of the intervals.
     """
-    if bins < 1:
-        raise ValueError(f"bins is at least 1; got {bins}.")
+    check_resampling(seed, bins=bins, resamples=resamples)
     p, y = class_probabilities(prediction, target, family)
     return calibrate(p[:, None], y, bins, resamples, seed)
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib import keys
+from synib.kinds import check_whole
 from synib.measure.arrays import as_array, true_labels
 from synib.tokens import Modality, Tokens, take, values
 
@@ -25,9 +26,14 @@ def shuffle_within_class(modalities: Mapping[str, Any], target: ArrayLike | Tens
         target: Class of each example; it stays valid for the result.
         seed: Of the permutations.
     """
+    if not isinstance(modalities, Mapping):
+        raise ValueError(f"Modalities are a dict of name → tensor; got {type(modalities).__name__}.")
+    check_whole("seed", seed, least=None)
     y = true_labels(target)
     result: dict[str, Any] = {}
     for name, x in modalities.items():
+        if not hasattr(values(x), "__len__"):
+            raise ValueError(f"Modality {name!r} is a tensor, an array or synib.Tokens; got {type(x).__name__}.")
         n = len(values(x))
         if n != len(y):
             raise ValueError(f"{name!r} has {n} examples and the target {len(y)}; give one label for each example.")

@@ -9,11 +9,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib import keys
+from synib.kinds import check_kind
 from synib.masks import Noise, ShuffledNoise
 from synib.masks.base import mask_shape
 from synib.measure.calibration import BINS, Calibration, calibrate
+from synib.measure.estimate import check_resampling
 from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated
-from synib.measure.outputs import class_probabilities
+from synib.measure.outputs import class_family, class_probabilities
 from synib.measure.scores import Scores, score
 from synib.objective import Family
 
@@ -80,12 +82,12 @@ def scores_under_corruption(
         resamples: For the intervals.
         seed: Of counterfactuals and resampling.
     """
-    if draws < 1:
-        raise ValueError(f"draws is at least 1; got {draws}.")
-    noise = ShuffledNoise() if noise is None else noise
+    family = class_family(family)
+    noise = ShuffledNoise() if noise is None else check_kind("noise", noise, Noise, "ShuffledNoise()")
+    check_resampling(seed, draws=draws, resamples=resamples)
     key = keys.fold(keys.key(seed), "corruption")
     found: dict[str, list[Tensor]] = {}
-    with evaluated(predict):
+    with evaluated(predict), evaluated(noise):
         model = Encoded(predict, modalities, chunk)
         rows = torch.arange(model.size, device=model.device)
         found[""] = [model.mixed({}, rows)]
@@ -94,7 +96,7 @@ def scores_under_corruption(
             whole = torch.ones(mask_shape(x, "modality"), dtype=torch.bool, device=model.device)
             for draw in range(draws):
                 mine = keys.fold(key, name, draw)
-                if isinstance(noise, ShuffledNoise):  # what fills a row is already encoded
+                if noise.shuffles:  # what fills a row is already encoded
                     prediction = model.mixed({name: noise.rows(mine, model.size, device=model.device)}, rows)
                 else:
                     prediction = model.mixed({}, rows, {name: noise.corrupt(x, whole, mine, name)})

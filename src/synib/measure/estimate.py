@@ -1,5 +1,6 @@
 """A number with its interval."""
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from synib.kinds import check_whole, is_number, shown
 from synib.measure.arrays import Array, as_array
 
 
@@ -53,13 +55,17 @@ def bootstrap(
         vectorized: Whether the statistic takes ``axis``.
         method: The resamples' percentiles, or these mirrored at the value (``"basic"``), for a statistic that is biased.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level, the confidence of the interval, lies between 0 and 1; got {level}.")
-    if draws < 1:
-        raise ValueError(f"An interval needs at least 1 resample (draws or resamples); got {draws}.")
+    check_resampling(seed, level, draws=draws)
+    if not callable(statistic):
+        raise ValueError(f"statistic is a function such as np.mean, before the data; got {type(statistic).__name__}.")
+    if vectorized and not _takes_axis(statistic):
+        raise ValueError("statistic takes axis, as np.mean does; give vectorized=False for one that does not.")
     from scipy.stats import bootstrap as resample  # slow to import
 
     arrays = [as_array(x) for x in data]
+    if not arrays or not all(x.ndim for x in arrays):
+        got = "a single number" if arrays else "none"
+        raise ValueError(f"What is resampled is at least one array with a row for each example; got {got}.")
     n = len(arrays[0])
     if any(len(x) != n for x in arrays):
         raise ValueError(
@@ -67,7 +73,13 @@ def bootstrap(
         )
     if n == 0:
         return unknown(0, level)
-    value = float(statistic(*arrays, axis=0) if vectorized else statistic(*arrays))
+    try:
+        value = _number(statistic(*arrays, axis=0) if vectorized else statistic(*arrays))
+    except TypeError:
+        strange = [str(x.dtype) for x in arrays if x.dtype.kind not in "biufc"]
+        if not strange:
+            raise
+        raise ValueError(f"The statistic takes numbers; got {', '.join(strange)}.") from None
     if n == 1:
         return Estimate(value, np.nan, np.nan, 1, level)
     found = resample(
@@ -75,6 +87,21 @@ def bootstrap(
         method=method, rng=np.random.default_rng(seed), batch=max(1, 2_000_000 // n) if vectorized else None,
     ).confidence_interval  # fmt: skip
     return Estimate(value, float(found.low), float(found.high), n, level)
+
+
+def check_resampling(seed: int, level: float = 0.95, **counts: int) -> None:
+    """Raise ``ValueError`` where what decides an interval is not in order.
+
+    Args:
+        seed: Of the resampling.
+        level: Of confidence.
+        counts: Whole numbers of at least 1, such as that of the resamples, by the names that a caller gave them.
+    """
+    check_whole("seed", seed, least=0)
+    if not is_number(level) or not 0 < level < 1:
+        raise ValueError(f"level, the confidence of the interval, lies between 0 and 1; got {shown(level)}.")
+    for name, count in counts.items():
+        check_whole(name, count)
 
 
 def proportion(
@@ -132,10 +159,13 @@ def difference(
 
 def statistics(numbers: Sequence[float]) -> dict[str, float | int | None]:
     """Mean, standard error of the mean, and n; what cannot be had from so few numbers is ``None``."""
-    n = len(numbers)
+    try:
+        n, total = len(numbers), sum(numbers)
+    except TypeError:
+        raise ValueError(f"Statistics are those of a list of numbers; got {shown(numbers)}.") from None
     if n == 0:
         return {"mean": None, "se": None, "n": 0}
-    mean = sum(numbers) / n
+    mean = total / n
     if n == 1:
         return {"mean": mean, "se": None, "n": 1}
     variance = sum((x - mean) ** 2 for x in numbers) / (n - 1)
@@ -144,6 +174,10 @@ def statistics(numbers: Sequence[float]) -> dict[str, float | int | None]:
 
 def interval(mean: float, se: float, n: int, level: float = 0.95) -> tuple[float, float]:
     """Where the true mean lies with this confidence, if the ``n`` numbers are normal (Student's t)."""
+    if mean is None or se is None:
+        raise ValueError(
+            "An interval needs a mean and its standard error, which only 2 numbers or more have; got None."
+        )
     from scipy.stats import t as student  # slow to import
 
     reach = float(student.ppf((1 + level) / 2, n - 1)) * se
@@ -158,3 +192,17 @@ def unknown(n: int, level: float = 0.95) -> Estimate:
 def ratio(part: Array, whole: Array, axis: int) -> Array:
     """A sum over another: a statistic for :func:`bootstrap`."""
     return part.sum(axis) / whole.sum(axis)
+
+
+def _takes_axis(statistic: Callable[..., Any]) -> bool:
+    try:
+        taken = inspect.signature(statistic).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C have no signature: they may
+        return True
+    return any(p.name == "axis" or p.kind is p.VAR_KEYWORD for p in taken)
+
+
+def _number(said: Any) -> float:
+    if np.size(said) != 1:
+        raise ValueError(f"A statistic of examples is one number; got shape {np.shape(said)}.")
+    return float(said)

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib import keys
-from synib.measure.arrays import Array, as_array, check_unimodal, true_labels
-from synib.measure.estimate import Estimate, bootstrap, difference, proportion
+from synib.kinds import is_whole, shown
+from synib.measure.arrays import Array, as_numbers, check_unimodal, true_labels
+from synib.measure.estimate import Estimate, bootstrap, check_resampling, difference, proportion
 from synib.measure.outputs import Of, check_of
 
 Predictions = ArrayLike | Tensor
@@ -94,6 +95,7 @@ def interaction_gain(
         seed: Of folds and resampling.
     """
     check_of(given, "given")
+    check_resampling(seed, resamples=resamples)
     held = _read(unimodal, fusion, target, given)
     fitted = held
     if calibration is not None:
@@ -106,8 +108,11 @@ def interaction_gain(
                 f"The calibration part needs the same modalities and classes: got {', '.join(fitted.names)} with "
                 f"{fitted.classes} classes, expected {', '.join(held.names)} with {held.classes}."
             )
-    if not 2 <= folds <= len(fitted.y) // 2:
-        raise ValueError(f"folds lies between 2 and half the examples, {len(fitted.y) // 2}; got {folds}.")
+    half = len(fitted.y) // 2
+    if half < 2:
+        raise ValueError(f"Two folds need at least 4 examples; got {len(fitted.y)}.")
+    if not is_whole(folds) or not 2 <= folds <= half:
+        raise ValueError(f"folds is a whole number between 2 and half the examples, {half}; got {shown(folds)}.")
     part = _folds(fitted.y, folds, seed)
 
     kinds = ("sum", "stacked") if held.classes == 2 else ("sum", "weighted", "stacked")
@@ -139,11 +144,11 @@ def interaction_gain(
 
 def log_probabilities(prediction: Predictions, given: Of, name: str) -> Array:
     """Predictions of any accepted shape as log-probabilities ``(n, classes)``, in double precision."""
-    x = as_array(prediction).astype(np.float64)
-    x = x[:, None] if x.ndim == 1 else x
+    numbers = as_numbers(prediction, name)
+    x = numbers[:, None] if numbers.ndim == 1 else numbers
     if x.ndim != 2 or not x.shape[1] or not np.isfinite(x).all():
         raise ValueError(
-            f"{name} needs finite predictions (n,), (n, 1) or (n, classes); got shape {as_array(prediction).shape}"
+            f"{name} needs finite predictions (n,), (n, 1) or (n, classes); got shape {numbers.shape}"
             f"{'.' if np.isfinite(x).all() else ' with others among them.'}"
         )
     if given == "probabilities":

@@ -4,12 +4,17 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from synib.kinds import check_kind, shown
 from synib.objective import Family
 
 
 def correct(family: Family, prediction: Tensor, target: Tensor) -> Tensor:
     """Which examples are predicted right, as 0 and 1."""
-    return (family.predict(prediction) == target).float()
+    predicted = check_kind("family", family, Family, "Categorical()").predict(prediction)
+    if predicted.shape != target.shape:  # (n,) beside (n, 1) would be compared as n x n
+        shapes = tuple(predicted.shape), tuple(target.shape)
+        raise ValueError(f"The target is shaped like what is predicted, {shapes[0]}; got {shapes[1]}.")
+    return (predicted == target).float()
 
 
 def accuracies(hits: Tensor, groups: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
@@ -25,11 +30,23 @@ def accuracies(hits: Tensor, groups: Mapping[str, Tensor], name: str) -> dict[st
 
 def group_means(x: Tensor, groups: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
     """Mean over each group's examples, ``(..., examples)`` → ``(...)``: ``<name>_<group>``; NaN for a group without any."""
+    check_groups(groups)
+    for group, members in groups.items():
+        if members.shape[-1:] != x.shape[-1:] or members.ndim > x.ndim:
+            shapes = tuple(x.shape), tuple(members.shape)
+            raise ValueError(f"Group {group!r} is shaped like the examples, {shapes[0]}; got {shapes[1]}.")
     return {f"{name}_{group}": (x * members).sum(-1) / members.sum(-1) for group, members in groups.items()}
+
+
+def check_groups(groups: object) -> None:
+    """Raise ``ValueError`` where groups have no names."""
+    if not isinstance(groups, Mapping):
+        raise ValueError(f"Groups are a dict of name → which examples belong to it; got {shown(groups)}.")
 
 
 def group_losses(
     family: Family, prediction: Tensor, target: Tensor, groups: Mapping[str, Tensor], name: str
 ) -> dict[str, Tensor]:
     """Mean negative log-likelihood of each group: ``<name>_<group>``; NaN for a group without examples."""
+    check_kind("family", family, Family, "Categorical()").check_target(prediction, target, values=False)
     return group_means(family.nll(prediction, target), groups, name)

@@ -9,9 +9,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from synib import tokens
-from synib.objective import Family, Fusible
-from synib.objective.checks import check_finite, check_modalities
-from synib.objective.fusible import Predict, Whole
+from synib.kinds import check_whole
+from synib.measure.arrays import as_tensor, described
+from synib.objective import Family, Fusible, Objective
+from synib.objective.checks import check_finite, check_modalities, check_model
+from synib.objective.fusible import Predict, Whole, answer
 from synib.tokens import Modality, Tokens, values
 
 Model = Predict | Fusible
@@ -32,9 +34,12 @@ class Encoded:
     """
 
     def __init__(self, predict: Model, modalities: Modalities, chunk: int) -> None:
-        if chunk < 1:
-            raise ValueError(f"chunk is at least 1 row at a time; got {chunk}.")
-        self.chunk = chunk
+        self.chunk = check_whole("chunk", chunk)
+        if isinstance(predict, Objective):
+            raise ValueError(
+                f"A measure is of a model; got the objective {type(predict).__name__}: give what it trains."
+            )
+        check_model(predict, {}, {})
         self.model: Fusible = predict if isinstance(predict, Fusible) else Whole(predict, {})
         self.modalities = as_tensors(predict, modalities, self.model.names)
         self.names = list(self.model.names or self.modalities)
@@ -69,11 +74,7 @@ class Encoded:
             said = self.model.combine(
                 {name: tokens.take(brought[name], rows.get(name, otherwise)[part]) for name in self.names}
             )
-            if not isinstance(said, Tensor):
-                raise ValueError(
-                    f"A model answers with a tensor of the family's parameters; got {type(said).__name__}."
-                )
-            answers.append(said.double())
+            answers.append(answer(said).double())
         return torch.cat(answers)
 
     def _encode(self, name: str, x: Modality) -> Any:
@@ -117,10 +118,14 @@ def as_tensors(predict: Model, modalities: Modalities, names: Sequence[str] | No
 
     result: dict[str, Modality] = {}
     for name, x in modalities.items():
-        if isinstance(x, Tokens):
-            result[name] = Tokens(moved(x.values), moved(x.padding))
-        else:
-            result[name] = moved(torch.as_tensor(x))
+        try:
+            parts = [as_tensor(part) for part in (x if isinstance(x, Tokens) else [x])]
+        except (TypeError, ValueError, RuntimeError):
+            kind = type(x).__name__
+            raise ValueError(
+                f"Modality {name!r} is a tensor, an array of numbers or synib.Tokens; got {kind}."
+            ) from None
+        result[name] = Tokens(*map(moved, parts)) if isinstance(x, Tokens) else moved(parts[0])
     check_modalities(result, names)
     check_finite(result)
     return result
@@ -129,9 +134,11 @@ def as_tensors(predict: Model, modalities: Modalities, names: Sequence[str] | No
 def as_target(target: ArrayLike | Tensor, examples: int, device: torch.device) -> Tensor:
     """The targets as a tensor with a row for each example."""
     try:
-        y = torch.as_tensor(target, device=device)
+        y = as_tensor(target, device)
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"The target is one class or value for each example; got {type(target).__name__}.") from None
+        raise ValueError(
+            f"The target is one class number or value for each example; got {described(target)}."
+        ) from None
     if y.shape[:1] != (examples,):
         raise ValueError(f"The target needs a row for each of {examples} examples; got shape {tuple(y.shape)}.")
     return y

@@ -24,9 +24,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp
 
 from synib import tokens
+from synib.kinds import check_whole
+from synib.measure.arrays import as_tensor, described
+from synib.measure.metrics import check_groups
 from synib.measure.models import Modalities, as_target, as_tensors, evaluated
-from synib.measure.outputs import Of, check_of, probabilities
-from synib.objective import Categorical, Family
+from synib.measure.outputs import Of, check_of, family_of, probabilities
+from synib.objective import Family, Fusible
 from synib.tokens import Modality
 
 Parameters = Mapping[str, Tensor]
@@ -82,18 +85,18 @@ def ntk(
         of: Whether J differentiates the logits, or the probabilities.
     """
     check_of(of)
-    if most is not None and most < 1:
-        raise ValueError(f"most is at least 1 example of each group; got {most}.")
+    some = family_of(family)
+    if most is not None:
+        check_whole("most", most)
     if not isinstance(model, nn.Module):
         raise ValueError(f"ntk differentiates a module's parameters; got {type(model).__name__}, which has none.")
     parameters = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     if not parameters:
         raise ValueError("ntk differentiates parameters, and all of this model's are frozen.")
-    x = as_tensors(model, modalities)
+    x = as_tensors(model, modalities, model.names if isinstance(model, Fusible) else None)
     n, device = tokens.values(next(iter(x.values()))).shape[0], next(iter(parameters.values())).device
     members = _members(groups, n, device)
     y = as_target(target, n, device)
-    some = family or Categorical()
     with evaluated(model):
         one = model({name: tokens.take(v, torch.zeros(1, dtype=torch.long, device=device)) for name, v in x.items()})
         some.check_target(one.expand(n, *one.shape[1:]), y)
@@ -152,15 +155,18 @@ def tangents(
 
 def _members(groups: Mapping[str, ArrayLike | Tensor], n: int, device: torch.device) -> dict[str, Tensor]:
     """The groups as boolean tensors, or one sentence on what is wrong with them."""
-    if not isinstance(groups, Mapping) or not groups:
-        raise ValueError(f"Groups are a dict of name → which examples belong to it; got {groups!r:.60}.")
+    check_groups(groups)
+    if not groups:
+        raise ValueError("ntk is of at least one group of examples; got none.")
     found = {}
     for name, group in groups.items():
-        found[name] = torch.as_tensor(group, device=device).bool()
+        expected = f"Group {name!r} says for each of the {n} examples whether it belongs"
+        try:
+            found[name] = as_tensor(group, device).bool()
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(f"{expected}; got {described(group)}.") from None
         if found[name].shape != (n,):
-            raise ValueError(
-                f"Group {name!r} says for each of the {n} examples whether it belongs; got {tuple(found[name].shape)}."
-            )
+            raise ValueError(f"{expected}; got {tuple(found[name].shape)}.")
         if not found[name].any():
             raise ValueError(f"Group {name!r} has no examples; leave it out.")
     return found

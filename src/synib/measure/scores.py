@@ -12,7 +12,7 @@ from torch import Tensor
 
 from synib.measure.arrays import Array
 from synib.measure.calibration import BINS
-from synib.measure.estimate import Estimate, bootstrap, proportion, unknown
+from synib.measure.estimate import Estimate, bootstrap, check_resampling, proportion, unknown
 from synib.measure.outputs import class_probabilities
 from synib.objective import Family
 
@@ -69,6 +69,7 @@ def scores(
         resamples: For the intervals.
         seed: Of the resampling.
     """
+    check_resampling(seed, resamples=resamples)
     p, y = class_probabilities(prediction, target, family)
     return score(p[:, None], y, resamples, seed)
 

@@ -9,11 +9,12 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from synib.kinds import check_whole
 from synib.measure import background as backgrounds
 from synib.measure.arrays import Array
-from synib.measure.estimate import Estimate, bootstrap, ratio, unknown
+from synib.measure.estimate import Estimate, bootstrap, check_resampling, ratio, unknown
 from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
-from synib.measure.outputs import Of, check_of, probabilities
+from synib.measure.outputs import Of, check_of, family_of, probabilities
 from synib.objective import Categorical, Family, Gaussian
 
 NOTHING = 1e-6  # of the outputs' size: below, a model's behaviour is rounding
@@ -101,12 +102,12 @@ def interaction(
         >>> interaction(sums, x).score.value < 1e-6, interaction(products, x).score.value > 0.5
         (True, True)
     """
-    family = family if family is not None else Categorical()
+    family = family_of(family)
     check_of(of)
+    check_resampling(seed, level)
+    check_whole("draws", draws, least=2)
     if not family.discrete and (of == "probabilities" or target is not None):
         raise ValueError(f"{family!r} has no classes: leave out target and of='probabilities'.")
-    if draws < 2:
-        raise ValueError(f"draws is at least 2 background examples; got {draws}.")
     with evaluated(predict):
         encoded = Encoded(predict, modalities, chunk)
         if encoded.size < 2:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib.measure.arrays import Array, all_are_right, are_right, check_unimodal, true_labels
-from synib.measure.estimate import Estimate, difference, proportion
+from synib.measure.estimate import Estimate, check_resampling, difference, proportion
 
 ENOUGH = 97  # the smallest n with 1.96 · √(¼ / n) ≤ .1: an accuracy near 1/2 is then known to ±.1
 
@@ -115,6 +115,7 @@ class SynergySubset:
             resamples: For the intervals.
             seed: Of the resampling.
         """
+        check_resampling(seed, resamples=resamples)
         hits = self._hits(fusion, "fusion")
         other = None if control is None else self._hits(control, "control")
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,12 +10,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib import keys, tokens
+from synib.kinds import check_kind
 from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
-from synib.measure.estimate import Estimate, bootstrap
+from synib.measure.estimate import Estimate, bootstrap, check_resampling
 from synib.measure.metrics import correct
 from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
-from synib.measure.outputs import probabilities
-from synib.objective import Bernoulli, Categorical, Family, Reference, Uniform
+from synib.measure.outputs import family_of, probabilities
+from synib.objective import Bernoulli, Family, Reference, Uniform
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Usage:
     reference: float
 
     def __getitem__(self, name: str) -> Use:
+        if name not in self.modalities:
+            raise KeyError(f"There is no modality {name!r}; there are {', '.join(map(repr, self.modalities))}.")
         return self.modalities[name]
 
     def __str__(self) -> str:
@@ -124,12 +126,11 @@ def usage(
         >>> found["a"].accuracy_drop.value > 0.4, found["b"].accuracy_drop.value
         (True, 0.0)
     """
-    family = family if family is not None else Categorical()
-    mask = mask if mask is not None else RandomMask(1.0)
-    noise = noise if noise is not None else ShuffledNoise()
-    reference = reference if reference is not None else Uniform()
-    if draws < 1:
-        raise ValueError(f"draws is at least 1; got {draws}.")
+    family = family_of(family)
+    mask = RandomMask(1.0) if mask is None else check_kind("mask", mask, Mask, "RandomMask(1.0)")
+    noise = ShuffledNoise() if noise is None else check_kind("noise", noise, Noise, "ShuffledNoise()")
+    reference = Uniform() if reference is None else check_kind("reference", reference, Reference, "Uniform()")
+    check_resampling(seed, level, draws=draws)
     if mask.probes and isinstance(noise, HideTokens):
         raise ValueError(f"{type(mask).__name__} mixes noise into the values, and HideTokens has none to mix.")
     with evaluated(predict), evaluated(mask), evaluated(noise), evaluated(reference):
@@ -179,7 +180,7 @@ def _corrupted(
     key = keys.fold(keys.key(seed), name, "")
     rows = torch.arange(encoded.size, device=encoded.device).repeat(draws)
     if mask.whole and noise.shuffles:
-        fill = cast(Any, noise).rows(keys.fold(key, "noise"), encoded.size, draws, encoded.device)
+        fill = noise.rows(keys.fold(key, "noise"), encoded.size, draws, encoded.device)
         return encoded.mixed({name: fill}, rows).unflatten(0, (draws, -1))
     x, model = encoded.modalities[name], encoded.model
 

@@ -1,10 +1,11 @@
 """How a step learns: one file for each method."""
 
 import difflib
+import inspect
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
+from synib.kinds import shown
 from synib.methods.agm import AGM
 from synib.methods.confidence import Confidence
 from synib.methods.dnr import DnR
@@ -16,12 +17,12 @@ from synib.methods.mmpareto import MMPareto
 from synib.methods.ogm import OGM
 from synib.methods.reconboost import ReconBoost
 from synib.methods.synib import synib_amortized, synib_learned, synib_marginal, synib_oracle, synib_random
-from synib.methods.unimodal import Unimodal
+from synib.methods.unimodal import Alone
 from synib.methods.vanilla import Vanilla
 from synib.objective import Objective
 
 METHODS: dict[str, Callable[..., Objective]] = {
-    "unimodal": Unimodal,
+    "unimodal": Alone,
     "ensemble": Ensemble,
     "vanilla": Vanilla,
     "confidence": Confidence,
@@ -40,23 +41,45 @@ METHODS: dict[str, Callable[..., Objective]] = {
     "ogm": OGM,
     "agm": AGM,
 }
+PARTS = ("mask", "noise")  # which a method's function makes from its own settings
 ALONE = "unimodal-"  # and the modality's name: unimodal-image is unimodal with modality="image"
 
 
 def build(name: str, **settings: Any) -> Objective:
     """The method of that name with these settings."""
     check_method(name)
-    alone = name.startswith(ALONE)
-    make = partial(Unimodal, name.removeprefix(ALONE)) if alone else METHODS[name]
-    try:
-        return make(**settings)
-    except TypeError as mistake:
-        given = ", ".join(settings) or "none"
-        raise ValueError(f"{name} cannot be made from these settings ({given}): {mistake}.") from mistake
+    alone = {"modality": name.removeprefix(ALONE)} if name.startswith(ALONE) else {}
+    make = Alone if alone else METHODS[name]
+    takes = {setting: needed for setting, needed in settings_of(make).items() if setting not in alone}
+    unknown = [setting for setting in settings if setting not in takes]
+    missing = [setting for setting, needed in takes.items() if needed and setting not in settings]
+    if unknown or missing:
+        wrong = f"has no setting {unknown[0]!r}" if unknown else f"needs the setting {missing[0]!r}"
+        raise ValueError(f"{name} {wrong}; it takes {', '.join(takes)}.")
+    return make(**alone, **settings)
+
+
+def settings_of(make: Callable[..., Any]) -> dict[str, bool]:
+    """The settings that a method takes, its own and those it passes on, and whether each must be given."""
+    found: dict[str, bool] = {}
+    steps: list[Callable[..., Any]] = []
+    if isinstance(make, type):
+        steps = [c.__init__ for c in make.__mro__ if "__init__" in vars(c)]  # type: ignore[misc]
+    for step in steps or [make]:
+        own = inspect.signature(step).parameters.values()
+        named = [p for p in own if p.name != "self" and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        found |= {p.name: p.default is p.empty for p in named if p.name not in found}
+        if all(p.kind != p.VAR_KEYWORD for p in own):
+            return found
+    # A function passes the rest on to what it makes, whose parts it has made itself.
+    onto = synib_marginal if make is experts else inspect.signature(make).return_annotation
+    return found | {name: needed for name, needed in settings_of(onto).items() if name not in (*PARTS, *found)}
 
 
 def check_method(name: str) -> str:
     """The name, if there is such a method; otherwise the close ones are named."""
+    if not isinstance(name, str):
+        raise ValueError(f"A method is given by its name, such as 'vanilla'; got {shown(name)}.")
     if name not in METHODS and not (name.startswith(ALONE) and name != ALONE):
         close = difflib.get_close_matches(name, METHODS, n=3)
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(METHODS)}."
@@ -69,6 +92,7 @@ __all__ = [
     "MCR",
     "METHODS",
     "OGM",
+    "Alone",
     "Confidence",
     "DnR",
     "Ensemble",
@@ -76,7 +100,6 @@ __all__ = [
     "MMPareto",
     "MaskedInput",
     "ReconBoost",
-    "Unimodal",
     "Vanilla",
     "build",
     "check_method",

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from synib import tokens
+from synib.kinds import is_number, shown
 from synib.masks.base import undisturbed
 from synib.objective import Batch, Fusible, Objective, Parts
 from synib.tokens import Modality, values
@@ -40,17 +41,14 @@ class AGM(Objective):
     """
 
     cost = 2.2
+    with_classes = "scores modalities by probabilities of classes"
     scores: Tensor
     steps: Tensor
 
     def __init__(self, alpha: float = 1.0, **settings: Any) -> None:
         super().__init__(**settings)
-        if not alpha >= 0:
-            raise ValueError(f"alpha is at least 0; got {alpha}.")
-        if not self.family.discrete:
-            raise ValueError(
-                f"AGM scores modalities by probabilities of classes: use Bernoulli() or Categorical(); got {self.family!r}."
-            )
+        if not (is_number(alpha) and alpha >= 0):
+            raise ValueError(f"alpha is at least 0; got {shown(alpha)}.")
         self.alpha = alpha
         # Mean scores of the modalities in the order of their names, over the training steps so far.
         self.register_buffer("scores", torch.zeros(MOST))

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from synib import keys, tokens
+from synib.kinds import is_number, is_whole
 from synib.methods.vanilla import Vanilla
 from synib.objective import Batch, Bernoulli
 
@@ -33,18 +34,17 @@ class DnR(Vanilla):
         settings: ``family``, ``unimodal_weight``, ``check``, see :class:`Objective`.
     """
 
+    with_classes = "clusters latents into classes"
+
     def __init__(
         self, strength: float = 3.0, every: int = 20, times: int = 3, threshold: float = 0.0, **settings: Any
     ) -> None:
         super().__init__(**settings)
-        if not (strength >= 0 and every >= 1 and times >= 0 and threshold >= 0):
+        kinds = is_whole(every) and is_whole(times) and is_number(strength) and is_number(threshold)
+        if not (kinds and strength >= 0 and every >= 1 and times >= 0 and threshold >= 0):
             raise ValueError(
-                "D&R takes every of at least 1, and strength, times and threshold of at least 0; got "
-                f"every={every}, strength={strength}, times={times}, threshold={threshold}."
-            )
-        if not self.family.discrete:
-            raise ValueError(
-                f"D&R clusters latents into classes, and {self.family!r} has none; use Bernoulli or Categorical."
+                "D&R takes every of at least 1 and times of at least 0, whole numbers, and strength and threshold of at least "
+                f"0; got every={every!r}, strength={strength!r}, times={times!r}, threshold={threshold!r}."
             )
         self.strength, self.every, self.times, self.threshold = strength, every, times, threshold
 

@@ -16,13 +16,15 @@ class Ensemble(Objective):
     .. math:: f_\mathrm{ens}(y \mid x_1..x_n) = \tfrac1n \textstyle\sum_i f_{\theta_i}(y \mid x_i)
 
     No two of them share a parameter, so training all on the sum of their losses is training each alone, as
-    :class:`Unimodal` does. The fusion head stays as it was. Where a binary task's synergy subset is defined by these very
+    :class:`Alone` does. The fusion head stays as it was. Where a binary task's synergy subset is defined by these very
     models, all are wrong on it and so is their average: 0 by definition.
 
     Args:
         settings: ``family``, ``check``, see :class:`Objective`. ``unimodal_weight`` weighs unimodal losses against a fusion's;
             there is none here, and it changes nothing.
     """
+
+    with_heads = "trains unimodal heads"
 
     def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         own = {name: own_loss(self, model, name, batch) for name in batch.modalities}

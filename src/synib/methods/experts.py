@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import grad, jacrev, vmap
 
+from synib.kinds import check_kind, is_number, shown
 from synib.methods.ensemble import Ensemble
 from synib.methods.synib import synib_marginal
 from synib.methods.unimodal import own_prediction
@@ -36,35 +37,31 @@ class Experts(Objective):
         l2: Weight of the squared weights in the logistic regression, of log-odds scaled to 1.
     """
 
+    with_classes = "adds log-odds of classes"
+    with_heads = "trains copies of the unimodal heads"
     weights: Tensor
     bias: Tensor
 
     def __init__(self, synergy: Objective, l2: float = 1e-3) -> None:
+        check_kind("synergy", synergy, Objective, "SynIB()")
         super().__init__(synergy.family, synergy.unimodal_weight, synergy.check)
-        if not self.family.discrete:
-            raise ValueError(
-                f"Experts adds log-odds of classes: it takes Bernoulli or Categorical; got {self.family!r}."
-            )
         hooks = ("losses", "direction", "predict", "attach", "begin", "trains", "revises", "settle")
         more = [hook for hook in hooks if getattr(type(synergy), hook) is not getattr(Objective, hook)]
         if more:
             raise ValueError(
                 f"Experts takes a method that says everything in its loss; {type(synergy).__name__} also has {more[0]}."
             )
-        if not l2 > 0:
-            raise ValueError(f"l2 is positive, or separable classes would have no best weights; got {l2}.")
+        if not (is_number(l2) and l2 > 0):
+            raise ValueError(f"l2 is positive, or separable classes would have no best weights; got {shown(l2)}.")
         self.synergy, self.l2 = synergy, l2
         self.members = Ensemble(family=self.family)
         self.apart: Any = None
         self.cost = synergy.cost + 1.0
 
     def attach(self, model: Any) -> None:
-        missing = [name for name in model.names if not model.has_head(name)]
-        if missing:
-            raise ValueError(
-                f"Experts trains copies of the unimodal heads, and the model has none for {', '.join(map(repr, missing))}: "
-                "give the FusionModel unimodal heads (head_hidden=[] for linear ones)."
-            )
+        if not isinstance(model, nn.Module) or not isinstance(model, Fusible) or model.names is None:
+            raise ValueError(f"Experts copies the encoders and heads of a FusionModel; got {shown(model)}.")
+        self.require_heads(model, model.names)
         self.apart = copy.deepcopy(model)
         self.apart.fusion = None
         last = list(self.apart.heads[model.names[0]].parameters())[-1].detach()  # a row for each number of a prediction

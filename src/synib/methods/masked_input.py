@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from synib import keys, tokens
+from synib.kinds import check_kind
 from synib.masks import Mask, Noise, OracleMask, Probe, RandomMask
 from synib.methods.synib import NoiseName, make_noise
 from synib.objective import Batch, Fusible, Objective, Parts
@@ -27,16 +28,19 @@ class MaskedInput(Objective):
 
     def __init__(self, mask: Mask, noise: Noise, **settings: Any) -> None:
         super().__init__(**settings)
-        if mask.probes:
+        check_kind("noise", noise, Noise, "ShuffledNoise()")
+        if check_kind("mask", mask, Mask, "RandomMask(0.5)").probes:
             raise ValueError(f"{type(mask).__name__} searches a unimodal predictor; masked inputs take fixed masks.")
         self.mask, self.noise = mask, noise
 
     def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         union: dict[str, Modality] = {}
+        if batch.look and batch.examples is not None:
+            self.mask.check_examples(batch.examples)
         for name, x in batch.modalities.items():
             self.noise.observe(x, name)
             mine = keys.fold(key, name)
-            mask = self.mask(x, keys.fold(mine, "mask"), Probe(name, lambda k: k, None))
+            mask = self.mask(x, keys.fold(mine, "mask"), Probe(name, lambda k: k, None, batch.examples))
             union[name] = tokens.join([x, self.noise.corrupt(x, mask, keys.fold(mine, "noise"), name)])
         latents, prediction = self.intact(model, union)
         total, parts, _ = self.supervised(

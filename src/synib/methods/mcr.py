@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from synib import keys, tokens
+from synib.kinds import is_number
 from synib.masks.base import undisturbed
 from synib.objective import Batch, Family, Fusible, Objective, Parts
 from synib.objective.fusible import Whole
@@ -34,17 +35,15 @@ class MCR(Objective):
     """
 
     cost = 2.7
+    with_classes = "compares probabilities of classes"
 
     def __init__(self, game: float = 1.0, contrast: float = 1.0, temperature: float = 0.5, **settings: Any) -> None:
         super().__init__(**settings)
-        if not (game >= 0 and contrast >= 0 and temperature > 0):
+        numbers = all(map(is_number, (game, contrast, temperature)))
+        if not (numbers and game >= 0 and contrast >= 0 and temperature > 0):
             raise ValueError(
                 "MCR needs game and contrast of at least 0 and a positive temperature; "
-                f"got game={game}, contrast={contrast}, temperature={temperature}."
-            )
-        if not self.family.discrete:
-            raise ValueError(
-                f"MCR compares probabilities of classes: use Bernoulli() or Categorical(); got {self.family!r}."
+                f"got game={game!r}, contrast={contrast!r}, temperature={temperature!r}."
             )
         self.game, self.contrast, self.temperature = game, contrast, temperature
 

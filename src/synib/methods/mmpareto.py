@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from synib.kinds import is_number, shown
 from synib.objective import Batch, Fusible, Objective, Parts
 
 
@@ -33,6 +34,7 @@ class MMPareto(Objective):
     """
 
     cost = 2.0  # a backward pass for each loss
+    with_heads = "weighs the losses of unimodal heads"
 
     def __init__(
         self,
@@ -45,8 +47,8 @@ class MMPareto(Objective):
             raise ValueError(f"form is 'per-encoder' or 'three-way'; got {form!r}.")
         if form == "three-way" and scale is not None:
             raise ValueError(f"The three-way form takes the min-norm point as it is; leave out scale={scale}.")
-        if scale is not None and not scale > 0:
-            raise ValueError(f"scale is above 0; got {scale}.")
+        if scale is not None and not (is_number(scale) and scale > 0):
+            raise ValueError(f"scale is above 0; got {shown(scale)}.")
         self.form = form
         self.scale = 1.5 if scale is None else scale
 
@@ -55,12 +57,7 @@ class MMPareto(Objective):
         return torch.stack(list(losses.values())).sum(), parts
 
     def losses(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[dict[str, Tensor], Parts]:
-        missing = [name for name in batch.modalities if not model.has_head(name)]
-        if missing:
-            raise ValueError(
-                f"MMPareto weighs each modality's own loss, and the model has no unimodal head for {', '.join(missing)}; "
-                "give it one for each modality."
-            )
+        self.require_heads(model, batch.modalities)
         if getattr(model, "detach_heads", False):
             raise ValueError(
                 "MMPareto weighs the heads' gradients in the encoders, and detach_heads=True keeps them out; "

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from synib import keys
+from synib.kinds import check_flag, is_number, is_whole, shown
 from synib.objective import Batch, Fusible, Objective, Parts
 
 ENCODERS = "model.encoders."
@@ -34,20 +35,22 @@ class OGM(Objective):
     """
 
     cost = 1.5  # noise for every weight
+    with_classes = "compares probabilities of the true class"
+    with_heads = "compares the modalities' own predictions by unimodal heads"
 
     def __init__(
         self, alpha: float = 0.3, noise: bool = True, start: int = 0, stop: int | None = None, **settings: Any
     ) -> None:
         super().__init__(**settings)
-        if not alpha >= 0:
-            raise ValueError(f"alpha is at least 0; got {alpha}.")
+        if not (is_number(alpha) and alpha >= 0):
+            raise ValueError(f"alpha is at least 0; got {shown(alpha)}.")
+        if not (is_whole(start) and (stop is None or is_whole(stop))):
+            raise ValueError(f"start and stop are whole numbers of epochs; got start={start!r}, stop={stop!r}.")
         if start < 0 or (stop is not None and stop <= start):
             raise ValueError(f"start is at least 0 and before stop; got start={start}, stop={stop}.")
-        if not self.family.discrete:
-            raise ValueError(f"OGM compares probabilities of the true class; {self.family!r} has no classes.")
         if self.unimodal_weight == 0:
             raise ValueError("OGM compares the heads' predictions, so heads must learn; set unimodal_weight above 0.")
-        self.alpha, self.noise, self.start, self.stop = alpha, noise, start, stop
+        self.alpha, self.noise, self.start, self.stop = alpha, check_flag("noise", noise), start, stop
         self.epoch = 0
 
     @property
@@ -61,12 +64,7 @@ class OGM(Objective):
     def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         latents, prediction = self.intact(model, batch.modalities)
         total, parts, alone = self.supervised(model, latents, prediction, batch)
-        missing = [name for name in batch.modalities if name not in alone]
-        if missing:
-            raise ValueError(
-                f"OGM compares the modalities' own predictions, and the model has no unimodal head for "
-                f"{', '.join(missing)}; give it one for each modality."
-            )
+        self.require_heads(model, batch.modalities)
         if self.modulates:
             parts |= {f"coefficient/{name}": k for name, k in self.coefficients(alone, batch.target).items()}
         return total, parts

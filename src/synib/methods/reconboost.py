@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from synib.kinds import is_number, is_whole
 from synib.objective import Batch, Fusible, Objective, Parts
 from synib.tokens import Modality
 
@@ -34,17 +35,19 @@ class ReconBoost(Objective):
         settings: ``family``, ``check``, see :class:`Objective`; ``unimodal_weight`` has nothing to weigh here.
     """
 
+    with_classes = "sums logits of classes"
+    with_heads = "is made of unimodal heads"
+
     def __init__(
         self, stage: int = 4, rectify: int = 4, reconcile: float = 0.25, consistency: float = 0.5, **settings: Any
     ) -> None:
         super().__init__(**settings)
-        if not (stage >= 1 and rectify >= 0 and reconcile >= 0 and consistency >= 0):
+        kinds = is_whole(stage) and is_whole(rectify) and is_number(reconcile) and is_number(consistency)
+        if not (kinds and stage >= 1 and rectify >= 0 and reconcile >= 0 and consistency >= 0):
             raise ValueError(
-                "ReconBoost takes stage of at least 1, and rectify, reconcile and consistency of at least 0; got "
-                f"stage={stage}, rectify={rectify}, reconcile={reconcile}, consistency={consistency}."
+                "ReconBoost takes stage of at least 1 and rectify of at least 0, both whole, and reconcile and consistency of "
+                f"at least 0; got stage={stage!r}, rectify={rectify!r}, {reconcile=}, {consistency=}."
             )
-        if not self.family.discrete:
-            raise ValueError(f"ReconBoost sums logits, and {self.family!r} has none; use Bernoulli or Categorical.")
         self.stage, self.rectify, self.reconcile, self.consistency = stage, rectify, reconcile, consistency
         self.epoch = 0
         self.names: tuple[str, ...] = ()
@@ -91,12 +94,7 @@ class ReconBoost(Objective):
         return torch.stack(list(self._logits(model, modalities).values())).sum(0)
 
     def _logits(self, model: Fusible, modalities: Mapping[str, Modality]) -> dict[str, Tensor]:
-        missing = [name for name in modalities if not model.has_head(name)]
-        if missing:
-            raise ValueError(
-                f"ReconBoost is made of unimodal heads, and there is none for {', '.join(map(repr, missing))}; "
-                "give the model a head for every modality."
-            )
+        self.require_heads(model, modalities)
         # Through heads that other methods train detached, too: here their losses are all that trains an encoder.
         return {name: model.head(name, model.encode(name, x), through=True) for name, x in modalities.items()}
 

@@ -9,7 +9,7 @@ from synib.objective import Batch, Fusible, Objective, Parts
 from synib.tokens import Modality
 
 
-class Unimodal(Objective):
+class Alone(Objective):
     r"""Cross-entropy on one modality's own prediction (App. "Baselines", Unimodal models).
 
     .. math:: \mathcal L_{\mathrm{uni}, i} = \mathrm{CE}\big(f_{\theta_i}(y \mid x_i)\big)
@@ -24,6 +24,7 @@ class Unimodal(Objective):
     """
 
     cost = 0.5
+    with_heads = "trains unimodal heads"
 
     def __init__(self, modality: str, **settings: Any) -> None:
         super().__init__(**settings)
@@ -54,9 +55,5 @@ def own_prediction(method: Objective, model: Fusible, name: str, modalities: Map
     """A modality's own prediction, through which its encoder learns even where heads are detached."""
     if name not in modalities:
         raise ValueError(f"There is no modality {name!r} to train alone: there are {', '.join(map(repr, modalities))}.")
-    if not model.has_head(name):
-        raise ValueError(
-            f"{type(method).__name__} trains the unimodal head of {name!r}, and the model has none: give the FusionModel "
-            "unimodal heads (head_hidden=[] for linear ones)."
-        )
+    method.require_heads(model, [name])
     return model.head(name, model.encode(name, modalities[name]), through=True)

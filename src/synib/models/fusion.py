@@ -6,9 +6,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from synib.models.mlp import mlp
-from synib.objective.fusible import batch_dependent
-from synib.tokens import Modality
+from synib.kinds import check_flag, check_modality, check_number, check_whole, check_widths, shown
+from synib.models.mlp import check_layers, mlp
+from synib.objective.checks import check_modalities, check_names
+from synib.objective.fusible import answer, batch_dependent
+from synib.tokens import Modality, Tokens
 
 
 class FusionModel(nn.Module):
@@ -40,18 +42,19 @@ class FusionModel(nn.Module):
         detach_heads: bool = False,
     ) -> None:
         super().__init__()
+        for name, modules in {"encoders": encoders, "heads": {} if heads is None else heads}.items():
+            _check_modules(name, modules)
         if len(encoders) < 2:
             raise ValueError(f"A FusionModel fuses at least two modalities; got {', '.join(encoders) or 'none'}.")
+        if not callable(fusion) or isinstance(fusion, type):
+            raise ValueError(f"fusion is a module from a dict of latents to a prediction; got {shown(fusion)}.")
         unknown = sorted(set(heads or {}) - set(encoders))
         if unknown:
             raise ValueError(f"Heads belong to modalities that have an encoder; got heads for {', '.join(unknown)}.")
-        dotted = [name for name in encoders if "." in name or not name]
-        if dotted:
-            raise ValueError(f"A modality's name is not empty and has no dot in it; got {dotted[0]!r}.")
         self.encoders = nn.ModuleDict(encoders)
         self.heads = nn.ModuleDict(heads or {})
         self.fusion = fusion
-        self.detach_heads = detach_heads
+        self.detach_heads = check_flag("detach_heads", detach_heads)
 
     @classmethod
     def mlp(
@@ -76,8 +79,13 @@ class FusionModel(nn.Module):
             dropout: After every hidden layer.
             detach_heads: See :class:`FusionModel`.
         """
-        if not hidden:
-            raise ValueError("hidden names the width of at least one encoder layer; got none.")
+        check_widths("widths", widths, module=True)
+        check_layers("hidden", hidden, "an encoder's layers")
+        check_layers("fusion_hidden", fusion_hidden, "the fusion's hidden layers", least=0)
+        if head_hidden is not None:
+            check_layers("head_hidden", head_hidden, "a head's hidden layers", least=0)
+        check_whole("classes", classes)
+        check_number("dropout", dropout, least=0, below=1)
         encoders = {
             name: mlp([width, *hidden], dropout=dropout, last_activation=True) for name, width in widths.items()
         }
@@ -98,6 +106,10 @@ class FusionModel(nn.Module):
 
     def encode_all(self, modalities: Mapping[str, Modality]) -> dict[str, Any]:
         """The latent of every modality."""
+        if not torch.compiler.is_compiling() and not self._takes(modalities):
+            if isinstance(modalities, Mapping):
+                check_names(modalities, self.names)
+            check_modalities(modalities)
         return {name: self.encode(name, modalities[name]) for name in self.names}
 
     def unimodal(self, modalities: Mapping[str, Modality]) -> dict[str, Tensor]:
@@ -117,19 +129,26 @@ class FusionModel(nn.Module):
 
     def combine(self, projected: Mapping[str, Any]) -> Tensor:
         combine = getattr(self.fusion, "combine", self.fusion)
-        return cast(Tensor, combine({name: projected[name] for name in self.names}))
+        return answer(combine({name: projected[name] for name in self.names}))
 
     def has_head(self, name: str) -> bool:
         return name in self.heads
 
     def head(self, name: str, latent: Any, through: bool = False) -> Tensor:
-        return cast(Tensor, self.heads[name](latent.detach() if self.detach_heads and not through else latent))
+        return answer(self.heads[name](latent.detach() if self.detach_heads and not through else latent))
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:
         return [self.encoders[name], *([self.heads[name]] if name in self.heads else [])]
 
     def mixes_rows(self) -> bool:
         return batch_dependent(self)
+
+    def _takes(self, modalities: Any) -> bool:
+        return (
+            isinstance(modalities, Mapping)
+            and modalities.keys() == self.encoders.keys()
+            and all(isinstance(x, Tensor | Tokens) for x in modalities.values())
+        )
 
 
 class OnLatents:
@@ -169,6 +188,8 @@ class ConcatFusion(nn.Module):
         self, widths: Mapping[str, int], layers: Sequence[int], dropout: float | Sequence[float] = 0.0
     ) -> None:
         super().__init__()
+        check_widths("widths", widths, module=True)
+        check_layers("layers", layers, "the layers behind the concatenation")
         whole = nn.Linear(sum(widths.values()), layers[0])  # initialised as one layer, as the concatenation would be
         self.slices = nn.ModuleDict()
         for (name, width), weight in zip(widths.items(), whole.weight.split(list(widths.values()), 1), strict=True):
@@ -181,8 +202,27 @@ class ConcatFusion(nn.Module):
         return self.combine({name: self.project(name, z) for name, z in latents.items()})
 
     def project(self, name: str, latent: Tensor) -> Tensor:
-        return cast(Tensor, self.slices[name](latent))
+        if name not in self.slices:
+            raise ValueError(f"The fusion knows {', '.join(map(repr, self.slices))}; asked for {name!r}.")
+        if not isinstance(latent, Tensor):
+            raise ValueError(f"ConcatFusion takes tensors; the encoder of {name!r} gives {type(latent).__name__}.")
+        slice_ = cast(nn.Linear, self.slices[name])
+        if latent.shape[-1] != slice_.in_features:
+            raise ValueError(
+                f"The latent of {name!r} is {latent.shape[-1]} wide, and the fusion takes {slice_.in_features}."
+            )
+        return cast(Tensor, slice_(latent))
 
     def combine(self, projected: Mapping[str, Tensor]) -> Tensor:
         total = torch.stack(list(projected.values())).sum(0) if len(projected) > 2 else sum(projected.values())
         return cast(Tensor, self.rest(total + self.bias))
+
+
+def _check_modules(name: str, given: Any) -> None:
+    """Raise ``ValueError`` if it is no dict of modality → module."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{name} are a dict of modality → module; got {type(given).__name__}.")
+    for of, module in given.items():
+        check_modality(of, module=True)
+        if not isinstance(module, nn.Module):
+            raise ValueError(f"{name} are modules; that of {of!r} is {shown(module)}.")

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from synib import keys
+from synib.kinds import check_number, is_whole, shown
 
 
 def mlp(
@@ -24,15 +26,26 @@ def mlp(
         first_activation: Begin with an activation, as the continuation of a linear layer.
         last_activation: End with an activation, as an encoder does.
     """
+    check_layers("widths", widths, "the layers, input first")
+    if isinstance(dropout, str) or not isinstance(dropout, Sequence):
+        check_number("dropout", dropout, least=0, below=1)
     linear = [nn.Linear(before, after) for before, after in pairwise(widths)]
     activated = [*([None] if first_activation else []), *linear[: len(linear) if last_activation else -1]]
-    rates = [dropout] * len(activated) if isinstance(dropout, int | float) else list(dropout)
+    rates = list(dropout) if isinstance(dropout, Sequence) else [dropout] * len(activated)
     if len(rates) != len(activated):
         raise ValueError(f"dropout is one rate, or one for each of {len(activated)} activations; got {rates}.")
     layers: list[nn.Module] = []
     for layer, rate in zip(activated, rates, strict=True):
         layers += [*([layer] if layer is not None else []), nn.ReLU(), *([Dropout(rate)] if rate else [])]
     return nn.Sequential(*layers, *(linear[-1:] if not last_activation else []))
+
+
+def check_layers(name: str, value: Any, of: str, least: int = 1) -> None:
+    """Raise ``ValueError`` if it does not name the widths ``of`` at least so many layers."""
+    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    if not listed or len(value) < least or not all(is_whole(width) and width >= 1 for width in value):
+        example = [value] if is_whole(value) and value >= 1 else [64] * max(least, 1)
+        raise ValueError(f"{name} names the widths of {of}, as in {example}; got {shown(value)}.")
 
 
 class Dropout(nn.Module):
@@ -45,9 +58,7 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float) -> None:
         super().__init__()
-        if not 0.0 <= p < 1.0:
-            raise ValueError(f"dropout is a probability in [0, 1); got {p}.")
-        self.p = p
+        self.p = check_number("dropout", p, least=0, below=1)
         self.register_buffer("key", keys.fresh(), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:

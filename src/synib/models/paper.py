@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from synib.kinds import check_whole, check_widths
 from synib.models.fusion import ConcatFusion, FusionModel
 from synib.models.mlp import mlp
 
@@ -28,6 +29,8 @@ def pid_xor_model(
         dropout: After the first hidden layer of the encoders and of the fusion; the paper names no rate.
         detach_heads: Whether the heads' loss stops at the latents, as in the authors' script but not in the text.
     """
+    check_widths("widths", widths, module=True)
+    check_whole("width", width)
     return FusionModel(
         {name: mlp([n, width, width], dropout=[dropout, 0.0], last_activation=True) for name, n in widths.items()},
         ConcatFusion(dict.fromkeys(widths, width), [128, 128, 1], dropout=[dropout, 0.0]),

@@ -1,8 +1,9 @@
 """The paper's loss, in parts that combine freely: family, reference, weight, mask and noise."""
 
-from synib.objective.base import Batch, Objective, Parts, Penalised
+from synib.objective.base import Batch, Objective, Parts
 from synib.objective.families import Bernoulli, Categorical, Family, Gaussian
 from synib.objective.fusible import Fusible
+from synib.objective.penalised import Penalised
 from synib.objective.references import Fixed, Prior, Reference, Uniform, Unimodal
 from synib.objective.synib import SynIB
 from synib.objective.weights import Constant, LinearWarmup

@@ -1,17 +1,16 @@
 """What every training objective is: a loss from (model, modalities, target), and its parts for logging."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from synib import keys
-from synib.objective.checks import check_finite, check_modalities
+from synib.kinds import check_flag, check_kind, check_number
+from synib.objective.checks import check_finite, check_modalities, check_model, check_rows, explain
 from synib.objective.families import Categorical, Family
 from synib.objective.fusible import Fusible, Predict, Whole
-from synib.objective.references import Reference, Uniform
-from synib.objective.weights import Constant
 from synib.tokens import Modality, values
 
 Parts = dict[str, Tensor]
@@ -57,18 +56,24 @@ class Objective(nn.Module):
 
     Attributes:
         cost: Roughly what a training step costs, in vanilla steps; only progress bars ask.
+        with_classes: What it does with classes, for a method that needs some ("compares probabilities of classes").
+        with_heads: What it does with unimodal heads, for a method that calls :meth:`require_heads`.
     """
 
     cost: float = 1.0
+    with_classes: str = ""
+    with_heads: str = ""
 
     def __init__(self, family: Family | None = None, unimodal_weight: float = 1.0, check: bool | None = None) -> None:
         super().__init__()
-        if not unimodal_weight >= 0:
-            raise ValueError(f"unimodal_weight is at least 0; got {unimodal_weight}.")
-        self.family = family if family is not None else Categorical()
-        self.unimodal_weight = unimodal_weight
-        self.check = check
+        self.family = check_kind("family", family, Family, "Bernoulli()") if family is not None else Categorical()
+        self.unimodal_weight = check_number("unimodal_weight", unimodal_weight, least=0)
+        self.check = check_flag("check", check, none=True)
         self._looked = False
+        if self.with_classes and not self.family.discrete:
+            raise ValueError(
+                f"{type(self).__name__} {self.with_classes}: use Bernoulli() or Categorical(); got {self.family!r}."
+            )
 
     def forward(
         self,
@@ -93,7 +98,14 @@ class Objective(nn.Module):
         Returns:
             The total loss, and its parts by name, detached.
         """
-        return self.loss(*self._checked(predict, modalities, target, key, examples, unimodal))
+        model, batch, key = self._checked(predict, modalities, target, key, examples, unimodal)
+        if torch.compiler.is_compiling():
+            return self.loss(model, batch, key)
+        try:
+            return self.loss(model, batch, key)
+        except (RuntimeError, TypeError) as mistake:
+            explain(mistake, model, modalities)
+            raise
 
     def backward(
         self,
@@ -113,10 +125,23 @@ class Objective(nn.Module):
             predict, modalities, target, key, examples: As for calling the objective.
         """
         model, batch, key = self._checked(predict, modalities, target, key, examples, None)
+        if not isinstance(predict, nn.Module):
+            raise ValueError(
+                f"backward fills in the gradients of a module's parameters; got {type(predict).__name__}: call the objective, "
+                "then loss.backward()."
+            )
+        if not torch.is_grad_enabled():
+            raise ValueError("backward needs gradients, and torch.no_grad() switches them off: call it outside.")
         owned = [("model", predict), ("method", self)]
         parameters = {f"{who}.{name}": p for who, module in owned for name, p in module.named_parameters()}
         trained = {name: p for name, p in parameters.items() if p.requires_grad and self.trains(name)}
-        losses, parts = self.losses(model, batch, key)
+        try:
+            losses, parts = self.losses(model, batch, key)
+        except (RuntimeError, TypeError) as mistake:
+            explain(mistake, model, modalities)
+            raise
+        if not trained:
+            raise ValueError("There is nothing to train: no parameter of the model or the method takes a gradient now.")
         gradients = [torch.autograd.grad(loss, list(trained.values()), retain_graph=True, materialize_grads=True)
                      for loss in losses.values()]  # fmt: skip
         stacked = {
@@ -137,22 +162,24 @@ class Objective(nn.Module):
         unimodal: Mapping[str, Callable[[Modality], Tensor]] | None,
     ) -> tuple[Fusible, Batch, Tensor]:
         """What :meth:`loss` takes, if it can be taken."""
+        compiling = torch.compiler.is_compiling()
+        if not compiling:
+            check_model(predict, unimodal, modalities)
         model = predict if isinstance(predict, Fusible) else Whole(predict, unimodal or {})
         look = False
-        if not torch.compiler.is_compiling():
+        if not compiling:
             check_modalities(modalities, model.names)
-            first = values(next(iter(modalities.values())))
-            if target.shape[:1] != first.shape[:1]:
-                raise ValueError(
-                    f"The target needs a row for each of {first.shape[0]} examples; got shape {tuple(target.shape)}."
-                )
+            name, first = next((name, values(x)) for name, x in modalities.items())
+            examples = torch.as_tensor(examples) if examples is not None else None
+            check_rows(target, examples, name, first)
             look = self.check if self.check is not None else first.device.type == "cpu" or not self._looked
             if look:
                 check_finite(modalities)
                 self._looked = True
-        if key is None:
+        if key is not None:
+            key = key if compiling else keys.check_key(key)
+        else:
             # On the host, where folding it is free; inside a compiled graph, with everything else.
-            compiling = torch.compiler.is_compiling()
             key = keys.fresh(values(next(iter(modalities.values()))).device if compiling else None)
         return model, Batch(modalities, target, examples, look), key
 
@@ -162,8 +189,18 @@ class Objective(nn.Module):
 
     def losses(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[dict[str, Tensor], Parts]:
         """The losses whose gradients :meth:`direction` weighs against each other; by default there is one."""
-        loss, parts = self.loss(model, batch, key)
-        return {"total": loss}, parts
+        found = self.loss(model, batch, key)
+        if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Tensor)):
+            kinds = [type(part).__name__ for part in found] if isinstance(found, tuple) else [type(found).__name__]
+            raise ValueError(
+                f"{type(self).__name__}.loss returns (total, parts), a tensor and a dict; got {', '.join(kinds)}."
+            )
+        total, parts = found
+        if total.ndim:
+            raise ValueError(
+                f"{type(self).__name__}.loss returns one number as its total; got shape {tuple(total.shape)}: take the mean."
+            )
+        return {"total": total}, parts
 
     def direction(
         self, gradients: Mapping[str, Tensor], losses: Sequence[str], parts: Parts, key: Tensor
@@ -222,6 +259,16 @@ class Objective(nn.Module):
         latents = {name: model.encode(name, x) for name, x in modalities.items()}
         return latents, model.combine({name: model.project(name, z) for name, z in latents.items()})
 
+    def require_heads(self, model: Fusible, names: Iterable[str]) -> None:
+        """Raise ``ValueError`` naming the modalities of which the model has no unimodal head."""
+        missing = [name for name in names if not model.has_head(name)]
+        if missing:
+            names = ", ".join(map(repr, missing))
+            raise ValueError(
+                f"{type(self).__name__} {self.with_heads}, and the model has none for {names}: give the FusionModel unimodal "
+                "heads (head_hidden=[] for linear ones)."
+            )
+
     def supervised(
         self, model: Fusible, latents: Mapping[str, Any], prediction: Tensor, batch: Batch
     ) -> tuple[Tensor, Parts, dict[str, Tensor]]:
@@ -232,6 +279,11 @@ class Objective(nn.Module):
         parts = {"task": total.detach()}
         alone = {name: model.head(name, z) for name, z in latents.items() if model.has_head(name)}
         for name, own in alone.items():
+            if own.shape[1:].numel() != prediction.shape[1:].numel():
+                raise ValueError(
+                    f"The head of {name!r} predicts {tuple(own.shape)}, the fusion {tuple(prediction.shape)}: give it as many "
+                    "outputs."
+                )
             own_loss = self.family.nll(own, target).mean()
             parts[f"unimodal/{name}"] = own_loss.detach()
             total = total + self.unimodal_weight * own_loss
@@ -239,35 +291,3 @@ class Objective(nn.Module):
 
     def extra_repr(self) -> str:
         return f"family={self.family!r}, unimodal_weight={self.unimodal_weight}"
-
-
-class Penalised(Objective):
-    """An objective that adds a weighted penalty against a reference; the weight may follow the training step.
-
-    Args:
-        weight: λ, a number or a schedule.
-        reference: What the penalised prediction is compared with. Default: :class:`Uniform`.
-        family, unimodal_weight, check: See :class:`Objective`.
-    """
-
-    step: Tensor
-
-    def __init__(
-        self,
-        weight: float | Constant = 1.0,
-        reference: Reference | None = None,
-        family: Family | None = None,
-        unimodal_weight: float = 1.0,
-        check: bool | None = None,
-    ) -> None:
-        super().__init__(family, unimodal_weight, check)
-        self.reference = reference if reference is not None else Uniform()
-        self.weight = weight if isinstance(weight, nn.Module) else Constant(weight)
-        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
-
-    def weight_of_step(self) -> Tensor:
-        """λ now; in training mode the step counts on."""
-        weight = self.weight(self.step)
-        if self.training:
-            self.step = self.step + 1
-        return cast(Tensor, weight)

@@ -1,10 +1,53 @@
-"""Mistakes in a batch, each answered by one sentence."""
+"""Mistakes in a model or a batch, each answered by one sentence."""
 
+import contextlib
+import inspect
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
+from synib.kinds import check_modality, check_tensor, shown
+from synib.objective.fusible import Fusible, Whole
 from synib.tokens import Modality, Tokens, values
+
+
+def check_model(predict: Any, unimodal: Any, modalities: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` if it is no model, or is given unimodal predictors that it would never use."""
+    if not callable(predict) or isinstance(predict, type):
+        came = shown(predict) if isinstance(predict, type) else type(predict).__name__
+        way = ": give the model itself, not its output" if isinstance(predict, Tensor) else ""
+        raise ValueError(f"The model is a FusionModel or a function of the modalities; got {came}{way}.")
+    if not unimodal:
+        return
+    if isinstance(predict, Fusible):
+        raise ValueError(
+            f"unimodal= gives predictors to a plain callable, and {type(predict).__name__} has its own: give it heads instead."
+        )
+    if not isinstance(unimodal, Mapping):
+        raise ValueError(f"unimodal is a dict of modality → its own predictor; got {type(unimodal).__name__}.")
+    unknown = [name for name in unimodal if isinstance(modalities, Mapping) and name not in modalities]
+    if unknown:
+        raise ValueError(
+            f"unimodal has a predictor of {unknown[0]!r}; the modalities are {', '.join(map(repr, modalities))}."
+        )
+
+
+def check_rows(target: Any, examples: Tensor | None, name: str, first: Tensor) -> None:
+    """Raise ``ValueError`` if target or examples are not of the rows of ``first``, the values of modality ``name``."""
+    rows = first.shape[0]
+    if check_tensor("The target", target).shape[:1] != (rows,):
+        raise ValueError(f"The target needs a row for each of {rows} examples; got shape {tuple(target.shape)}.")
+    if target.device != first.device:
+        raise ValueError(f"The target is on {target.device} and {name!r} on {first.device}: move one with .to(device).")
+    if examples is None:
+        return
+    if examples.shape != (rows,) or examples.is_floating_point() or examples.dtype == torch.bool:
+        raise ValueError(
+            f"examples are the row numbers in the training data of {rows} rows; got shape {tuple(examples.shape)} of "
+            f"{examples.dtype}."
+        )
 
 
 def check_modalities(modalities: Mapping[str, Modality], names: Sequence[str] | None = None) -> None:
@@ -15,25 +58,16 @@ def check_modalities(modalities: Mapping[str, Modality], names: Sequence[str] | 
         raise ValueError(
             f"Synergy needs at least two modalities; got {len(modalities)} ({', '.join(map(repr, modalities)) or 'none'})."
         )
-    if names is not None and set(modalities) != set(names):
-        unknown, missing = sorted(set(modalities) - set(names)), sorted(set(names) - set(modalities))
-        wrong = [f"unknown: {', '.join(map(repr, unknown))}"] * bool(unknown)
-        wrong += [f"missing: {', '.join(map(repr, missing))}"] * bool(missing)
-        raise ValueError(f"The model's modalities are {', '.join(map(repr, names))}; {'; '.join(wrong)}.")
+    if names is not None:
+        check_names(modalities, names)
     for name, x in modalities.items():
-        if not isinstance(name, str) or not name or "." in name:
-            raise ValueError(f"A modality's name is a text without a dot in it; got {name!r}.")
+        check_modality(name)
         if not isinstance(x, torch.Tensor | Tokens):
             raise ValueError(f"Modality {name!r} is a tensor or synib.Tokens; got {type(x).__name__}.")
-        if values(x).ndim < 2:
-            raise ValueError(
-                f"Modality {name!r} is (batch, ...) with at least 2 dimensions; got {tuple(values(x).shape)}."
-            )
-        if isinstance(x, Tokens) and (x.padding.shape != x.values.shape[:2] or x.padding.dtype != torch.bool):
-            raise ValueError(
-                f"The padding of {name!r} is boolean, {tuple(x.values.shape[:2])}; got {x.padding.dtype}, "
-                f"{tuple(x.padding.shape)}."
-            )
+        if not isinstance(x, Tokens) and x.ndim < 2:
+            raise ValueError(f"Modality {name!r} is (batch, ...) with at least 2 dimensions; got {tuple(x.shape)}.")
+        if isinstance(x, Tokens):
+            _check_tokens(name, x)
     sizes = {name: values(x).shape[0] for name, x in modalities.items()}
     if len(set(sizes.values())) > 1:
         raise ValueError(
@@ -41,6 +75,34 @@ def check_modalities(modalities: Mapping[str, Modality], names: Sequence[str] | 
         )
     if 0 in sizes.values():
         raise ValueError("The batch is empty: every modality has 0 rows.")
+    devices = {name: values(x).device for name, x in modalities.items()}
+    if len(set(devices.values())) > 1:
+        on = ", ".join(f"{name!r} is on {device}" for name, device in devices.items())
+        raise ValueError(f"All modalities are on one device; {on}: move them with .to(device).")
+
+
+def _check_tokens(name: str, x: Tokens) -> None:
+    v, padding = x
+    if not (isinstance(v, Tensor) and isinstance(padding, Tensor)):
+        raise ValueError(
+            f"Tokens are two tensors, values and padding; {name!r} has {type(v).__name__} and {type(padding).__name__}."
+        )
+    if padding.dtype != torch.bool or padding.shape != v.shape[:2]:
+        raise ValueError(
+            f"The padding of {name!r} is boolean, {tuple(v.shape[:2])}; got {padding.dtype}, {tuple(padding.shape)}."
+        )
+    if v.ndim != 3:
+        raise ValueError(f"The tokens of {name!r} are (batch, tokens, width); got {tuple(v.shape)}: embed them first.")
+
+
+def check_names(modalities: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise ``ValueError`` if a modality is unknown to the model, or missing."""
+    if modalities.keys() != set(names):
+        given = {str(name) for name in modalities}
+        unknown, missing = sorted(given - set(names)), sorted(set(names) - given)
+        wrong = [f"unknown: {', '.join(map(repr, unknown))}"] * bool(unknown)
+        wrong += [f"missing: {', '.join(map(repr, missing))}"] * bool(missing)
+        raise ValueError(f"The model's modalities are {', '.join(map(repr, names))}; {'; '.join(wrong)}.")
 
 
 def check_finite(modalities: Mapping[str, Modality]) -> None:
@@ -55,3 +117,49 @@ def check_finite(modalities: Mapping[str, Modality]) -> None:
                 f"Modality {name!r} holds {int(bad.sum())} NaN or Inf of {v.numel()} numbers, in row{'s' * (len(rows) > 1)} "
                 f"{listed}; expected finite numbers."
             )
+
+
+def explain(mistake: Exception, model: Fusible, modalities: Mapping[str, Modality]) -> None:
+    """Raise ``ValueError`` with the sentence for what torch has just refused, where the model and the batch tell the cause.
+
+    Called when something went wrong, and only then: a model may do with its input what it likes.
+    """
+    if isinstance(mistake, TypeError) and not _takes_a_dict(model, modalities, mistake):
+        given = ", ".join(f"m[{name!r}]" for name in modalities)
+        way = f"wrap it, as in lambda m: model({given})" if isinstance(model, Whole) else "use ConcatFusion"
+        raise ValueError(
+            f"The {'model' if isinstance(model, Whole) else 'fusion'} is called with one dict of name → tensor, and takes "
+            f"something else: {way}."
+        ) from mistake
+    encoders = dict(getattr(model, "encoders", {}))
+    for name, x in modalities.items():
+        layer = encoders.get(name)
+        while isinstance(layer, nn.Sequential) and len(layer):
+            layer = layer[0]
+        if isinstance(layer, nn.Linear):
+            _explain_linear(mistake, name, x, layer.weight)
+
+
+def _takes_a_dict(model: Fusible, modalities: Mapping[str, Modality], mistake: TypeError) -> bool:
+    if isinstance(model, Whole):
+        with contextlib.suppress(ValueError):  # not every callable shows its signature
+            try:
+                inspect.signature(model.predict).bind(modalities)
+            except TypeError:
+                return False
+    return "must be Tensor, not dict" not in str(mistake)
+
+
+def _explain_linear(mistake: Exception, name: str, x: Modality, weight: Tensor) -> None:
+    if isinstance(x, Tokens):
+        said = f"{name!r} is synib.Tokens and its encoder takes a tensor."
+    elif x.shape[-1] != weight.shape[1]:
+        said = f"{name!r} is {x.shape[-1]} wide and its encoder takes {weight.shape[1]}."
+    elif x.device != weight.device:
+        said = f"{name!r} is on {x.device} and its encoder on {weight.device}: move one with .to(device)."
+    elif x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        way = {torch.float32: "x.float()", torch.float64: "x.double()"}.get(weight.dtype, f"x.to({weight.dtype})")
+        said = f"{name!r} is {x.dtype} and its encoder {weight.dtype}: use {way}."
+    else:
+        return
+    raise ValueError(said) from mistake

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from synib.kinds import check_whole
+
 
 class Family:
     """Base of all families. Parameters are one tensor, ``(batch, ...)``; all zeros is the neutral distribution.
@@ -36,8 +38,12 @@ class Family:
         """The most probable target."""
         raise NotImplementedError
 
+    def check_parameters(self, parameters: Tensor) -> None:
+        """Raise ``ValueError`` where the parameters have another shape than the family's."""
+        raise NotImplementedError
+
     def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
-        """Raise ``ValueError`` where the target does not fit; without ``values`` only shapes and types are looked at."""
+        """Raise ``ValueError`` where something does not fit; without ``values`` only shapes and types are looked at."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -66,24 +72,27 @@ class Bernoulli(Family):
         return torch.logsumexp(F.logsigmoid(p), 0) - torch.logsumexp(F.logsigmoid(-p), 0)
 
     def from_targets(self, target: Tensor) -> Tensor:
+        _check_bits(target)
         return torch.logit(target.float().mean()).reshape(1)
 
     def predict(self, parameters: Tensor) -> Tensor:
         return (_one_logit(parameters) > 0).long()
 
-    def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
+    def check_parameters(self, parameters: Tensor) -> None:
         if parameters.ndim > 2 or (parameters.ndim == 2 and parameters.shape[1] != 1):
             raise ValueError(
                 f"Bernoulli expects one logit for each example, (batch,) or (batch, 1); got {tuple(parameters.shape)}. "
                 "For two logits use Categorical()."
             )
+
+    def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
+        self.check_parameters(parameters)
         if target.numel() != parameters.shape[0]:
             raise ValueError(
                 f"Bernoulli expects one target for each of {parameters.shape[0]} examples; got {tuple(target.shape)}."
             )
-        if values and not ((target == 0) | (target == 1)).all():
-            bad = target[(target != 0) & (target != 1)].flatten()[0].item()
-            raise ValueError(f"Bernoulli targets are 0 or 1; got {bad}.")
+        if values:
+            _check_bits(target)
 
 
 class Categorical(Family):
@@ -103,6 +112,12 @@ class Categorical(Family):
         return torch.logsumexp(_full(parameters).log_softmax(-1), 0) - math.log(parameters.shape[0])
 
     def from_targets(self, target: Tensor) -> Tensor:
+        if target.ndim != 1 or target.is_floating_point() or (target < 0).any():
+            low = f", the least {target.min().item()}" if target.numel() else ""
+            raise ValueError(
+                f"A prior of classes needs whole class numbers from 0 on, (examples,); got shape {tuple(target.shape)} of "
+                f"{target.dtype}{low}."
+            )
         counts = torch.bincount(target.long())
         if (counts == 0).any():
             empty = int((counts == 0).nonzero()[0].item())
@@ -112,12 +127,15 @@ class Categorical(Family):
     def predict(self, parameters: Tensor) -> Tensor:
         return parameters.argmax(-1)
 
-    def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
+    def check_parameters(self, parameters: Tensor) -> None:
         if parameters.ndim != 2 or parameters.shape[1] < 2:
             raise ValueError(
                 f"Categorical expects logits (batch, classes) with at least 2 classes; got {tuple(parameters.shape)}. "
                 "For a single logit use Bernoulli()."
             )
+
+    def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
+        self.check_parameters(parameters)
         if target.shape != parameters.shape[:1] or target.is_floating_point():
             raise ValueError(
                 f"Categorical expects {parameters.shape[0]} whole class numbers; got shape {tuple(target.shape)} of "
@@ -147,8 +165,7 @@ class Gaussian(Family):
     discrete = False
 
     def __init__(self, dim: int = 1, covariance: Literal["diagonal", "full"] = "diagonal") -> None:
-        if dim < 1:
-            raise ValueError(f"A Gaussian has at least one coordinate; got dim={dim}.")
+        check_whole("dim", dim)
         if covariance not in ("diagonal", "full"):
             raise ValueError(f"covariance is 'diagonal' or 'full'; got {covariance!r}.")
         self.dim, self.covariance = dim, covariance
@@ -192,6 +209,8 @@ class Gaussian(Family):
         return self._pack(centre, torch.linalg.cholesky(covariance))
 
     def from_targets(self, target: Tensor) -> Tensor:
+        if not target.ndim or target.numel() != len(target) * self.dim:
+            raise ValueError(f"{self!r} expects targets (examples, {self.dim}); got {tuple(target.shape)}.")
         y = target.reshape(len(target), self.dim).float()
         mean = y.mean(0, keepdim=True)
         if self.covariance == "diagonal":
@@ -204,12 +223,15 @@ class Gaussian(Family):
     def predict(self, parameters: Tensor) -> Tensor:
         return parameters[..., : self.dim]
 
-    def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
+    def check_parameters(self, parameters: Tensor) -> None:
         if parameters.ndim != 2 or parameters.shape[1] != self.width:
             raise ValueError(
                 f"{self!r} expects predictions (batch, {self.width}); got {tuple(parameters.shape)}: mean, then "
                 f"{'log-variance' if self.covariance == 'diagonal' else 'Cholesky factor'}."
             )
+
+    def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
+        self.check_parameters(parameters)
         if target.numel() != parameters.shape[0] * self.dim:
             raise ValueError(
                 f"{self!r} expects targets ({parameters.shape[0]}, {self.dim}); got {tuple(target.shape)}."
@@ -236,6 +258,12 @@ class Gaussian(Family):
 
     def __repr__(self) -> str:
         return f"Gaussian(dim={self.dim}, covariance={self.covariance!r})"
+
+
+def _check_bits(target: Tensor) -> None:
+    if not ((target == 0) | (target == 1)).all():
+        bad = target[(target != 0) & (target != 1)].flatten()[0].item()
+        raise ValueError(f"Bernoulli targets are 0 or 1; got {bad}.")
 
 
 def _full(x: Tensor) -> Tensor:

@@ -40,6 +40,18 @@ class Fusible(Protocol):
         """Whether some layer now makes an example's prediction depend on the rest of its batch."""
 
 
+def answer(said: Any) -> Tensor:
+    """What a model said, if it is a tensor of real numbers."""
+    if isinstance(said, Tensor) and said.is_floating_point():
+        return said
+    if isinstance(said, Tensor):
+        raise ValueError(f"A model answers with the family's parameters, which are real numbers; got {said.dtype}.")
+    listed = "['logits']" if isinstance(said, Mapping) else "[0]" if isinstance(said, tuple | list) else ""
+    part = ".logits" if hasattr(said, "logits") else listed
+    way = f": wrap it, as in lambda m: model(m){part}" if part else ""
+    raise ValueError(f"A model answers with a tensor of the family's parameters; got {type(said).__name__}{way}.")
+
+
 class Whole:
     """A plain ``predict`` as the objective sees models: nothing to encode, everything in the combination."""
 
@@ -55,13 +67,13 @@ class Whole:
         return latent
 
     def combine(self, projected: Mapping[str, Modality]) -> Tensor:
-        return self.predict(projected)
+        return answer(self.predict(projected))
 
     def has_head(self, name: str) -> bool:
         return name in self.unimodal
 
     def head(self, name: str, latent: Modality, through: bool = False) -> Tensor:
-        return self.unimodal[name](latent)
+        return answer(self.unimodal[name](latent))
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:
         module = self.unimodal.get(name)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from synib.kinds import check_kind, check_tensor, shown
 from synib.objective.families import Bernoulli, Categorical, Family
 
 
@@ -50,7 +51,10 @@ class Fixed(Reference):
 
     def __init__(self, rho: Sequence[float] | float) -> None:
         super().__init__()
-        p = torch.as_tensor(rho, dtype=torch.float64).flatten()
+        try:
+            p = torch.as_tensor(rho, dtype=torch.float64).flatten()
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(f"A reference is probabilities, such as [0.7, 0.3]; got {shown(rho)}.") from None
         if len(p) == 1:
             p = torch.cat([1 - p, p])
         if not ((p > 0).all() and abs(p.sum().item() - 1) < 1e-6):
@@ -84,7 +88,8 @@ class Prior(Reference):
 
     def __init__(self, target: Tensor, family: Family) -> None:
         super().__init__()
-        self.register_buffer("parameters_of_prior", family.from_targets(target))
+        check_kind("family", family, Family, "Bernoulli()")
+        self.register_buffer("parameters_of_prior", family.from_targets(check_tensor("The target", target)))
         if not self.parameters_of_prior.isfinite().all():
             raise ValueError("A prior needs targets that differ; all of these are the same.")
 

@@ -2,18 +2,20 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from synib import keys, tokens
+from synib.kinds import check_flag, check_kind, check_whole
 from synib.masks import HideTokens, Mask, MatchedNoise, Noise, Probe, RandomMask
 from synib.masks.base import undisturbed
-from synib.objective.base import Batch, Parts, Penalised
+from synib.objective.base import Batch, Parts
 from synib.objective.counterfactuals import Counterfactual, Subsets, plan
 from synib.objective.families import Family
 from synib.objective.fusible import Fusible, Whole
+from synib.objective.penalised import Penalised
 from synib.objective.references import Reference
 from synib.objective.weights import Constant
 from synib.tokens import Modality, values
@@ -79,15 +81,15 @@ class SynIB(Penalised):
         super().__init__(weight, reference, family, unimodal_weight, check)
         if subsets not in ("each", "proper"):
             raise ValueError(f"subsets is 'each' or 'proper'; got {subsets!r}.")
-        if sample is not None and sample < 1:
-            raise ValueError(f"sample is at least 1 counterfactual for each example; got {sample}.")
-        if draws < 1 or (debias and draws % 2):
-            raise ValueError(f"draws is at least 1, and even with debias=True; got draws={draws}, debias={debias}.")
-        self.mask = mask if mask is not None else RandomMask()
-        self.noise = noise if noise is not None else MatchedNoise()
+        self.draws, self.debias = check_whole("draws", draws), check_flag("debias", debias)
+        if debias and draws % 2:
+            raise ValueError(f"draws is even with debias=True; got draws={draws}.")
+        self.mask = check_kind("mask", mask, Mask, "RandomMask(0.5)") if mask is not None else RandomMask()
+        self.noise = check_kind("noise", noise, Noise, "ShuffledNoise()") if noise is not None else MatchedNoise()
         if self.mask.probes and isinstance(self.noise, HideTokens):
             raise ValueError(f"{type(self.mask).__name__} mixes noise into the values, and HideTokens has none to mix.")
-        self.subsets, self.sample, self.draws, self.debias, self.fused = subsets, sample, draws, debias, fused
+        self.subsets, self.fused = subsets, check_flag("fused", fused, none=True)
+        self.sample = check_whole("sample", sample) if sample is not None else None
         self.cost = 1.5 + 0.1 * draws + self.mask.cost
         self._said = False
 
@@ -96,6 +98,8 @@ class SynIB(Penalised):
         device = batch.target.device
         scenes = plan(list(modalities), self.subsets, self.sample, batch.size, keys.fold(key, "plan"), device)
         fused = self._is_fused(model)
+        if batch.look and batch.examples is not None:
+            self.mask.check_examples(batch.examples)
         swaps = self.mask.whole and self.noise.shuffles
         for name, x in modalities.items():
             self.noise.observe(x, name)
@@ -166,8 +170,7 @@ class SynIB(Penalised):
 
     def _swap(self, key: Tensor, name: str, scene: Counterfactual, batch: int, device: torch.device) -> Tensor:
         """Which rows fill a modality that is swapped whole."""
-        noise = cast(Any, self.noise)
-        rows = noise.rows(keys.fold(key, name, "", "noise"), batch, self.draws, device)
+        rows = self.noise.rows(keys.fold(key, name, "", "noise"), batch, self.draws, device)
         return rows if scene.rows is None else rows.view(self.draws, batch)[:, scene.rows].reshape(-1)
 
     def _penalty(self, scene: Counterfactual, uncertain: Tensor, alone: Mapping[str, Tensor]) -> Tensor:
@@ -242,8 +245,8 @@ def _encode(
             stack = [x, *(pieces[which].value for which in mine)]
             sizes = [values(s).shape[0] for s in stack]
             z = model.encode(name, tokens.join(stack))
-            latents[name] = tokens.split(z, sizes)[0]
             intact[name], *rest = tokens.split(model.project(name, z), sizes)
+            latents[name] = tokens.split(z, sizes)[0]
         else:
             latents[name] = model.encode(name, x)
             intact[name] = model.project(name, latents[name])

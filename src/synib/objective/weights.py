@@ -3,16 +3,18 @@
 import torch
 from torch import Tensor, nn
 
+from synib.kinds import check_number, check_whole
+
 
 class Constant(nn.Module):
     """The same weight at every step."""
 
     def __init__(self, weight: float) -> None:
         super().__init__()
-        if not weight >= 0:
-            raise ValueError(f"The weight of the penalty is at least 0; got {weight}.")
+        number = weight.item() if isinstance(weight, Tensor) and weight.ndim == 0 else weight
+        check_number("The weight of the penalty", number, least=0)
         # A buffer, so that models trained side by side may each have their own.
-        self.register_buffer("weight", torch.tensor(float(weight)), persistent=False)
+        self.register_buffer("weight", torch.tensor(float(number)), persistent=False)
 
     weight: Tensor
 
@@ -31,9 +33,7 @@ class LinearWarmup(Constant):
 
     def __init__(self, weight: float, steps: int) -> None:
         super().__init__(weight)
-        if steps < 1:
-            raise ValueError(f"A warm-up takes at least one step; got {steps}.")
-        self.steps = steps
+        self.steps = check_whole("steps", steps)
 
     def forward(self, step: Tensor) -> Tensor:
         return self.weight * ((step + 1) / self.steps).clamp(max=1.0)

@@ -22,13 +22,14 @@ def build(folder: Path | str) -> list[Row]:
     for name, conclusion in experiment.conclusions(summary).items():
         write_json(path / f"{name}.json", conclusion)
     charts = experiment.charts(summary, read_csv(path / "curves.csv") if experiment.curves else [])
-    for chart in charts:
-        write_text(path / f"{chart.file}.svg", svg(chart))
+    pictures = [svg(chart) for chart in charts]
+    for chart, picture in zip(charts, pictures, strict=True):
+        write_text(path / f"{chart.file}.svg", picture)
     timings = read_csv(path / "timings.csv")
     tables = experiment.tables(summary)
     shown = {
         "experiment": experiment,
-        "charts": [(chart, html(chart)) for chart in charts],
+        "charts": [(chart, html(chart, picture)) for chart, picture in zip(charts, pictures, strict=True)],
         "tables": tables,
         "published": any(c and c["paper"] is not None for t in tables for cells in t.rows.values() for c in cells),
         "settings": experiment.described(),

@@ -22,12 +22,9 @@ def svg(figure: Figure) -> str:
     return text.getvalue()
 
 
-def html(figure: Figure) -> str:
-    """The figure as a piece of a page: what a reader can point at, where there is such a form, or else the picture."""
-    if isinstance(figure, Triangles):
-        return ternary_html.html(figure)
-    picture = svg(figure)
-    return picture[picture.index("<svg") :]
+def html(figure: Figure, picture: str) -> str:
+    """The figure as a piece of a page: what a reader can point at, where there is such a form, or else its picture."""
+    return ternary_html.html(figure) if isinstance(figure, Triangles) else picture[picture.index("<svg") :]
 
 
 def _drawing(figure: Figure) -> Any:

@@ -83,11 +83,11 @@ def test_it_follows_from_its_seed_and_leaves_the_callers_random_state_alone():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({name: 0}, f"{name} is at least 1; got 0")
+        ({name: 0}, f"{name} is a whole number of at least 1; got 0")
         for name in ("hidden", "epochs", "align_steps", "sinkhorn_steps", "batch", "draws")
     ]
     + [
-        ({"nulls": -2}, "0 or more; got -2"),
+        ({"nulls": -2}, "nulls is a whole number of at least 0; got -2"),
         ({"device": "gpu"}, "device is 'cpu', 'cuda' or 'cuda:1' and so on; got 'gpu'"),
         ({"device": "meta"}, "device is 'cpu', 'cuda' or 'cuda:1' and so on; got 'meta'"),
         ({"device": "cuda:99"}, "There is no device 'cuda:99': torch sees . CUDA devices"),

@@ -48,7 +48,7 @@ X, Y = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 2
         ((X, X, X), {}, r"Labels are one class for each example; got an array of shape \(100, 2\)"),
         (({"a": X}, X, Y), {}, "x1 is an array of numbers; got a dict"),
         ((X, [["a"], ["b"]], Y), {}, "x2 is an array of numbers; got a list"),
-        ((X, X, Y), {"nulls": -1}, "0 or more; got -1"),
+        ((X, X, Y), {"nulls": -1}, "nulls is a whole number of at least 0; got -1"),
     ],
 )
 @pytest.mark.parametrize("pid", [pid_quantised, pid_neural])

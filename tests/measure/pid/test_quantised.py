@@ -114,7 +114,7 @@ X, Y = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 2
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"clusters": 1}, "at least 2 clusters; got clusters=1"),
+        ({"clusters": 1}, "clusters is a whole number of at least 2; got 1"),
         ({"clusters": 30}, "at least 120 examples; got 100"),
     ],
 )

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn import functional as F
 
+from synib.kinds import check_number
 from synib.measure.arrays import Array
+from synib.measure.estimate import check_resampling
 from synib.measure.pid.alignment import Alignment, aligned_information
 from synib.measure.pid.decomposition import PIDEstimate, decompose
 from synib.measure.pid.procedure import Pointwise, checked, estimate, halves
@@ -70,10 +72,9 @@ def pid_neural(
         seed: Of all that is random.
         device: Where to train: the CPU or a CUDA device.
     """
-    positive = {"hidden": hidden, "epochs": epochs, "align_steps": align_steps, "sinkhorn_steps": sinkhorn_steps}
-    for name, value in (positive | {"batch": batch, "draws": draws}).items():
-        if value < 1:
-            raise ValueError(f"{name} is at least 1; got {value}.")
+    steps = {"epochs": epochs, "align_steps": align_steps, "sinkhorn_steps": sinkhorn_steps}
+    check_resampling(seed, level, hidden=hidden, **steps, batch=batch, draws=draws)
+    check_number("lr", lr, above=0)
     device = _device(device)
     first, second, labels, classes = checked(x1, x2, y, nulls, least=40, each=10)
     parts = halves(labels, seed)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from synib.kinds import check_whole
 from synib.measure.arrays import Array, as_numbers, without_column
 from synib.measure.estimate import bootstrap
 from synib.measure.pid.decomposition import COMPONENTS, PID, PIDEstimate
@@ -69,10 +70,15 @@ def checked(
         least: How many examples are needed.
         each: How many of each class.
     """
+    check_whole("nulls", nulls, least=0)
     features = [as_numbers(x1, "x1"), as_numbers(x2, "x2")]
-    labels = without_column(y)
+    labels = without_column(y, "y")
     if labels.ndim != 1:
         raise ValueError(f"Labels are one class for each example; got an array of shape {labels.shape}.")
+    missing = sum(map(_missing, labels.tolist()))
+    if missing:
+        what = "NaN" if labels.dtype.kind == "f" else "None or NaN"
+        raise ValueError(f"Labels hold {missing} {what}; drop those examples.")
     n = len(labels)
     for name, x in zip(("x1", "x2"), features, strict=True):
         if x.ndim == 0 or len(x) != n:
@@ -81,7 +87,10 @@ def checked(
             raise ValueError(f"{name} holds NaN or infinite values; drop those examples or fill them in.")
     if n < least:
         raise ValueError(f"These settings need at least {least} examples; got {n}.")
-    classes, labels, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    try:
+        classes, labels, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    except TypeError:
+        raise ValueError("Labels are all numbers or all texts; got both.") from None
     if len(classes) < 2:
         raise ValueError(f"All {n} labels are {classes.tolist()[0]!r}, so there is no information to decompose.")
     if len(classes) > n // 4:
@@ -91,9 +100,14 @@ def checked(
             f"Class {classes.tolist()[counts.argmin()]!r} has {counts.min()} examples, and at least {each} of each are "
             "needed; leave its examples out or join it with another class."
         )
-    if nulls < 0:
-        raise ValueError(f"nulls is how many permutations to try, 0 or more; got {nulls}.")
     return features[0].reshape(n, -1), features[1].reshape(n, -1), labels, len(classes)
+
+
+def _missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)  # NaN alone differs from itself
+    except TypeError:  # the NA of pandas is neither equal nor different
+        return True
 
 
 def halves(labels: Array, seed: int) -> tuple[Array, Array]:

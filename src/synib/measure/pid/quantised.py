@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from synib.kinds import check_whole
 from synib.measure.arrays import Array
+from synib.measure.estimate import check_resampling
 from synib.measure.pid.broja import solve
 from synib.measure.pid.decomposition import PIDEstimate, decompose
 from synib.measure.pid.procedure import Pointwise, checked, estimate, halves
@@ -56,8 +58,8 @@ def pid_quantised(
         >>> round(found.synergy.value, 1), round(found.redundant.value, 1)
         (1.0, 0.0)
     """
-    if clusters < 2:
-        raise ValueError(f"A source is sorted into at least 2 clusters; got clusters={clusters}.")
+    check_resampling(seed, level, draws=draws)
+    check_whole("clusters", clusters, least=2)
     x1, x2, y, classes = checked(x1, x2, y, nulls, least=4 * clusters, each=4)
     parts = halves(y, seed)
     # Clusters know nothing of labels, so those of the permutations are the same.

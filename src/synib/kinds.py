@@ -1,0 +1,119 @@
+"""Settings of the wrong kind or size, each answered by one sentence.
+
+Every check gives back what it was given, so that a constructor reads ``self.p = check_number("p", p, least=0, most=1)``.
+"""
+
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+from torch import Tensor, nn
+
+T = TypeVar("T")
+_MODULES = nn.ModuleDict()
+
+
+def shown(value: object) -> str:
+    """A value as a sentence quotes it: short, on one line, a class or a function by its name."""
+    if isinstance(value, type | FunctionType):
+        return f"the {'class' if isinstance(value, type) else 'function'} {value.__name__}"
+    said = " ".join(repr(value).split())
+    return said if len(said) <= 60 else f"{said[:57]}..."
+
+
+def check_kind(name: str, value: object, kind: type[T], example: str) -> T:
+    """The value, if it is an object of its kind; ``example`` is one, as a user would write it."""
+    if isinstance(value, kind):
+        return value
+    way = f": write {value.__name__}(...)" if isinstance(value, type) and issubclass(value, kind) else ""
+    an = "an" if kind.__name__[0] in "AEIOU" else "a"
+    raise ValueError(f"{name} is {an} {kind.__name__} such as {example}; got {shown(value)}{way}.")
+
+
+def is_number(value: object) -> bool:
+    """Whether it is one finite real number, Python's or NumPy's; a truth value is none."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is one whole number, Python's or NumPy's; a truth value is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> float:
+    """The value, if it is a finite number between its bounds, of which ``least`` and ``most`` are themselves allowed."""
+    right = (
+        is_number(value)
+        and (least is None or value >= least)
+        and (above is None or value > above)
+        and (most is None or value <= most)
+        and (below is None or value < below)
+    )
+    if right:
+        return cast(float, value)
+    if least is not None and most is not None:
+        expected = f"lies between {least:g} and {most:g}"
+    else:
+        bounds = (("of at least", least), ("above", above), ("of at most", most), ("below", below))
+        stated = " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
+        expected = f"is a number {stated}".rstrip()
+    raise ValueError(f"{name} {expected}; got {shown(value)}.")
+
+
+def check_whole(name: str, value: Any, least: int | None = 1) -> int:
+    """The value, if it is a whole number of at least ``least`` (any, if that is ``None``)."""
+    if is_whole(value) and (least is None or value >= least):
+        return cast(int, value)
+    bound = "" if least is None else f" of at least {least}"
+    raise ValueError(f"{name} is a whole number{bound}; got {shown(value)}.")
+
+
+def check_flag(name: str, value: Any, *, none: bool = False) -> Any:
+    """The value, if it is true or false, or ``None`` where that means something."""
+    if isinstance(value, bool) or (none and value is None):
+        return value
+    raise ValueError(f"{name} is {'True, False or None' if none else 'True or False'}; got {shown(value)}.")
+
+
+def check_tensor(name: str, value: Any) -> Tensor:
+    """The value, if it is a tensor."""
+    if isinstance(value, Tensor):
+        return value
+    way = "" if value is None or isinstance(value, type) else f": torch.as_tensor({name.split()[-1]}) makes it one"
+    raise ValueError(f"{name} is a tensor; got {_class(value)}{way}.")
+
+
+def check_modality(name: Any, *, module: bool = False) -> str:
+    """A modality's name, if it can be one, also of a ``module`` in a ``ModuleDict``."""
+    if not isinstance(name, str) or not name or "." in name:
+        raise ValueError(f"A modality's name is a text without a dot in it; got {name!r}.")
+    if module and hasattr(_MODULES, name):
+        raise ValueError(
+            f"No modality can be called {name!r}, which torch's modules need for themselves: choose another name."
+        )
+    return name
+
+
+def check_widths(name: str, value: Any, *, module: bool = False) -> dict[str, int]:
+    """The value, if it is a dict of modality → width; ``module`` as in :func:`check_modality`."""
+    if not isinstance(value, Mapping):
+        raise ValueError(
+            f"{name} are a dict of modality → width, such as {{'image': 512, 'text': 300}}; got {shown(value)}."
+        )
+    return {
+        check_modality(of, module=module): check_whole(f"The width of {of!r}", width) for of, width in value.items()
+    }
+
+
+def _class(value: object) -> str:
+    return shown(value) if isinstance(value, type) else type(value).__name__

@@ -1,0 +1,229 @@
+"""Mistakes of tired users in models and methods: one sentence each, where it was made."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from synib import FusionModel, SynIB
+from synib.methods import METHODS, Experts, build, check_method, settings_of
+from synib.models import ConcatFusion, mlp, pid_xor_model
+
+WIDTHS, N = {"image": 3, "text": 2}, 8
+MODEL = FusionModel.mlp(WIDTHS, hidden=[4], classes=3)
+PARTS = {name: nn.Identity() for name in WIDTHS}
+X = {name: torch.zeros(N, width) for name, width in WIDTHS.items()}
+
+
+class Pair(nn.Module):
+    """An encoder that returns more than its latent, as recurrent layers do."""
+
+    def forward(self, x):
+        return x, None
+
+
+def table(rows):
+    return pytest.mark.parametrize(("call", "said"), rows.values(), ids=rows.keys())
+
+
+def refused(call, said):
+    with pytest.raises(ValueError, match=said) as mistake:
+        call()
+    assert "\n" not in str(mistake.value)
+
+
+@table(
+    {
+        "one hidden width": (
+            lambda: FusionModel.mlp(WIDTHS, hidden=128),
+            r"an encoder's layers, as in \[128\]; got 128\.",
+        ),
+        "a hidden width as a text": (
+            lambda: FusionModel.mlp(WIDTHS, hidden="128"),
+            "hidden names the widths .*; got '128'",
+        ),
+        "a hidden width as a float": (
+            lambda: FusionModel.mlp(WIDTHS, hidden=[16.0]),
+            r"hidden names .*; got \[16\.0\]",
+        ),
+        "a hidden width of 0": (lambda: FusionModel.mlp(WIDTHS, hidden=[0]), r"hidden names the widths .*; got \[0\]"),
+        "no hidden width": (lambda: FusionModel.mlp(WIDTHS, hidden=[]), r"hidden names the widths .*; got \[\]"),
+        "heads as a flag": (
+            lambda: FusionModel.mlp(WIDTHS, [4], head_hidden=True),
+            "a head's hidden layers, .*; got True",
+        ),
+        "one width of the fusion": (lambda: FusionModel.mlp(WIDTHS, [4], fusion_hidden=32), r"as in \[32\]; got 32"),
+        "widths without names": (
+            lambda: FusionModel.mlp([3, 2], [4]),
+            r"widths are a dict of modality → width.*; got \[3, 2\]",
+        ),
+        "a shape for a width": (
+            lambda: FusionModel.mlp({"image": (3, 32, 32), "text": 2}, [4]),
+            r"width of 'image' is a whole .*; got \(3, 32, 32\)",
+        ),
+        "a batch for the widths": (
+            lambda: FusionModel.mlp(X, [4]),
+            r"width of 'image' is a whole number .*; got tensor\(",
+        ),
+        "a width of 0": (
+            lambda: FusionModel.mlp({"image": 0, "text": 2}, [4]),
+            "width of 'image' is .* at least 1; got 0",
+        ),
+        "no class": (lambda: FusionModel.mlp(WIDTHS, [4], classes=0), "classes is a whole number of at least 1; got 0"),
+        "classes by name": (
+            lambda: FusionModel.mlp(WIDTHS, [4], classes=["cat"]),
+            r"classes is a whole .*; got \['cat'\]",
+        ),
+        "dropout as a text": (
+            lambda: FusionModel.mlp(WIDTHS, [4], dropout="0.1"),
+            r"dropout is a number .*; got '0\.1'",
+        ),
+        "no dropout": (lambda: mlp([3, 4], dropout=None), "dropout is a number of at least 0 and below 1; got None"),
+        "one width of a perceptron": (
+            lambda: mlp(4),
+            r"widths names the widths of the layers, input first, as in \[4\]; got 4",
+        ),
+        "one width of the paper's network": (
+            lambda: pid_xor_model(64),
+            "widths are a dict of modality → width.*; got 64",
+        ),
+        "a name that torch needs": (
+            lambda: FusionModel.mlp({"type": 3, "text": 2}, [4]),
+            "No modality can be called 'type'",
+        ),
+        "encoders without names": (
+            lambda: FusionModel([*PARTS.values()], nn.Identity()),
+            "encoders are a dict .*; got list",
+        ),
+        "encoders and fusion swapped": (
+            lambda: FusionModel(ConcatFusion(WIDTHS, [3]), PARTS),
+            "encoders are a dict of modality → module; got ConcatFusion",
+        ),
+        "functions as encoders": (
+            lambda: FusionModel({name: lambda x: x for name in WIDTHS}, nn.Identity()),
+            "that of 'image' is the function <lambda>",
+        ),
+        "classes as heads": (
+            lambda: FusionModel(PARTS, nn.Identity(), {"text": nn.Identity}),
+            "heads are modules; that of 'text'",
+        ),
+        "numbers for names": (
+            lambda: FusionModel({0: nn.Identity(), 1: nn.Identity()}, nn.Identity()),
+            "is a text .*; got 0",
+        ),
+        "no fusion": (lambda: FusionModel(PARTS, None), "fusion is a module from a dict of latents .*; got None"),
+        "a flag as a text": (
+            lambda: FusionModel(PARTS, nn.Identity(), detach_heads="no"),
+            "detach_heads is True or False; got 'no'",
+        ),
+        "one layer of the fusion": (
+            lambda: ConcatFusion(WIDTHS, 3),
+            r"layers behind the concatenation, as in \[3\]; got 3",
+        ),
+        "no layer of the fusion": (lambda: ConcatFusion(WIDTHS, []), r"layers names the widths .*; got \[\]"),
+        "latents without names": (lambda: ConcatFusion([3, 2], [3]), r"widths are a dict of modality .*; got \[3, 2\]"),
+    }
+)
+def test_a_model_that_cannot_be_is_refused_when_it_is_made(call, said):
+    refused(call, said)
+
+
+@table(
+    {
+        "a tensor": (lambda: MODEL(torch.zeros(N, 5)), "Modalities are a dict of name → tensor; got Tensor"),
+        "one modality of two": (
+            lambda: MODEL({"image": X["image"]}),
+            "modalities are 'image', 'text'; missing: 'text'",
+        ),
+        "one modality too many": (
+            lambda: MODEL({**X, "audio": X["text"]}),
+            "modalities are 'image', 'text'; unknown: 'audio'",
+        ),
+        "arrays": (lambda: MODEL({**X, "text": np.zeros((N, 2))}), r"'text' is a tensor or synib\.Tokens; got ndarray"),
+        "a fusion of other names": (
+            lambda: FusionModel(PARTS, ConcatFusion({"img": 3, "txt": 2}, [1]))(X),
+            "fusion knows 'img', 'txt'; asked for 'image'",
+        ),
+        "a fusion of other widths": (
+            lambda: FusionModel(PARTS, ConcatFusion({"image": 8, "text": 2}, [1]))(X),
+            "'image' is 3 wide, and the fusion takes 8",
+        ),
+        "an encoder that returns a pair": (
+            lambda: SynIB()(FusionModel({**PARTS, "text": Pair()}, ConcatFusion(WIDTHS, [3])), X, torch.arange(N) % 3),
+            "ConcatFusion takes tensors; the encoder of 'text' gives tuple",
+        ),
+    }
+)
+def test_what_a_model_cannot_take_is_refused(call, said):
+    refused(call, said)
+
+
+@table(
+    {
+        "a method's class": (
+            lambda: build(SynIB),
+            "A method is given by its name, such as 'vanilla'; got the class SynIB",
+        ),
+        "no method": (lambda: check_method(None), "A method is given by its name, .*; got None"),
+        "a setting of another method": (
+            lambda: build("vanilla", weight=1),
+            r"vanilla has no setting 'weight'; it takes family, unimodal_weight, check\.",
+        ),
+        "a noise where there is one": (
+            lambda: build("synib-marginal", draws=2, noise="standard"),
+            "synib-marginal has no setting 'noise'; it takes draws, deb",
+        ),
+        "a misspelt setting": (
+            lambda: build("experts", weigth=1.0),
+            "experts has no setting 'weigth'; it takes weight, draws, l2",
+        ),
+        "a setting that must be given": (
+            lambda: build("synib-random"),
+            "synib-random needs the setting 'p'; it takes p, noise, ref",
+        ),
+        "no modality": (lambda: build("unimodal"), "unimodal needs the setting 'modality'; it takes modality, family"),
+        "a modality twice": (
+            lambda: build("unimodal-a", modality="b"),
+            "unimodal-a has no setting 'modality'; it takes family",
+        ),
+        "a text among the settings": (lambda: build("synib-random", p="0.5"), r"p lies between 0 and 1; got '0\.5'"),
+        "a text for agm": (lambda: build("agm", alpha="1"), "alpha is at least 0; got '1'"),
+        "a text for ogm": (lambda: build("ogm", alpha="1"), "alpha is at least 0; got '1'"),
+        "half an epoch for ogm": (
+            lambda: build("ogm", start=0.5),
+            r"whole numbers of epochs; got start=0\.5, stop=None",
+        ),
+        "a text for mcr": (lambda: build("mcr", game="1"), "game and contrast of at least 0 .*; got game='1'"),
+        "a text for mmpareto": (lambda: build("mmpareto", scale="1"), "scale is above 0; got '1'"),
+        "half an epoch for reconboost": (lambda: build("reconboost", stage=1.5), r"both whole, .*; got stage=1\.5"),
+        "half an epoch for dnr": (lambda: build("dnr", every=2.5), r"whole numbers, .*got every=2\.5"),
+        "a text for experts": (lambda: build("experts", l2="1"), "l2 is positive, .*; got '1'"),
+        "a method's name for the synergy": (
+            lambda: Experts("synib"),
+            r"synergy is an Objective such as SynIB\(\); got 'synib'",
+        ),
+        "experts of a function": (
+            lambda: build("experts").attach(lambda m: m),
+            "heads of a FusionModel; got the function <lambda>",
+        ),
+    }
+)
+def test_a_method_that_cannot_be_is_refused(call, said):
+    refused(call, said)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_setting_that_a_method_names_is_taken(name):
+    given = {
+        "p": 0.5, "coordinates": {"image": [0]}, "steps": 2, "mask_lr": 1.0, "sparsity": 0.1, "widths": WIDTHS, "draws": 2,
+        "modality": "image", "synergy": SynIB(),
+    }  # fmt: skip
+    takes = settings_of(METHODS[name])
+    needed = {setting: given[setting] for setting, must in takes.items() if must}
+    for setting in [s for s in takes if s not in needed]:
+        with contextlib.suppress(
+            ValueError
+        ):  # for its value, which is none; a setting that is not taken is a TypeError
+            METHODS[name](**needed, **{setting: object()})

@@ -1,0 +1,66 @@
+"""What the objective's settings mean: defaults, schedules, detached heads, debiasing."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from synib import LinearWarmup, OracleMask, RandomMask, StandardNoise, SynIB, keys
+
+MASK = OracleMask({"a": [0, 2], "b": [1]})
+
+
+def test_the_default_is_half_the_coordinates_with_matched_noise():
+    objective = SynIB()
+    assert repr(objective.mask) == "RandomMask(p=0.5, over='coordinates')"
+    assert repr(objective.noise) == "MatchedNoise(momentum=0.99)"
+    assert objective.draws == 1
+    assert "subsets='each', sample=None, draws=1, debias=False" in repr(objective)
+
+
+def test_a_schedule_may_be_given_as_the_weight(key, batch, fusion_model):
+    x, y = batch(2)
+    model = fusion_model(2, heads=False)
+    objective = SynIB(MASK, StandardNoise(), weight=LinearWarmup(1.0, 2))
+    losses = [objective(model, x, y, key=key)[0] for _ in range(3)]
+    plain = F.cross_entropy(model(x), y)
+    torch.testing.assert_close(losses[1] - plain, 2 * (losses[0] - plain))
+    torch.testing.assert_close(losses[1], losses[2])
+
+
+def test_heads_that_train_detached_teach_the_encoders_nothing(key, batch, fusion_model):
+    x, y = batch(2)
+    encoder_gradients = []
+    for detach, unimodal_weight in ((True, 1.0), (False, 0.0)):
+        torch.manual_seed(0)
+        model = fusion_model(2, detach_heads=detach)
+        loss, _ = SynIB(MASK, StandardNoise(), unimodal_weight=unimodal_weight)(model, x, y, key=key)
+        loss.backward()
+        encoder_gradients.append([p.grad for p in model.encoders.parameters()])
+    for detached, without in zip(*encoder_gradients, strict=True):
+        torch.testing.assert_close(detached, without)
+
+
+def unsure(m):
+    """A logit of known distribution once ``a`` is replaced by a standard normal number."""
+    logit = 2.0 * m["a"] + m["b"]
+    return torch.cat([torch.zeros_like(logit), logit], -1)
+
+
+def penalty_of(draws, debias, rows=4000, value=1.0):
+    x = {"a": torch.zeros(rows, 1), "b": torch.full((rows, 1), value)}
+    y = torch.zeros(rows, dtype=torch.int64)
+    objective = SynIB(RandomMask(1.0), StandardNoise(), draws=draws, debias=debias)
+    return objective(unsure, x, y, key=keys.key(3))[1]["penalty/a"].item()
+
+
+def test_debiasing_removes_most_of_the_upward_bias_of_few_draws():
+    z = torch.linspace(-8, 8, 4001, dtype=torch.float64)
+    density = torch.exp(-z.square() / 2)
+    p = (torch.sigmoid(2 * z + 1) * density).sum() / density.sum()
+    truth = (math.log(2) + p * p.log() + (1 - p) * (1 - p).log()).item()
+    assert penalty_of(512, False, rows=200) == pytest.approx(truth, abs=1e-3)
+    plain, debiased = penalty_of(4, False), penalty_of(4, True)
+    assert plain - truth > 0.02
+    assert abs(debiased - truth) < 0.25 * (plain - truth)
