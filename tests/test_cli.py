@@ -232,7 +232,7 @@ def test_a_setting_can_be_changed_and_is_part_of_the_config(synib_command, confi
     [
         ("vanilla", "METHOD.SETTING=VALUE"),
         ("vanila.lr=1", "did you mean 'vanilla'"),
-        ("vanilla.warmth=1", "unexpected keyword argument 'warmth'"),
+        ("vanilla.warmth=1", "vanilla has no setting 'warmth'; it takes"),
         ("confidence.weight=-1", "at least 0; got -1"),
         ("synib-random.p=2", "between 0 and 1; got 2"),
     ],
