@@ -68,7 +68,18 @@ def test_the_objective_and_masks_need_torch_alone(package):
 
 @pytest.mark.parametrize("module", ["synib", "synib.experiments"])
 def test_importing_brings_nothing_that_only_the_command_or_the_report_needs(module):
-    heavy = ("matplotlib", "pandas", "typer", "rich", "sklearn", "jinja2")
+    heavy = (
+        "matplotlib",
+        "pandas",
+        "typer",
+        "rich",
+        "sklearn",
+        "jinja2",
+        "transformers",
+        "lightning",
+        "av",
+        "soundfile",
+    )
     code = f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}} & set({heavy!r})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -50,3 +50,19 @@ def test_padding_is_repeated_for_several_draws():
     x = sequence(2)
     changed = tokens.with_values(x, torch.randn(6, 3, 2))
     assert torch.equal(changed.padding, torch.cat([x.padding] * 3))
+
+
+@kinds
+def test_stacking_puts_batches_side_by_side(make):
+    batches = [make(3), make(3)]
+    stacked = tokens.stack(batches)
+    assert all(same(tokens.take(stacked, (torch.tensor(i),)), batch) for i, batch in enumerate(batches))
+    assert same(
+        tokens.take(stacked, (slice(None), slice(1, 3))), tokens.stack([tokens.take(b, slice(1, 3)) for b in batches])
+    )
+
+
+@kinds
+def test_moving_takes_padding_along(make):
+    moved = tokens.move(make(3), "meta")
+    assert {t.device.type for t in ([*moved] if isinstance(moved, Tokens) else [moved])} == {"meta"}

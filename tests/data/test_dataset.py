@@ -2,6 +2,7 @@
 
 import torch
 
+from synib import Tokens
 from synib.data import Dataset, Split
 from synib.data.dataset import generator
 
@@ -12,6 +13,13 @@ def test_a_split_is_as_long_as_its_target_and_a_data_set_knows_its_widths():
     assert Dataset(split, split, split).widths == {"a": 3, "b": 7}
     assert Dataset(split, split, split).blocks == {}
     assert split.groups == {}
+    assert split.columns == {}
+
+
+def test_sequences_with_padding_are_as_wide_as_their_tokens():
+    tokens = Tokens(torch.zeros(5, 4, 3), torch.zeros(5, 4, dtype=torch.bool))
+    split = Split({"a": tokens, "b": torch.zeros(5, 2)}, torch.zeros(5))
+    assert Dataset(split, split, None).widths == {"a": 3, "b": 2}
 
 
 def test_each_purpose_and_seed_has_a_stream_of_its_own_that_stays_the_same():

@@ -59,6 +59,17 @@ SMALL = {
     "compare-pid-xor": {"seeds": 2, "methods": ("vanilla", "mmpareto"), "width": 8},
     "calibration": {"seeds": 2, "beta": (0.5,), "methods": ("vanilla", "confidence"), "epochs": 7},
     "ntk": {"seeds": 2, "methods": ("vanilla", "confidence"), "width": 8, "regime": "tuned"},
+    "irony": {
+        "seeds": 2,
+        "methods": ("vanilla", "confidence"),
+        "alpha": (0.5, 2.0),
+        "donor": ("balanced",),
+        "fold": (0, 4),
+        "assignments": 2,
+        "epochs": 7,
+    },
+    "digits-scarce": {"seeds": 2, "methods": ("vanilla", "confidence"), "overrides": {"vanilla": {"epochs": 7}}},
+    "digits-plenty": {"seeds": 2, "methods": ("vanilla", "experts"), "overrides": {"vanilla": {"epochs": 7}}},
     "learned-masks": {"seeds": 2, "variants": ("2 steps", "network"), "width": 8, "epochs": 7},
 }
 
@@ -70,6 +81,13 @@ def test_every_experiment_is_tried_here():
 @pytest.mark.parametrize("name", SMALL)
 class TestEveryExperiment:
     """What every experiment must satisfy."""
+
+    @pytest.fixture(autouse=True)
+    def files(self, name, ravdess_root, digits_root, monkeypatch):
+        if name == "irony":
+            monkeypatch.setenv("SYNIB_DATA", str(ravdess_root))
+        if name.startswith("digits"):
+            monkeypatch.setenv("SYNIB_DATA", str(digits_root))
 
     def test_it_comes_back_from_its_config(self, name):
         kind = EXPERIMENTS[name]

@@ -16,8 +16,8 @@ from synib.report import build
 @pytest.fixture
 def short(monkeypatch):
     """Parity with one epoch and two candidates."""
-    brief = {m: s | {"epochs": 1} for m, s in Parity().defaults().items()}
-    monkeypatch.setattr(Parity, "defaults", classmethod(lambda cls: brief))
+    brief = Parity(epochs=1).fixed()
+    monkeypatch.setattr(Parity, "fixed", lambda self: brief)
     two = [{"lr": 1e-3}, {"lr": 1e-2}]
     monkeypatch.setattr(Parity, "candidates", lambda self: {"vanilla": two, "synib-oracle": two})
 

@@ -149,3 +149,27 @@ def test_the_state_of_a_model_makes_its_twin():
 def test_a_model_that_cannot_be_is_refused(encoders, heads, message):
     with pytest.raises(ValueError, match=message):
         FusionModel(encoders, nn.Identity(), heads)
+
+
+def test_detached_heads_read_tokens_too():
+    class Mean(nn.Module):
+        def forward(self, x):
+            return x.values.mean(1) if isinstance(x, Tokens) else x
+
+    class Keep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return Tokens(self.layer(x.values), x.padding)
+
+    class Both(nn.Module):
+        def forward(self, latents):
+            return sum(z.values.mean(1) for z in latents.values())
+
+    model = FusionModel({"a": Keep(), "b": Keep()}, Both(), {"a": Mean(), "b": Mean()}, detach_heads=True)
+    x = {name: Tokens(torch.randn(4, 5, 3), torch.zeros(4, 5, dtype=torch.bool)) for name in "ab"}
+    latent = model.encode("a", x["a"])
+    assert not model.head("a", latent).requires_grad
+    assert model.head("a", latent, through=True).requires_grad

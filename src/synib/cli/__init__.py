@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import synib
+from synib.cli.data import data
 from synib.cli.reproduce import reproduce
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.add_typer(data, name="data")
 app.add_typer(reproduce, name="reproduce")
 
 

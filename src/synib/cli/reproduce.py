@@ -44,6 +44,10 @@ SHARED: dict[str, tuple[Any, Any]] = {
         Annotated[str, typer.Option(help="Of matrix products in training: float32, or on CUDA tf32 or bf16.")],
         "float32",
     ),
+    "engine": (
+        Annotated[str, typer.Option(help="fleet (many small models at once) or solo (one of any size, on Lightning).")],
+        "fleet",
+    ),
     "config": (
         Annotated[
             Path | None,
@@ -103,7 +107,8 @@ def _annotation(kind: type[Experiment], f: Field[Any]) -> Any:
     if f.default is not MISSING:
         default = f"  \\[default: {'all' if get_args(hint) == (str, ...) else _words(f.default)}]"
     described = (getattr(base, "__dataclass_fields__", {}).get(f.name) for base in kind.__mro__)
-    words = next(one.metadata["help"] for one in described if one is not None and "help" in one.metadata)
+    said = next(one.metadata for one in described if one is not None and "help" in one.metadata)
+    flag, words = said.get("flag") or flag, said["help"]
     return Annotated[read | None, typer.Option(f"--{flag}", help=f"{words}{default}", show_default=False)]
 
 

@@ -18,6 +18,7 @@ from synib.engines.cells import VARYING, Cell
 from synib.engines.device import Precision, matrix_products, release
 from synib.engines.learner import Learner, learner
 from synib.engines.recipe import Examining, Recipe, Watching
+from synib.engines.solo_plan import DEFAULTS
 from synib.measure import accuracies, correct
 from synib.objective import Batch
 from synib.tokens import Modality, move, stack, take
@@ -140,6 +141,13 @@ def check_together(cells: Sequence[Cell]) -> None:
     if missing:
         raise ValueError(
             f"A cell's settings need {', '.join(missing)}; it has {', '.join(cells[0].settings) or 'none'}."
+        )
+    # The metric to monitor is nobody's business where nothing is selected by it.
+    alone = [k for k, v in DEFAULTS.items() if k != "monitor" and cells[0].settings.get(k, v) != v]
+    if alone:
+        raise ValueError(
+            f"The fleet trains all epochs at one learning rate, and these cells have {', '.join(alone)}: train them with "
+            "--engine solo."
         )
 
 

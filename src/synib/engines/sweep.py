@@ -4,18 +4,19 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 import synib
-from synib.engines import fleet
+from synib.engines import fleet, solo
 from synib.engines.cells import Cell, cut, programs
 from synib.engines.device import Precision, device_name, out_of_memory, release
 from synib.engines.folder import Folder
 from synib.engines.recipe import Recipe
 
 Progress = Callable[[float, float], None]
+Engine = Literal["fleet", "solo"]
 
 
 def sweep(
@@ -26,6 +27,7 @@ def sweep(
     device: str = "cpu",
     precision: Precision = "float32",
     together: int | None = None,
+    engine: Engine = "fleet",
     on_progress: Progress = lambda done, of: None,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> None:
@@ -42,11 +44,19 @@ def sweep(
         precision: Of matrix products in training.
         together: How many models to train at once; by default as many as the free memory holds
             (:func:`fleet.capacity`). A run that is continued keeps the grouping it began with.
+        engine: Who trains: the fleet, or one model after the other on Lightning (:func:`solo.train`).
         on_progress: Called with the work done and the work there is, in epochs of a vanilla model.
         say: Called with what the user should know.
     """
+    for same in programs(cells):  # a setting that cannot be is said before anything is trained
+        if engine == "solo":
+            solo.plan_of(same[0], precision)
+        else:
+            fleet.check_together(same)
 
     def propose() -> list[list[Cell]]:
+        if engine == "solo":  # each model is kept as soon as it is trained
+            return [[cell] for cell in cells]
         # Neighbours with the same learning rate and weight decay are updated in one go.
         alike = (
             sorted(same, key=lambda cell: (cell.settings["lr"], cell.settings["weight_decay"]))
@@ -75,7 +85,7 @@ def sweep(
             def on_epoch(passed: Iterator[int] = passed, before: float = done, work: float = work / epochs) -> None:
                 on_progress(before + work * next(passed), total)
 
-            content = _train(recipe, shard, device, precision, on_epoch)
+            content = _train(recipe, shard, device, precision, on_epoch, engine)
             if content is None:
                 halvings += 1
                 left = [half for s in (shard, *waiting) for half in (_halves(s) if not folder.finished(s) else [s])]
@@ -94,13 +104,19 @@ def sweep(
 
 
 def _train(
-    recipe: Recipe, shard: Sequence[Cell], device: str, precision: Precision, on_epoch: Callable[[], None]
+    recipe: Recipe,
+    shard: Sequence[Cell],
+    device: str,
+    precision: Precision,
+    on_epoch: Callable[[], None],
+    engine: Engine,
 ) -> dict[str, Any] | None:
     """What a folder keeps of a shard, or ``None`` where memory did not suffice."""
     start = time.perf_counter()
     content = None
     try:
-        trained = fleet.train(recipe, shard, device, on_epoch, precision)
+        train: Callable[..., fleet.Trained | solo.Trained] = solo.train if engine == "solo" else fleet.train
+        trained = train(recipe, shard, device, on_epoch, precision)
         content = {
             "rows": [row(cell, metrics) for cell, metrics in zip(shard, trained.metrics, strict=True)],
             "curves": trained.curves,

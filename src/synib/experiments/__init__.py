@@ -3,6 +3,8 @@
 from synib.experiments.base import Experiment
 from synib.experiments.calibration import Calibration
 from synib.experiments.compare import ComparePID, CompareXOR
+from synib.experiments.digits import DigitsPlenty, DigitsScarce
+from synib.experiments.irony import IronyRates
 from synib.experiments.learned_masks import LearnedMasks
 from synib.experiments.ntk import GradientGeometry
 from synib.experiments.parity import Parity
@@ -24,6 +26,9 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         Calibration,
         CompareXOR,
         ComparePID,
+        DigitsScarce,
+        DigitsPlenty,
+        IronyRates,
         Search,
     )
 }
@@ -33,8 +38,11 @@ __all__ = [
     "Calibration",
     "ComparePID",
     "CompareXOR",
+    "DigitsPlenty",
+    "DigitsScarce",
     "Experiment",
     "GradientGeometry",
+    "IronyRates",
     "LearnedMasks",
     "PIDDynamics",
     "PIDSimplex",

@@ -9,21 +9,23 @@ from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin, get
 
 from synib.data import Dataset
 from synib.engines import Cell
+from synib.engines.solo_plan import DEFAULTS
 from synib.experiments.charts import Figure, Table
 from synib.measure import statistics
 from synib.methods import build, check_method
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Family, Objective
 
-OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "data")  # a cell's settings that are not the method's
+# A cell's settings that are not the method's.
+OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "data", *DEFAULTS)
 NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions")
 
 Row = Mapping[str, Any]
 
 
-def option(default: Any, words: str) -> Any:
-    """An option of an experiment: a field with the words that the command shows for it."""
-    return field(default=default, metadata={"help": words})
+def option(default: Any, words: str, flag: str = "") -> Any:
+    """An option of an experiment: a field with the words that the command shows for it, and its flag if not the name."""
+    return field(default=default, metadata={"help": words, "flag": flag})
 
 
 @dataclass(frozen=True)

@@ -53,10 +53,8 @@ class Search(Experiment):
 
     def defaults(self) -> dict[str, dict[str, Any]]:
         """What all candidates share: the experiment's own settings, and whatever it fixes for all methods."""
-        fixed = {
-            k: v for k, v in self.experiment.cells()[0].settings.items() if k in ("data", *self.experiment.of_model)
-        }
-        return {method: self.experiment.defaults()[method] | fixed for method in self.experiment.candidates()}
+        settings, fixed = self.experiment.defaults(), self.experiment.fixed()
+        return {method: settings[method] | fixed for method in self.experiment.candidates()}
 
     def points(self) -> list[dict[str, Any]]:
         return [{"candidate": describe(c)} for method in self.methods for c in self.experiment.candidates()[method]]

@@ -2,7 +2,7 @@
 
 from synib.measure.additive import Emap, emap
 from synib.measure.agreement import Agreement, AgreementTable, agreement_table
-from synib.measure.calibration import Calibration, calibration
+from synib.measure.calibration import Calibration, calibration, temperature
 from synib.measure.control import shuffle_within_class
 from synib.measure.corruption import CorruptionScores, scores_under_corruption
 from synib.measure.estimate import Estimate, bootstrap, interval, statistics
@@ -50,5 +50,6 @@ __all__ = [
     "shuffle_within_class",
     "statistics",
     "synergy_subset",
+    "temperature",
     "usage",
 ]

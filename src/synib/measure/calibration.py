@@ -8,7 +8,7 @@ from torch import Tensor
 
 from synib.measure.arrays import Array
 from synib.measure.estimate import Estimate, check_resampling, proportion
-from synib.measure.outputs import class_probabilities
+from synib.measure.outputs import class_family, class_probabilities
 from synib.objective import Family
 
 BINS = 15
@@ -76,3 +76,25 @@ def calibrate(p: Array, y: Array, bins: int, resamples: int, seed: int) -> Calib
             confidence[b] = top[inside].mean()
         accuracy.append(proportion(hits, inside, draws=resamples, seed=seed))
     return Calibration(edges, confidence, tuple(accuracy), count)
+
+
+def temperature(parameters: Tensor, target: Tensor, family: Family) -> float:
+    r"""The temperature at which predictions are best calibrated: :math:`\arg\min_T` of the mean log-loss of logits / T.
+
+    Fit it on validation data, and divide the logits of new predictions by it (Guo et al., ICML 2017). What is predicted does
+    not change, only how sure it is.
+
+    Args:
+        parameters: Logits.
+        target: Classes.
+        family: Bernoulli or Categorical.
+    """
+    from scipy.optimize import minimize_scalar
+
+    logits, families = parameters.detach().double(), class_family(family)
+    families.check_target(logits, target)
+
+    def loss(log_t: float) -> float:
+        return float(families.nll(logits / np.exp(log_t), target).mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").x))

@@ -1,7 +1,24 @@
-"""Encoders, heads and fusion."""
+"""Encoders, heads and fusion. Networks of transformers import that package when they are made."""
 
+from synib.models.affect import affect_model
+from synib.models.cached import cache_features
 from synib.models.fusion import ConcatFusion, FusionModel
+from synib.models.lora import add_lora
+from synib.models.memes import memes_model
 from synib.models.mlp import Dropout, mlp
 from synib.models.paper import pid_xor_model, spurious_xor_model
+from synib.models.resnet import resnet_model
 
-__all__ = ["ConcatFusion", "Dropout", "FusionModel", "mlp", "pid_xor_model", "spurious_xor_model"]
+__all__ = [
+    "ConcatFusion",
+    "Dropout",
+    "FusionModel",
+    "add_lora",
+    "affect_model",
+    "cache_features",
+    "memes_model",
+    "mlp",
+    "pid_xor_model",
+    "resnet_model",
+    "spurious_xor_model",
+]

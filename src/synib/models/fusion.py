@@ -10,7 +10,7 @@ from synib.kinds import check_flag, check_modality, check_number, check_whole, c
 from synib.models.mlp import check_layers, mlp
 from synib.objective.checks import check_modalities, check_names
 from synib.objective.fusible import answer, batch_dependent
-from synib.tokens import Modality, Tokens
+from synib.tokens import Modality, Tokens, values, with_values
 
 
 class FusionModel(nn.Module):
@@ -135,7 +135,9 @@ class FusionModel(nn.Module):
         return name in self.heads
 
     def head(self, name: str, latent: Any, through: bool = False) -> Tensor:
-        return answer(self.heads[name](latent.detach() if self.detach_heads and not through else latent))
+        if self.detach_heads and not through:
+            latent = with_values(latent, values(latent).detach())
+        return answer(self.heads[name](latent))
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:
         return [self.encoders[name], *([self.heads[name]] if name in self.heads else [])]

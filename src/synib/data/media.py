@@ -1,0 +1,227 @@
+"""Sound and pictures from files: log spectrograms and frames; a damaged file is named, not half read."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synib.kinds import check_number, check_whole
+
+RATE, SECONDS, WINDOW, HOP, FLOOR = 22_050, 3.0, 512, 353, 1e-7
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels, in red, green, blue
+
+# The container is said by the file's ending and never guessed: some that FFmpeg would guess are playlists of other files.
+CONTAINERS = {
+    ".flv": "flv",
+    ".mp4": "mp4",
+    ".m4v": "mp4",
+    ".mov": "mov",
+    ".avi": "avi",
+    ".mkv": "matroska",
+    ".webm": "matroska",
+}
+
+
+class BrokenFile(ValueError):
+    """A media file that is missing, truncated or unreadable; its text names it."""
+
+
+def read_audio(path: str | Path, rate: int = RATE) -> NDArray[np.float32]:
+    """A sound file (wav, flac, ogg, opus, ...) as one channel at ``rate`` samples a second."""
+    try:
+        import soundfile  # type: ignore[import-untyped]
+    except ImportError as e:
+        raise ImportError('Sound files are read with soundfile: pip install "synib[audio]"') from e
+    path = _there(path)
+    check_whole("rate", rate)
+    try:
+        samples, given = soundfile.read(path, dtype="float32", always_2d=True)
+    except (soundfile.LibsndfileError, RuntimeError) as e:
+        raise BrokenFile(f"{path} cannot be read as sound: {str(e).rstrip('.')}.") from None
+    wave = samples.mean(1)
+    if not wave.size or not np.isfinite(wave).all() or not wave.any():
+        what = (
+            "no samples"
+            if not wave.size
+            else "nothing but silence"
+            if np.isfinite(wave).all()
+            else "numbers that are not finite"
+        )
+        raise BrokenFile(f"{path} holds {what}.")
+    return resampled(wave, given, rate)
+
+
+def resampled(wave: NDArray[np.float32], given: int, wanted: int) -> NDArray[np.float32]:
+    """The same sound at another rate, by a polyphase filter."""
+    if given == wanted:
+        return wave
+    from scipy.signal import resample_poly
+
+    common = math.gcd(given, wanted)
+    return np.asarray(resample_poly(wave, wanted // common, given // common), np.float32)
+
+
+def log_stft(wave: NDArray[np.float32], rate: int = RATE) -> NDArray[np.float32]:
+    r"""The log magnitude of the short-time Fourier transform, 257 × 188 for a wave at 22,050 Hz (App. "Irony").
+
+    The wave is repeated or cut to 3 s and clipped to [-1, 1]. Hann windows of 512 samples, 353 apart, the first centred on the
+    first sample, zeros beyond the ends; :math:`\log(|\cdot| + 10^{-7})`.
+    """
+    length = round(SECONDS * rate)
+    if not wave.size:
+        raise ValueError("A spectrogram needs at least one sample; got an empty wave.")
+    tiled = np.tile(wave, -(-length // len(wave)))[:length].clip(-1, 1)
+    window = torch.hann_window(WINDOW)
+    x = torch.stft(torch.from_numpy(tiled), WINDOW, HOP, window=window, pad_mode="constant", return_complex=True)
+    return (x.abs() + FLOOR).log().numpy()
+
+
+def read_frames(path: str | Path, count: int = 3, fps: float = 1.0, size: int = 224) -> NDArray[np.uint8]:
+    """Frames of a video file, ``(count, 3, size, size)``, red, green and blue.
+
+    The first frame and those ``1 / fps``, ``2 / fps``, ... seconds after it, each resized to a square as a whole; where a video
+    ends before, its last frame is repeated.
+    """
+    try:
+        import av
+    except ImportError as e:
+        raise ImportError('Videos are read with PyAV: pip install "synib[audio]"') from e
+    path = _there(path)
+    check_whole("count", count)
+    check_whole("size", size)
+    check_number("fps", fps, above=0)
+    if path.suffix.lower() not in CONTAINERS:
+        raise BrokenFile(f"{path} is no video that is known here: its name ends in {', '.join(CONTAINERS)}.")
+    taken: list[NDArray[np.uint8]] = []
+    try:
+        # From an open file: a container that refers to other files finds none. Titles in another encoding are no obstacle.
+        kind = CONTAINERS[path.suffix.lower()]
+        with path.open("rb") as file, av.open(file, "r", format=kind, metadata_errors="replace") as container:
+            if not container.streams.video:
+                raise BrokenFile(f"{path} holds no video.")
+            stream = container.streams.video[0]
+            step = 1 / float(stream.average_rate or 30)
+            start, last = None, None
+            for number, frame in enumerate(container.decode(stream)):
+                if frame.is_corrupt:
+                    raise BrokenFile(f"{path} is damaged at frame {number}.")
+                now = float(frame.time) if frame.time is not None else number * step
+                start = now if start is None else start
+                last = frame
+                while len(taken) < count and now - start >= len(taken) / fps - step / 2:
+                    taken.append(_square(frame, size))
+                if len(taken) == count:
+                    break
+            if last is None:
+                raise BrokenFile(f"{path} holds a video without frames.")
+            taken += [_square(last, size)] * (count - len(taken))
+    except av.FFmpegError as e:
+        raise BrokenFile(f"{path} cannot be read as video: {e.strerror}.") from None
+    return np.stack(taken)
+
+
+def normalised(frames: Tensor) -> Tensor:
+    """Frames of bytes, ``(..., 3, height, width)``, as numbers with ImageNet's mean and deviation taken out."""
+    mean, deviation = (torch.tensor(x, device=frames.device)[:, None, None] for x in (MEAN, DEVIATION))
+    return (frames.float() / 255 - mean) / deviation
+
+
+def check_complete(path: Path) -> None:
+    """Raise :class:`BrokenFile` where a container (wav, ogg, mp4, flv) says that it is longer than its file.
+
+    Decoders read what is there of a truncated file and do not complain. A cut that falls between two frames of an flv leaves
+    no trace.
+    """
+    size = path.stat().st_size
+    if not size:
+        raise BrokenFile(f"{path} is empty.")
+    with path.open("rb") as file:
+        head = file.read(40)
+        if head.startswith(b"version https://git-lfs"):
+            raise BrokenFile(f"{path} is a pointer of git lfs and not the file itself: run git lfs pull.")
+        walk: Callable[[BinaryIO, int], int] | None = None
+        if head[:4] == b"RIFF":
+            walk = _end_of_riff
+        elif head[:3] == b"FLV":
+            walk = _end_of_flv
+        elif head[4:8] == b"ftyp":
+            walk = _end_of_mp4
+        elif head[:4] == b"OggS" and not _ogg_ends(file, size):
+            raise BrokenFile(f"{path} is truncated: the page that ends an Ogg file is not there.")
+        promised = walk(file, size) if walk else size
+    if promised > size:
+        raise BrokenFile(f"{path} is truncated: {promised} bytes are promised in it and {size} are there.")
+
+
+def _there(path: str | Path) -> Path:
+    path = Path(path)
+    if not path.is_file():
+        raise BrokenFile(f"{path} is {'not a file' if path.exists() else 'missing'}.")
+    check_complete(path)
+    return path
+
+
+def _square(frame: Any, size: int) -> NDArray[np.uint8]:
+    pixels = frame.reformat(width=size, height=size, format="rgb24", interpolation="BILINEAR").to_ndarray()
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _end_of_riff(file: BinaryIO, size: int) -> int:
+    """Where the sound of a wav file ends, by its own account; what was written as a stream does not know."""
+    at = 12
+    while at + 8 <= size:
+        file.seek(at)
+        head = file.read(8)
+        length = int.from_bytes(head[4:], "little")
+        if head[:4] == b"data":
+            return size if length >= 0x7FFFF000 else at + 8 + length
+        at += 8 + length + length % 2
+    return max(at, size + 1) if at != size else size + 8  # the chunk with the sound is still to come
+
+
+def _end_of_flv(file: BinaryIO, size: int) -> int:
+    file.seek(5)
+    at = int.from_bytes(file.read(4), "big") + 4
+    while at + 11 <= size:
+        file.seek(at)
+        head = file.read(4)
+        if head[0] not in (8, 9, 18):  # sound, picture, data; anything else is not ours to judge
+            return size
+        at += 11 + int.from_bytes(head[1:], "big")
+        if at > size:
+            return at
+        at += 4
+    return size if at >= size else at + 11
+
+
+def _end_of_mp4(file: BinaryIO, size: int) -> int:
+    at, index = 0, False
+    while at + 8 <= size:
+        file.seek(at)
+        head = file.read(16)
+        length = int.from_bytes(head[:4], "big")
+        index = index or head[4:8] in (b"moov", b"moof")
+        if length == 1:
+            length = int.from_bytes(head[8:16], "big")
+        if length == 0:
+            return size
+        if length < 8:  # no box: what follows is not ours to judge
+            return size
+        at += length
+    return at if index or at > size else size + 8  # the index is still to come
+
+
+def _ogg_ends(file: BinaryIO, size: int) -> bool:
+    """Whether the last page is marked as such and whole."""
+    file.seek(max(0, size - 65_536))
+    tail = file.read()
+    at = tail.rfind(b"OggS")
+    if at < 0 or len(tail) < at + 27:
+        return False
+    segments = tail[at + 27 : at + 27 + tail[at + 26]]
+    return bool(tail[at + 5] & 4) and len(tail) >= at + 27 + len(segments) + sum(segments)

@@ -1,0 +1,151 @@
+"""Checkpoints: plain tensors in one file, whole or not at all, read without executing anything."""
+
+import os
+import pickle
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+VERSION = 1
+
+
+@dataclass
+class Progress:
+    """Where training stands.
+
+    Args:
+        step: Updates so far; learning rates and keys follow from it.
+        epoch: Whole passes over the data so far.
+        at: Batches of the present pass that are done.
+        history: What was logged after each epoch.
+        measured: What was measured after each epoch.
+        sums: Losses of the present epoch: names → their sums, and of how many updates.
+        best, best_epoch: The best value of the monitored metric, and after which epoch, counted from 0.
+        finished: Whether training is over.
+        metrics: What was measured then.
+        scale, calm: Of losses in 16-bit floats: what they are multiplied by, and updates since it changed.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    at: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    measured: list[dict[str, float]] = field(default_factory=list)
+    sums: dict[str, list[float]] = field(default_factory=dict)
+    best: float | None = None
+    best_epoch: int | None = None
+    finished: bool = False
+    metrics: dict[str, float] = field(default_factory=dict)
+    scale: float = 2.0**16
+    calm: int = 0
+
+
+def tensors(module: nn.Module) -> dict[str, Tensor]:
+    """A copy of every parameter and buffer on the CPU, those included that a ``state_dict`` leaves out; whole if sharded."""
+    return {name: whole(t) for name, t in [*module.named_parameters(), *module.named_buffers()]}
+
+
+def put(module: nn.Module, values: Mapping[str, Tensor]) -> None:
+    """Give a module the parameters and buffers that :func:`tensors` copied."""
+    # Buffers that only the first batch brings are made by the module's own loading.
+    module.load_state_dict({name: t for name, t in values.items() if name not in _own(module)}, strict=False)
+    own = _own(module)
+    missing = sorted(own.keys() ^ values.keys())
+    if missing:
+        raise ValueError(f"The checkpoint is of another model or method: only one of them has {missing[0]!r}.")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            value = values[name]
+            if tensor.shape != value.shape:
+                raise ValueError(
+                    f"The checkpoint is of another model or method: {name!r} is shaped {tuple(value.shape)} there and "
+                    f"{tuple(tensor.shape)} here."
+                )
+            tensor.copy_(_like(tensor, value))
+
+
+def optimiser_state(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+    """An optimiser's state with whole tensors on the CPU."""
+    found = optimiser.state_dict()
+    state = {i: {k: whole(v) if isinstance(v, Tensor) else v for k, v in s.items()} for i, s in found["state"].items()}
+    return {"state": state, "param_groups": found["param_groups"]}
+
+
+def put_optimiser(optimiser: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
+    """Give an optimiser the state that :func:`optimiser_state` copied."""
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    state = {
+        i: {k: _like(parameters[i], v) if _shaped_like(v, parameters[i]) else v for k, v in s.items()}
+        for i, s in saved["state"].items()
+    }
+    optimiser.load_state_dict({"state": state, "param_groups": saved["param_groups"]})
+
+
+def save(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file of plain tensors and values, whole or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            torch.save({"synib": VERSION, **content}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: Path) -> dict[str, Any] | None:
+    """What :func:`save` wrote, on the CPU, or ``None`` if there is no such file. Nothing in it is executed."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        return None
+    except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError, OSError) as e:
+        raise ValueError(f"{path} is damaged or no checkpoint of ours; remove it to train anew.") from e
+    if not isinstance(content, dict) or content.get("synib") != VERSION:
+        raise ValueError(f"{path} is no checkpoint of this version of synib; choose another folder.")
+    return content
+
+
+def progress_of(content: Mapping[str, Any]) -> Progress:
+    """Where training stood when a checkpoint was written."""
+    return Progress(**content["progress"])
+
+
+def plain(progress: Progress) -> dict[str, Any]:
+    """Progress as plain values."""
+    return asdict(progress)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A copy of a tensor on the CPU, gathered from all devices where it is spread over them."""
+    found: Any = tensor.detach()
+    return cast(Tensor, (found.full_tensor() if _sharded(found) else found).to("cpu", copy=True))
+
+
+def _own(module: nn.Module) -> dict[str, Tensor]:
+    return dict([*module.named_parameters(), *module.named_buffers()])
+
+
+def _sharded(tensor: Any) -> bool:
+    return hasattr(tensor, "full_tensor")
+
+
+def _shaped_like(value: Any, parameter: Tensor) -> bool:
+    return isinstance(value, Tensor) and _sharded(parameter) and value.shape == parameter.shape and value.ndim > 0
+
+
+def _like(tensor: Any, value: Tensor) -> Tensor:
+    """A whole value as a tensor holds it: spread over the devices if that is."""
+    if not _sharded(tensor):
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(value.to(tensor.device), tensor.device_mesh, tensor.placements)

@@ -1,0 +1,147 @@
+"""ResNet-18 for what is seen and heard in a clip: frames and spectrograms, a vector each."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from synib.kinds import check_modality, check_number, check_whole, shown
+from synib.models.fusion import ConcatFusion, FusionModel
+from synib.models.mlp import mlp
+from synib.models.pretrained import Normalise, Pretrained, load_network
+from synib.tokens import Tokens
+
+Kind = Literal["frames", "spectrogram"]
+RESNET_18: dict[str, Any] = {
+    "embedding_size": 64,
+    "hidden_sizes": [64, 128, 256, 512],
+    "depths": [2, 2, 2, 2],
+    "layer_type": "basic",
+}
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class SpectrogramEncoder(Pretrained):
+    """A spectrogram, ``(batch, frequencies, times)``, to a vector, through a ResNet of one channel.
+
+    Args:
+        weights: See :func:`resnet_model`. The first layer of a network of three channels is summed over them, as if the
+            spectrogram were given three times.
+        tune: ``"full"`` or ``"frozen"``.
+        download: See :func:`resnet_model`.
+    """
+
+    def __init__(self, weights: Any = None, tune: Literal["full", "frozen"] = "full", download: bool = False) -> None:
+        super().__init__(_one_channel(_resnet(weights, 1, download)), _tune(tune))
+        self.width = _width(self.network)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if isinstance(x, Tokens) or x.ndim != 3:
+            came = "synib.Tokens" if isinstance(x, Tokens) else str(tuple(x.shape))
+            raise ValueError(f"Spectrograms are (batch, frequencies, times); got {came}.")
+        return self.network(x[:, None]).pooler_output.flatten(1)
+
+
+class FramesEncoder(Pretrained):
+    """A few frames, ``(batch, frames, 3, height, width)``, to a vector, through a ResNet and the mean over frames.
+
+    Bytes are normalised here, as ImageNet is; real numbers are taken as they are.
+
+    Args:
+        weights, tune, download: As for :class:`SpectrogramEncoder`.
+    """
+
+    def __init__(self, weights: Any = None, tune: Literal["full", "frozen"] = "full", download: bool = False) -> None:
+        super().__init__(_resnet(weights, 3, download), _tune(tune))
+        self.normalise = Normalise(*IMAGENET)
+        self.width = _width(self.network)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if isinstance(x, Tokens) or x.ndim != 5 or x.shape[2] != 3:
+            came = "synib.Tokens" if isinstance(x, Tokens) else str(tuple(x.shape))
+            raise ValueError(f"Frames are (batch, frames, 3, height, width); got {came}.")
+        seen = self.network(self.normalise(x.flatten(0, 1))).pooler_output
+        return seen.flatten(1).unflatten(0, x.shape[:2]).mean(1)
+
+
+ENCODERS: dict[str, type[SpectrogramEncoder] | type[FramesEncoder]] = {
+    "frames": FramesEncoder,
+    "spectrogram": SpectrogramEncoder,
+}
+
+
+def resnet_model(
+    classes: int,
+    modalities: Mapping[str, Kind] | None = None,
+    *,
+    weights: Any = None,
+    tune: Literal["full", "frozen"] = "full",
+    hidden: int = 64,
+    dropout: float = 0.1,
+    detach_heads: bool = False,
+    download: bool = False,
+) -> FusionModel:
+    """The network for CREMA-D and its irony (App. "Irony"): a ResNet-18 per modality, concatenation 1024 → 64 → classes, and
+    heads 512 → 64 → classes.
+
+    Its BatchNorm mixes the rows of a batch in training mode, so with masks on inputs intact and corrupted rows take separate
+    passes. Masks on latents avoid that: the encoders run once.
+
+    Args:
+        classes: Size of the prediction.
+        modalities: For each what it is, ``"frames"`` or ``"spectrogram"``; ``{"video": "frames", "audio": "spectrogram"}`` by
+            default, which is what the data sets of clips give.
+        weights: ``None`` for a ResNet-18 with random weights; a folder, an id of the hub (``"microsoft/resnet-18"``, from
+            transformers' cache) or a configuration (an object of transformers, or a dict of its settings); or a dict of
+            modality → one of these.
+        tune: ``"full"``, or ``"frozen"`` for encoders that do not train.
+        hidden: Of the fusion and of the heads.
+        dropout: There.
+        detach_heads: See :class:`FusionModel`.
+        download: Whether a model that is not in transformers' cache is fetched from the hub.
+    """
+    kinds = {"video": "frames", "audio": "spectrogram"} if modalities is None else modalities
+    if not isinstance(kinds, Mapping) or not all(isinstance(k, str) and k in ENCODERS for k in kinds.values()):
+        raise ValueError(f"modalities are a dict of name → 'frames' or 'spectrogram'; got {shown(modalities)}.")
+    for name in kinds:
+        check_modality(name, module=True)
+    check_whole("classes", classes)
+    check_whole("hidden", hidden)
+    check_number("dropout", dropout, least=0, below=1)
+    of_each = (
+        weights if isinstance(weights, Mapping) and weights.keys() == kinds.keys() else dict.fromkeys(kinds, weights)
+    )
+    encoders = {name: ENCODERS[kind](of_each[name], tune, download) for name, kind in kinds.items()}
+    widths = {name: encoder.width for name, encoder in encoders.items()}
+    fusion = ConcatFusion(widths, [hidden, classes], dropout=dropout)
+    heads = {name: mlp([width, hidden, classes], dropout=dropout) for name, width in widths.items()}
+    return FusionModel(encoders, fusion, heads, detach_heads)
+
+
+def _resnet(weights: Any, channels: int, download: bool) -> nn.Module:
+    given = RESNET_18 if weights is None else weights
+    return load_network("ResNetModel", given, ("resnet",), download, **RESNET_18, num_channels=channels)
+
+
+def _width(network: Any) -> int:
+    return int(network.config.hidden_sizes[-1])
+
+
+def _one_channel(network: Any) -> nn.Module:
+    embedder = network.embedder
+    first = embedder.embedder.convolution
+    if first.in_channels != 1:
+        one = nn.Conv2d(
+            1, first.out_channels, first.kernel_size, first.stride, first.padding, bias=first.bias is not None
+        )
+        one.weight = nn.Parameter(first.weight.detach().sum(1, keepdim=True))
+        one.bias = first.bias
+        embedder.embedder.convolution = one
+        embedder.num_channels = network.config.num_channels = 1
+    return network
+
+
+def _tune(tune: Any) -> Any:
+    if tune not in ("full", "frozen"):
+        raise ValueError(f"tune is 'full' or 'frozen' for a ResNet, which has no attention; got {shown(tune)}.")
+    return tune

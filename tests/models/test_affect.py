@@ -1,0 +1,151 @@
+import pytest
+import torch
+
+from synib import Categorical, HideTokens, LearnedMask, RandomMask, ShuffledNoise, StandardNoise, SynIB, Tokens, methods
+from synib.data import Dataset, Split
+from synib.engines import Cell, fleet
+from synib.engines.loop import fit
+from synib.models import affect_model
+from synib.models.affect import SequenceEncoder
+
+WIDTHS = {"vision": 4, "text": 3}
+SMALL = {"width": 10, "layers": 2, "heads": 5, "feedforward": 8, "fusion_hidden": 6}
+
+
+def batch(rows=6, steps=5):
+    padding = torch.arange(steps) >= 1 + torch.arange(rows)[:, None] % steps
+    return {name: Tokens(torch.randn(rows, steps, n), padding) for name, n in WIDTHS.items()}, torch.arange(rows) % 2
+
+
+def small(**settings):
+    return affect_model(WIDTHS, **SMALL | {"dropout": 0.0} | settings)
+
+
+def test_its_shapes_are_multibenchs():
+    model = affect_model({"vision": 20, "text": 300})
+    encoder = model.encoders["text"]
+    assert encoder.map.weight.shape == (40, 300)
+    assert len(encoder.layers) == 5
+    assert {(layer.heads, layer.up.out_features, layer.dropout) for layer in encoder.layers} == {(5, 2048, 0.1)}
+    assert [s.weight.shape for s in model.fusion.slices.values()] == [(64, 40), (64, 40)]
+    assert [type(m).__name__ for m in model.fusion.rest] == ["ReLU", "Dropout", "Linear"]
+    assert model.fusion.rest[-1].weight.shape == (2, 64)
+
+
+@pytest.mark.parametrize("pool", ["first", "mean"])
+def test_a_sequence_becomes_one_vector_and_a_prediction(pool):
+    model = small(pool=pool, classes=3)
+    x, _ = batch()
+    assert {name: z.shape for name, z in model.encode_all(x).items()} == dict.fromkeys(WIDTHS, (6, 10))
+    assert model(x).shape == (6, 3)
+    assert {p.shape for p in model.unimodal(x).values()} == {(6, 3)}
+
+
+@pytest.mark.parametrize("pool", ["first", "mean"])
+def test_padding_does_not_matter_neither_its_numbers_nor_how_much_there_is(pool):
+    encoder = SequenceEncoder(4, 10, 2, 5, 8, 0.0, pool)
+    x = batch()[0]["vision"]
+    other = Tokens(torch.where(x.padding[..., None], torch.nan, x.values), x.padding)
+    longer = Tokens(
+        torch.cat([x.values, torch.randn(6, 2, 4)], 1), torch.nn.functional.pad(x.padding, (0, 2), value=True)
+    )
+    for same in (other, longer):
+        torch.testing.assert_close(encoder(same), encoder(x))
+
+
+@pytest.mark.parametrize("pool", ["first", "mean"])
+def test_hidden_steps_say_nothing(pool):
+    encoder = SequenceEncoder(4, 10, 2, 5, 8, 0.0, pool)
+    x, other = torch.randn(2, 3, 5, 4)
+    hidden = torch.tensor([[1, 0, 1, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 1]]).bool()
+    mixed = torch.where(hidden[..., None], other, x)
+    torch.testing.assert_close(encoder(Tokens(x, hidden)), encoder(Tokens(mixed, hidden)))
+    assert not torch.allclose(encoder(Tokens(x, hidden))[0], encoder(Tokens(x, torch.zeros_like(hidden)))[0])
+
+
+def test_a_tensor_is_a_sequence_without_padding():
+    encoder = SequenceEncoder(4, 10, 1, 5, 8, 0.0)
+    x = torch.randn(3, 5, 4)
+    assert torch.equal(encoder(x), encoder(Tokens(x, torch.zeros(3, 5, dtype=torch.bool))))
+
+
+@pytest.mark.parametrize(
+    ("mask", "noise"),
+    [
+        (RandomMask(0.5), StandardNoise()),
+        (RandomMask(0.5, over="tokens"), HideTokens()),
+        (RandomMask(1.0), ShuffledNoise()),
+        (LearnedMask(steps=2), StandardNoise()),
+    ],
+    ids=["coordinates", "hidden", "swapped", "learned"],
+)
+def test_the_fused_step_is_the_plain_one(key, mask, noise):
+    model = small()
+    x, y = batch()
+    gradients = []
+    for fused in (True, False):
+        model.zero_grad()
+        SynIB(mask, noise, fused=fused)(model, x, y, key=key)[0].backward()
+        gradients.append({name: p.grad.clone() for name, p in model.named_parameters()})
+    assert all(g.isfinite().all() for g in gradients[0].values())
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+
+
+def test_each_encoder_runs_once(key):
+    model = small()
+    x, y = batch()
+    seen = []
+    model.encoders["text"].register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0].values)))
+    objective = SynIB(RandomMask(0.5), StandardNoise())
+    objective(model, x, y, key=key)
+    objective(model.on_latents(), model.encode_all(x), y, key=key)
+    assert seen == [12, 6]
+
+
+TRAINING = {"lr": 1e-3, "weight_decay": 1e-3, "epochs": 2, "batch_size": 8}
+
+
+class Sequences:
+    """Random sequences, as a recipe."""
+
+    curves = False
+
+    def __init__(self):
+        # The fleet asks for several cells' data at once, and torch has one generator for all.
+        self.made = [Dataset(*(Split(*batch(rows)) for rows in (20, 8, 8))) for _ in range(2)]
+
+    def data(self, cell):
+        return self.made[cell.seed]
+
+    def model(self, cell, data):
+        return small(dropout=0.2)
+
+    def method(self, cell, data):
+        return methods.build(cell.method, family=Categorical(), weight=1.0, p=0.5)
+
+
+def test_models_trained_together_are_those_trained_alone():
+    recipe = Sequences()
+    cells = [Cell("sequences", "synib-random", {}, TRAINING | {"weight": 1.0, "p": 0.5}, seed) for seed in (0, 1)]
+    together = fleet.train(recipe, cells)
+    for cell, learner in zip(cells, together.learners, strict=True):
+        data = recipe.data(cell)
+        torch.manual_seed(cell.seed)
+        model = recipe.model(cell, data)
+        before = {name: p.detach().clone() for name, p in model.named_parameters()}
+        fit(recipe.method(cell, data), model, data, **TRAINING, seed=cell.seed)
+        found = dict(learner.model.named_parameters())
+        for name, p in model.named_parameters():
+            # A key's bias adds the same to all scores of a query: its gradient is rounding, which Adam makes large.
+            theirs, ours = ((t[:10], t[20:]) if name.endswith("qkv.bias") else (t,) for t in (found[name], p))
+            torch.testing.assert_close(theirs, ours, rtol=1e-3, atol=1e-5)
+        assert any(not torch.allclose(p, before[name], atol=1e-3) for name, p in model.named_parameters())
+
+
+def test_wrong_settings_and_batches_are_one_sentence():
+    with pytest.raises(ValueError, match=r"pool is 'first' or 'mean'; got 'last'\."):
+        small(pool="last")
+    with pytest.raises(ValueError, match=r"heads divide the width of a token, 10; got 3\."):
+        small(heads=3)
+    with pytest.raises(ValueError, match=r"A step is 4 wide for this encoder; got 3\."):
+        small().encoders["vision"](torch.randn(2, 5, 3))
