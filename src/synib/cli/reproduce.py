@@ -147,7 +147,7 @@ def _run(kind: type[Experiment], given: dict[str, Any]) -> None:
         raise typer.Exit(130) from None
     summary = build(folder)
     for table in experiment.tables(summary):
-        console.print(terminal.table(table, experiment.seeds, console.width))
+        console.print(terminal.table(table, *experiment.repeats, console.width))
     for conclusion in experiment.conclusions(summary).values():
         console.print("\n".join(f"{name}: {value}" for name, value in conclusion.items()), soft_wrap=True, markup=False)
     figure = f"Figure: {folder / 'figure.svg'}\n" if (folder / "figure.svg").exists() else ""

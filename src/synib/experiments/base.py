@@ -180,6 +180,11 @@ class Experiment(ABC):
         return {}
 
     @property
+    def repeats(self) -> tuple[int, str]:
+        """What means and standard errors are over: how many of what."""
+        return self.seeds, "seed"
+
+    @property
     def caution(self) -> str:
         """A sentence on what makes this run smaller than the real one; empty if nothing does."""
         return ""

@@ -151,6 +151,10 @@ class IronyRates(Experiment):
         return {m: {k: v for k, v in given.items() if k != "data"} for m, given in super().described().items()}
 
     @property
+    def repeats(self) -> tuple[int, str]:
+        return len(self.fold), "fold"
+
+    @property
     def caution(self) -> str:
         if len(self.fold) == len(FOLDS):
             return ""

@@ -12,7 +12,7 @@ DIGITS = 2
 MOST = 8  # columns beside each other
 
 
-def table(shown: Table, seeds: int, width: int) -> "Grid":
+def table(shown: Table, count: int, what: str, width: int) -> "Grid":
     """A table as wide as the terminal at most: without errors where they would not fit, and a wide one line by line."""
     from rich.table import Table as Grid
 
@@ -24,7 +24,7 @@ def table(shown: Table, seeds: int, width: int) -> "Grid":
         return grid
     roomy = width >= 20 + 14 * len(shown.columns)
     spread = " ± standard error" if roomy else ""
-    grid = Grid(title=f"{shown.title}, mean{spread} over seeds, n = {seeds}", title_justify="left")
+    grid = Grid(title=f"{shown.title}, mean{spread} over {what}s, n = {count}", title_justify="left")
     grid.add_column(shown.of, no_wrap=True)
     for column in shown.columns:
         grid.add_column(column, justify="right")
