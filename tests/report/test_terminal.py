@@ -22,7 +22,7 @@ def shown(columns, width):
 
 def test_a_roomy_table_says_errors_and_what_they_are_over():
     text = shown(2, 100)
-    assert "accuracy, mean ± standard error over folds, n = 3" in text
+    assert "accuracy, mean ± standard error over folds, n = 3" in " ".join(text.split())
     assert text.count("0.50 ± 0.10") == 2
     assert text.count("–") == 2
 
