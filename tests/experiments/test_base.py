@@ -49,7 +49,7 @@ def test_the_summary_is_over_seeds_for_each_method_factor_and_metric():
     assert summary[3]["mean"] is None
 
 
-# For every experiment a small version of it, other than its default in every option.
+# Small versions of experiments, other than the default in every option; one that is not here has two seeds.
 SMALL = {
     "spurious-xor": {"seeds": 2, "beta": (0.0, 1.0), "methods": ("vanilla", "confidence"), "epochs": 7},
     "parity": {"seeds": 2, "beta": (0.0, 1.0), "methods": ("vanilla", "confidence"), "epochs": 7},
@@ -74,11 +74,11 @@ SMALL = {
 }
 
 
-def test_every_experiment_is_tried_here():
-    assert {*SMALL, "search"} == set(EXPERIMENTS)
+def small(name):
+    return SMALL.get(name, {"seeds": 2})
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "search"])
 class TestEveryExperiment:
     """What every experiment must satisfy."""
 
@@ -91,7 +91,7 @@ class TestEveryExperiment:
 
     def test_it_comes_back_from_its_config(self, name):
         kind = EXPERIMENTS[name]
-        experiment = kind(**SMALL[name])
+        experiment = kind(**small(name))
         assert kind.name == name
         assert experiment.config()["experiment"] == name
         assert kind.from_config(experiment.config()) == experiment
@@ -102,7 +102,7 @@ class TestEveryExperiment:
         assert len({c.id for c in cells}) == len(cells)
 
     def test_every_cell_has_its_method_model_and_settings(self, name):
-        experiment = EXPERIMENTS[name](**{k: v for k, v in SMALL[name].items() if k != "methods"} | {"seeds": 1})
+        experiment = EXPERIMENTS[name](**{k: v for k, v in small(name).items() if k != "methods"} | {"seeds": 1})
         assert {c.method for c in experiment.cells()} == set(experiment.methods)
         for cell in {c.program: c for c in experiment.cells()}.values():
             data = experiment.data(cell)
