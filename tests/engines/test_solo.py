@@ -18,7 +18,7 @@ from torch import nn
 
 import synib
 from synib import methods
-from synib.data import Dataset, Split
+from synib.data import Dataset, Split, spurious_xor
 from synib.engines import fleet, loop, solo
 from synib.engines.folder import Folder, read_csv
 from synib.engines.solo_data import Batches, read_ahead
@@ -310,7 +310,7 @@ def test_a_training_with_other_settings_does_not_go_on_in_the_folder(made, tmp_p
         fit(made(epochs=3), folder=tmp_path, lr=0.5)
     other = made(epochs=3)
     other.model = synib.FusionModel.mlp(other.data.widths, hidden=[4], head_hidden=[])
-    with pytest.raises(ValueError, match="The checkpoint is of another model or method"):
+    with pytest.raises(ValueError, match=r"other settings \(model .* there, .* now\); nothing was touched"):
         fit(other, folder=tmp_path)
     assert (tmp_path / "checkpoint.pt").read_bytes() == before
 
@@ -758,3 +758,20 @@ def test_cells_train_on_a_gpu_in_every_precision(tiny, cell):
     for precision in ("float32", "tf32", "bf16"):
         trained = solo.train(tiny(), [cell("synib-random")], "cuda", precision=precision)
         assert 0 <= trained.metrics[0]["test_accuracy"] <= 1
+
+
+@pytest.mark.parametrize("change", ["weight", "mask", "data"])
+def test_a_folder_of_another_method_or_of_other_data_is_refused_and_touches_nothing(tmp_path, change):
+    def fitted(weight=1.0, p=0.4, seed=0):
+        data = spurious_xor(0.0, seed, train=32, validation=16, test=16)
+        torch.manual_seed(0)
+        model = synib.FusionModel.mlp(data.widths, hidden=[4], head_hidden=[])
+        method = synib.SynIB(synib.RandomMask(p), family=synib.Bernoulli(), weight=weight)
+        solo.fit(method, model, data, lr=1e-2, epochs=1, batch_size=16, folder=tmp_path / "run", progress=False)
+        return method
+
+    fitted()
+    fitted()  # the same again is the finished training
+    other = {"weight": {"weight": 50.0}, "mask": {"p": 0.9}, "data": {"seed": 5}}[change]
+    with pytest.raises(ValueError, match=r"holds a training with other settings .* nothing was touched"):
+        fitted(**other)

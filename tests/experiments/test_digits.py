@@ -211,7 +211,7 @@ def test_the_table_has_accuracies_leads_and_calibration_and_says_the_intervals(c
     assert "n = 3" in table.note
     for rival, mean in (("vanilla", 0.21), ("confidence", 0.16)):
         low, high = interval(mean, 0.01 / math.sqrt(3), 3)
-        assert f"above {rival}: experts {mean:+.3f} [{low:+.3f}, {high:+.3f}]" in table.note
+        assert f"Above {rival}: experts {mean:+.3f} [{low:+.3f}, {high:+.3f}]" in table.note
     assert "above vanilla: confidence" not in table.note  # it is SynIB's lead that is asked for
 
 

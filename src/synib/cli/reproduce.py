@@ -104,7 +104,7 @@ def _annotation(kind: type[Experiment], f: Field[Any]) -> Any:
         read = str
     elif get_args(hint)[-1:] == (...,):
         read, flag = list[get_args(hint)[0]], flag.removesuffix("s")  # type: ignore[misc]  # one value each time
-    if f.default is not MISSING:
+    if f.default is not MISSING and f.default != "":
         default = f"  \\[default: {'all' if get_args(hint) == (str, ...) else _words(f.default)}]"
     described = (getattr(base, "__dataclass_fields__", {}).get(f.name) for base in kind.__mro__)
     said = next(one.metadata for one in described if one is not None and "help" in one.metadata)

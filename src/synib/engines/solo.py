@@ -254,12 +254,12 @@ def _run(
     from lightning.pytorch import Trainer
 
     with _quiet():
-        made = module.Place(**place)
+        made = module.Place(**place, identity=module.identity(own, data))
         folder = made.folder
         saved = load(folder / module.CHECKPOINT) if folder is not None else None
         if saved is not None:
             world = where["devices"] if where.get("strategy", "auto") != "auto" else 1
-            _check_same(saved["config"], module.config(plan, data, world, made.sharded), folder)
+            _check_same(saved["config"], module.config(plan, data, world, made), folder)
             if progress_of(saved).finished:
                 put(own, saved["tensors"])
                 own.eval()

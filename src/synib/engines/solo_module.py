@@ -2,8 +2,9 @@
 
 import contextlib
 import copy
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -25,10 +26,11 @@ from synib.engines.solo_plan import Plan
 from synib.engines.solo_state import Progress
 from synib.measure import accuracies, correct
 from synib.objective import Batch, Objective
-from synib.tokens import Modality
+from synib.tokens import Modality, take, values
 
 CHECKPOINT, BEST, METRICS = "checkpoint.pt", "best.pt", "metrics.csv"
 BUCKET = 1 << 23  # numbers that devices add up in one message
+LOOKED_AT = 64  # examples of each split that a checkpoint knows its data by, besides all targets
 GROW = 2000  # updates without an overflow after which losses in 16-bit floats are scaled up
 
 
@@ -42,6 +44,7 @@ class Place:
         log_every: Updates between two entries in the loggers.
         ahead: Pieces of batches that a thread reads ahead.
         sharded: Whether parameters are spread over the devices.
+        identity: What :func:`identity` says of the learner and its data, for checkpoints.
         products: A context for training steps, such as one that allows TensorFloat-32.
         on_epoch: Called after each epoch with its number, counted from 0.
     """
@@ -51,6 +54,7 @@ class Place:
     log_every: int = 50
     ahead: int = 0
     sharded: bool = False
+    identity: Mapping[str, str] = field(default_factory=dict)
     products: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     on_epoch: Callable[[int], None] = lambda epoch: None
 
@@ -396,8 +400,8 @@ class Solo(LightningModule):
 
     def _drain(self) -> None:
         """Losses noted on the device, as numbers."""
-        for names, (values, steps) in self.noted.items():
-            for name, value in zip(names, values.tolist(), strict=True):
+        for names, (sums, steps) in self.noted.items():
+            for name, value in zip(names, sums.tolist(), strict=True):
                 total, of = self.progress.sums.get(name, (0.0, 0.0))
                 self.progress.sums[name] = [total + value, of + steps]
         self.noted = {}
@@ -440,7 +444,7 @@ class Solo(LightningModule):
         """A checkpoint. Where parameters are sharded all devices gather them, and one writes."""
         self._drain()
         content = {
-            "config": config(self.plan, self.data, self.world, self.place.sharded),
+            "config": config(self.plan, self.data, self.world, self.place),
             "tensors": solo_state.tensors(self.learner),
             "optimiser": solo_state.optimiser_state(self.optimiser),
             "initial": {name: p.cpu() for name, p in self.initial.items()},
@@ -486,9 +490,24 @@ def strategy_of(name: str, devices: int) -> Strategy | str:
     return "auto"
 
 
-def config(plan: Plan, data: Dataset, world: int, sharded: bool) -> dict[str, Any]:
+def config(plan: Plan, data: Dataset, world: int, place: Place) -> dict[str, Any]:
     """What must be equal for a training to go on as it began."""
-    return {**plan.config(), "examples": len(data.train), "pieces": plan.accumulate * world, "sharded": sharded}
+    rest = {"examples": len(data.train), "pieces": plan.accumulate * world, "sharded": place.sharded}
+    return {**plan.config(), **rest, **place.identity}
+
+
+def identity(own: Learner, data: Dataset) -> dict[str, str]:
+    """What is trained, and on what: the method in words, the model's shapes, and a hash of targets and some of the inputs."""
+    shapes = [(name, tuple(p.shape)) for name, p in own.model.named_parameters()]
+    seen = hashlib.sha256()
+    for split in (data.train, data.validation):
+        seen.update(split.target.cpu().contiguous().numpy().tobytes())
+        rows = torch.linspace(0, len(split) - 1, min(len(split), LOOKED_AT)).long()
+        for name, x in sorted(split.modalities.items()):
+            few = values(take(x, rows)).cpu()
+            seen.update(f"{name} {tuple(values(x).shape)} {few.dtype}".encode() + few.contiguous().numpy().tobytes())
+    model = hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
+    return {"method": " ".join(repr(own.method).split()), "model": model, "data": seen.hexdigest()[:16]}
 
 
 def by_kind(parameters: Iterable[nn.Parameter]) -> list[list[nn.Parameter]]:

@@ -115,12 +115,12 @@ class Experiment(ABC):
                 raise ValueError(f"{method}.lr is a number above 0; got {value!r}.")
             if name == "weight_decay" and not (number and value >= 0):
                 raise ValueError(f"{method}.weight_decay is a number of at least 0; got {value!r}.")
-            if name == "batch_size" and not (isinstance(value, int) and number and value >= 1):
-                raise ValueError(f"{method}.batch_size is a whole number of at least 1; got {value!r}.")
             if name in (f.name for f in fields(self)):
                 raise ValueError(
                     f"{name} is the same for all methods: give --{name}, and leave out --set {method}.{name}."
                 )
+            if name in ("batch_size", "epochs") and not (isinstance(value, int) and number and value >= 1):
+                raise ValueError(f"{method}.{name} is a whole number of at least 1; got {value!r}.")
             if name in ("data", "family"):
                 raise ValueError(f"{name} is the experiment's, and no setting of {method}.")
 
@@ -178,6 +178,11 @@ class Experiment(ABC):
     def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
         """Plain values that follow from the summary, each left as a JSON file of its name."""
         return {}
+
+    @property
+    def command(self) -> str:
+        """How the command is told to run it."""
+        return f"{self.group} --on {self.name.removeprefix(f'{self.group}-')}" if self.group else self.name
 
     @property
     def repeats(self) -> tuple[int, str]:
