@@ -11,7 +11,7 @@ from synib.data import Dataset
 from synib.engines import Cell
 from synib.engines.solo_plan import DEFAULTS
 from synib.experiments.charts import Figure, Table
-from synib.measure import statistics
+from synib.measure import interval, statistics
 from synib.methods import build, check_method
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Family, Objective
@@ -272,6 +272,15 @@ def leads(results: Sequence[Row], metric: str, rival: str) -> dict[str, list[flo
         if method != rival and ours is not None and theirs is not None:
             above[method].append(ours - theirs)
     return above
+
+
+def told(rows: Mapping[str, Row | None]) -> list[str]:
+    """Leads in words, each with its 95 % interval: method → row of the summary; those without a spread are left out."""
+    return [
+        "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(method, row["mean"], *interval(row["mean"], row["se"], row["n"]))
+        for method, row in rows.items()
+        if row is not None and row["se"] is not None
+    ]
 
 
 def grid(**values: Sequence[Any]) -> list[dict[str, Any]]:

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 from synib.data import Dataset
 from synib.engines import Cell
 from synib.experiments import pid_simplex, spurious_xor
-from synib.experiments.base import Experiment, Row, grid, leads, option
+from synib.experiments.base import Experiment, Row, grid, leads, option, told
 from synib.experiments.charts import Figure, Table
-from synib.measure import interval
 from synib.methods import METHODS
 from synib.models import FusionModel, pid_xor_model, spurious_xor_model
 
@@ -88,18 +87,13 @@ class Compare(Experiment):
     def _leads(self, metric: str, found: Mapping[tuple[str, str], Row]) -> str:
         """SynIB against the best of the balancing methods, in words."""
         over = next((m for _, m in found if m.startswith(f"{metric}_over_")), None)
-        rows = [(method, found.get((method, over or ""))) for method in self.methods if method.startswith("synib")]
-        leads = [
-            "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(method, row["mean"], *interval(row["mean"], row["se"], row["n"]))
-            for method, row in rows
-            if row is not None and row["se"] is not None
-        ]
-        if over is None or not leads:
+        ours = told({m: found.get((m, over or "")) for m in self.methods if m.startswith("synib")})
+        if over is None or not ours:
             return ""
         best = _rival(over)
         return (
             f"The best of the balancing methods ({', '.join(BALANCING)}) in {metric.replace('_', ' ')} is {best}. "
-            f"SynIB's lead over it, seed by seed, with 95 % intervals (Student's t, n = {self.seeds}): {'; '.join(leads)}."
+            f"SynIB's lead over it, seed by seed, with 95 % intervals (Student's t, n = {self.seeds}): {'; '.join(ours)}."
         )
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from synib.data import Dataset, digits
 from synib.data.digits import DIGITS
 from synib.engines import Cell, Learner
-from synib.experiments.base import Experiment, Row, grid, leads, option
+from synib.experiments.base import Experiment, Row, grid, leads, option, told
 from synib.experiments.charts import Figure, Table
-from synib.measure import calibration, interval, temperature
+from synib.measure import calibration, temperature
 from synib.models import FusionModel
 
 RIVALS = ("vanilla", "confidence")  # what SynIB has to beat
@@ -179,15 +179,9 @@ class Digits(Experiment):
         """SynIB's leads in synergy accuracy, with intervals."""
         said = []
         for rival in RIVALS:
-            rows = [
-                (m, found.get((m, f"synergy_over_{rival}"))) for m in self.methods if m == "experts" or "synib" in m
-            ]
-            leads_of = [
-                "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(m, r["mean"], *interval(r["mean"], r["se"], r["n"]))
-                for m, r in rows
-                if r is not None and r["se"] is not None
-            ]
-            said += [f"Above {rival}: {'; '.join(leads_of)}"] if leads_of else []
+            ours = [m for m in self.methods if m == "experts" or "synib" in m]
+            above = told({m: found.get((m, f"synergy_over_{rival}")) for m in ours})
+            said += [f"Above {rival}: {'; '.join(above)}"] if above else []
         n = min(self.seeds, SPEAKERS)
         head = f"Lead in synergy accuracy, speaker by speaker, with 95 % intervals (Student's t, n = {n})"
         return f"{head}. {'. '.join(said)}." if said else ""

@@ -17,10 +17,9 @@ from synib.data.donors import Donors
 from synib.data.irony import SPLITS, Irony
 from synib.data.ravdess import CONTRADICTIONS, FOLDS
 from synib.engines import Cell, Learner
-from synib.experiments.base import Experiment, Row, grid, leads, option
+from synib.experiments.base import Experiment, Row, grid, leads, option, told
 from synib.experiments.charts import Figure, Panel, Panels, Series, Table, label
 from synib.kinds import shown
-from synib.measure import interval
 from synib.models import FusionModel
 from synib.objective import Categorical, Family
 
@@ -245,13 +244,9 @@ class IronyRates(Experiment):
         """SynIB against vanilla fusion, in words."""
         said = []
         for alpha in self.alpha:
-            rows = [(m, found.get((m, f"{metric}_over_{RIVAL}", alpha, donors))) for m in self.methods]
-            told = [
-                "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(m, row["mean"], *interval(row["mean"], row["se"], row["n"]))
-                for m, row in rows
-                if m.startswith(OURS) and row is not None and row["se"] is not None
-            ]
-            said += [f"α = {alpha:g}: {', '.join(told)}"] if told else []
+            ours = [m for m in self.methods if m.startswith(OURS)]
+            above = told({m: found.get((m, f"{metric}_over_{RIVAL}", alpha, donors)) for m in ours})
+            said += [f"α = {alpha:g}: {', '.join(above)}"] if above else []
         if not said:
             return ""
         words = f"SynIB's lead over vanilla fusion in {SHOWN[metric]}, fold by fold, with 95 % intervals (Student's t)"
