@@ -94,6 +94,10 @@ class Experiment(ABC):
         """The factors at which a search compares candidates."""
         return {}
 
+    def prefer(self, scores: Sequence[Mapping[str, float]]) -> int:
+        """Which of a method's candidates a search chooses, by their mean metrics: its place, the first of equals."""
+        return max(range(len(scores)), key=lambda i: scores[i]["validation_accuracy"])
+
     def settings(self) -> dict[str, dict[str, Any]]:
         """How each method is trained in this run."""
         made = self.defaults()
@@ -115,7 +119,8 @@ class Experiment(ABC):
                 raise ValueError(f"{method}.lr is a number above 0; got {value!r}.")
             if name == "weight_decay" and not (number and value >= 0):
                 raise ValueError(f"{method}.weight_decay is a number of at least 0; got {value!r}.")
-            if name in (f.name for f in fields(self)):
+            mine = name in self.defaults()[method] and name not in OF_TRAINING  # two things may have one name
+            if name in (f.name for f in fields(self)) and not mine:
                 raise ValueError(
                     f"{name} is the same for all methods: give --{name}, and leave out --set {method}.{name}."
                 )

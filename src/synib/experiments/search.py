@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from synib.data import Dataset
-from synib.engines import Cell
+from synib.engines import Cell, Learner
+from synib.engines.recipe import Examining
 from synib.experiments.base import Experiment, Row, option
 from synib.experiments.charts import Figure, Table
 from synib.models import FusionModel
@@ -86,6 +87,12 @@ class Search(Experiment):
     def method(self, cell: Cell, data: Dataset) -> Objective:
         return self.experiment.method(cell, data)
 
+    def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
+        """What the experiment itself looks at, if anything, where there is no test data."""
+        if not isinstance(self.experiment, Examining):
+            return {}
+        return self.experiment.examine(replace(cell, factors=self.experiment.searched_at()), learner, data)
+
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         """The best candidates of each method; ``summary.csv`` has all of them."""
         made = []
@@ -103,12 +110,15 @@ class Search(Experiment):
         return {"chosen": self.chosen(summary)}
 
     def chosen(self, summary: Sequence[Row]) -> dict[str, dict[str, Any]]:
-        """The best candidate of each method."""
-        scores = {(r["method"], r["candidate"]): r["mean"] for r in summary if r["metric"] == self.headline}
-        candidates = self.experiment.candidates()
+        """The candidate of each method that the experiment prefers."""
+        scores: dict[tuple[str, str], dict[str, float]] = {}
+        for row in summary:
+            scores.setdefault((row["method"], row["candidate"]), {})[row["metric"]] = row["mean"]
+        experiment = self.experiment
+        candidates = experiment.candidates()
         return {
-            method: max(candidates[method], key=lambda candidate, m=method: scores[m, describe(candidate)])  # type: ignore[misc]
-            for method in self.methods
+            m: candidates[m][experiment.prefer([scores[m, describe(candidate)] for candidate in candidates[m]])]
+            for m in self.methods
         }
 
 
