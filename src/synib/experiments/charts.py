@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 Row = Mapping[str, Any]
 
@@ -152,7 +152,74 @@ class Triangles:
     limits: tuple[float, float] = (0.5, 1.0)
 
 
-Figure = Chart | Panels | Triangles
+@dataclass(frozen=True)
+class Ranks:
+    """One metric of several methods.
+
+    Args:
+        title: What the metric is called.
+        rows: Method → a row of the summary (``mean, se, n, paper``), or nothing.
+        chance: Where guessing lies.
+    """
+
+    title: str
+    rows: Mapping[str, Row | None]
+    chance: float | None = None
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Means with their spread: a row for each method, side by side a panel for each metric.
+
+    Args:
+        file, title, reading: As in :class:`Chart`.
+        methods: The rows, from the top.
+        panels: The metrics.
+        spread: What is drawn to both sides of a mean: its 95 % interval by Student's t, or its standard error.
+        over: What mean and spread are over.
+        reference: The method whose mean is a thin line through its panel.
+    """
+
+    file: str
+    title: str
+    methods: Sequence[str]
+    panels: Sequence[Ranks]
+    reading: str
+    spread: Literal["interval", "error"] = "interval"
+    over: str = "seeds"
+    reference: str = "vanilla"
+
+    @classmethod
+    def of(
+        cls,
+        file: str,
+        title: str,
+        columns: Mapping[str, str],
+        summary: Iterable[Row],
+        who: Iterable[str],
+        chance: Mapping[str, float] | None = None,
+        **more: Any,
+    ) -> Self:
+        """A panel for each metric, a row for each method that has a mean of any of them.
+
+        Args:
+            file, title: As in :class:`Bars`.
+            columns: A panel's title → metric.
+            summary: Rows of the summary that the figure is made from.
+            who: The methods, in order.
+            chance: A panel's title → where guessing lies.
+            more: ``reading``, ``spread``, ``over`` and ``reference``.
+        """
+        found = {(row["method"], row["metric"]): row for row in summary if row["mean"] is not None}
+        methods = [method for method in who if any((method, metric) in found for metric in columns.values())]
+        panels = [
+            Ranks(name, {method: found.get((method, metric)) for method in methods}, (chance or {}).get(name))
+            for name, metric in columns.items()
+        ]
+        return cls(file, title, methods, panels, **more)
+
+
+Figure = Chart | Panels | Triangles | Bars
 
 
 @dataclass(frozen=True)

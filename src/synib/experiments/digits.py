@@ -9,7 +9,7 @@ from synib.data import Dataset, digits
 from synib.data.digits import DIGITS
 from synib.engines import Cell, Learner
 from synib.experiments.base import Experiment, Row, grid, leads, option, told
-from synib.experiments.charts import Figure, Table
+from synib.experiments.charts import Bars, Figure, Table
 from synib.measure import calibration, temperature
 from synib.models import FusionModel
 
@@ -187,7 +187,22 @@ class Digits(Experiment):
         return f"{head}. {'. '.join(said)}." if said else ""
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
-        return []
+        return [
+            Bars.of(
+                file="figure",
+                title="Accuracy at test: where only the two digits tell, and of all examples",
+                columns={"synergy accuracy": "synergy_accuracy", "total accuracy": "test_accuracy"},
+                summary=summary,
+                who=self.methods,
+                chance={"synergy accuracy": 0.5},
+                reading=(
+                    "Left, the examples in which only both digits together tell the label; right, all examples. Lines are "
+                    f"standard errors over {self.seeds} seed{'s' * (self.seeds != 1)}, and no confidence intervals: seeds that "
+                    f"test the same of {SPEAKERS} speakers are not independent. Leads by speaker, with intervals, are below."
+                ),
+                spread="error",
+            )
+        ]
 
 
 ABOUT = (

@@ -3,8 +3,8 @@
 import io
 from typing import Any
 
-from synib.experiments.charts import Chart, Figure, Panels, Triangles
-from synib.report import lines, ternary_html, ternary_svg
+from synib.experiments.charts import Bars, Chart, Figure, Panels, Triangles
+from synib.report import bars, lines, ternary_html, ternary_svg
 
 SETTINGS: Any = {
     "svg.hashsalt": "synib", "font.family": "DejaVu Sans", "font.size": 10, "svg.fonttype": "path",
@@ -35,3 +35,5 @@ def _drawing(figure: Figure) -> Any:
             return lines.draw_panels(figure)
         case Triangles():
             return ternary_svg.draw_triangles(figure)
+        case Bars():
+            return bars.draw_bars(figure)
