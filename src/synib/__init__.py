@@ -2,6 +2,7 @@
 
 from synib.masks import (
     AmortizedMask,
+    ClassShuffledNoise,
     HideTokens,
     LearnedMask,
     Mask,
@@ -15,6 +16,7 @@ from synib.masks import (
 from synib.methods import Confidence, Vanilla
 from synib.models import FusionModel
 from synib.objective import (
+    Annealing,
     Bernoulli,
     Categorical,
     Fixed,
@@ -31,8 +33,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AmortizedMask",
+    "Annealing",
     "Bernoulli",
     "Categorical",
+    "ClassShuffledNoise",
     "Confidence",
     "Fixed",
     "FusionModel",

@@ -99,6 +99,47 @@ def test_a_cell_equals_an_ordinary_pytorch_loop(tiny, trained_together, method, 
             assert metrics[f"{name}_accuracy"] == pytest.approx(hits.double().mean().item(), abs=1e-6)
 
 
+# Latents, classes, shares and schedules: (method, settings, rate of dropout)
+FORMS = {
+    "matched latents": ("synib-random", {"noise": "matched", "space": "latents"}, 0.3),
+    "within classes": ("synib-random", {"p": 1.0, "noise": "class-shuffled", "draws": 3}, 0.3),
+    "latents within classes": ("synib-random", {"p": 1.0, "noise": "class-shuffled", "space": "latents"}, 0.0),
+    "learned on latents": ("synib-learned", {"noise": "matched", "space": "latents"}, 0.0),
+    "shares": ("synib-marginal", {"shares": {"x1": 0.0, "x2": 0.5}}, 0.0),
+    "warmed up": ("synib-random", {"weight_schedule": "warmup", "weight_steps": 4}, 0.0),
+    "annealed": ("confidence", {"weight_schedule": "anneal", "weight_steps": 4}, 0.0),
+    "unimodal reference": ("synib-marginal", {"reference": "unimodal"}, 0.0),
+    "experts": ("experts", {"space": "latents", "weight_schedule": "anneal", "weight_steps": 4}, 0.0),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_trains_together_as_alone_and_as_in_an_ordinary_loop(tiny, cell, form):
+    method, settings, dropout = FORMS[form]
+    recipe, cells = tiny(dropout), three(cell, method, **settings)
+    together = fleet.train(recipe, cells)
+    assert_together_is_alone(recipe, cells, together)
+    for one, mine in zip(together.learners, cells, strict=True):
+        model, own, _ = by_hand(recipe, mine)
+        assert_same(one.model, model)
+        assert_same(one.method, own)
+
+
+@pytest.mark.parametrize("form", ["shares", "warmed up", "matched latents"])
+def test_a_form_is_something_else_than_the_method_without_it(tiny, cell, form):
+    method, settings, _ = FORMS[form]
+    one, other = (fleet.train(tiny(), [cell(method, **s)]).learners[0] for s in (settings, {}))
+    name = "encoders.x1.0.weight"
+    assert not torch.allclose(one.model.state_dict()[name], other.model.state_dict()[name], atol=1e-4)
+
+
+def test_schedules_and_shares_of_their_own_are_programs_of_their_own(cell):
+    base = cell("synib-marginal", weight=1.0, weight_schedule="warmup", weight_steps=4, shares={"x1": 0.0})
+    for name, value in {"weight_schedule": "anneal", "weight_steps": 5, "shares": {"x1": 0.5}}.items():
+        assert dataclasses.replace(base, settings={**base.settings, name: value}).program != base.program
+    assert dataclasses.replace(base, settings={**base.settings, "weight": 9.0}).program == base.program
+
+
 def test_training_goes_on_from_the_seeds_initial_weights(tiny, cell):
     """Learning rates near zero leave the weights where the seed put them."""
     still = fleet.train(tiny(), [cell(lr=1e-12)]).learners[0].model

@@ -2,8 +2,9 @@
 
 import torch
 
+from synib import Bernoulli, MatchedNoise, SynIB
 from synib.engines.learner import learner
-from synib.methods import METHODS
+from synib.methods import METHODS, Experts
 
 
 def test_all_methods_start_from_the_same_weights_for_a_seed(tiny, cell):
@@ -22,3 +23,22 @@ def test_making_a_learner_leaves_torchs_generator_alone(tiny, cell):
     before = torch.get_rng_state()
     learner(tiny(), cell(), tiny().data(cell()))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_noise_has_room_for_what_it_fills_before_the_first_batch(tiny, cell):
+    for space, width in (("inputs", 64), ("latents", 8)):
+        one = cell("synib-random", noise="matched", space=space)
+        made = learner(tiny(), one, tiny().data(one))
+        assert {name: tuple(b.shape) for name, b in made.method.noise.named_buffers()} == {
+            **{f"{kind}_{name}": (width,) for kind in ("mean", "variance") for name in ("x1", "x2")},
+            "seen_x1": (),
+            "seen_x2": (),
+        }
+
+
+def test_experts_prepare_the_noise_of_their_synergy_expert(tiny, cell):
+    one = cell("vanilla")
+    data = tiny().data(one)
+    method = Experts(SynIB(noise=MatchedNoise(), family=Bernoulli(), space="latents"))
+    method.prepare(tiny().model(one, data), data.train.modalities)
+    assert len(method.synergy.noise.mean_x1) == 8

@@ -75,9 +75,18 @@ def differ(one, other):
     return any(not torch.allclose(a[name].double(), b[name].double(), atol=1e-4) for name in a)
 
 
-@pytest.mark.parametrize(("name", "dropout"), [*((m, 0.0) for m in METHODS), ("synib-random", 0.3)])
-def test_every_method_trains_as_in_the_plain_loop(made, name, dropout):
-    by_hand, ours = made(name, dropout), made(name, dropout)
+@pytest.mark.parametrize(
+    ("name", "dropout", "settings"),
+    [
+        *((m, 0.0, {}) for m in METHODS),
+        ("synib-random", 0.3, {}),
+        ("synib-random", 0.3, {"noise": "matched", "space": "latents"}),
+        ("synib-random", 0.3, {"p": 1.0, "noise": "class-shuffled", "shares": {"x1": 0.5}}),
+        ("experts", 0.0, {"space": "latents", "weight_schedule": "anneal", "weight_steps": 4}),
+    ],
+)
+def test_every_method_trains_as_in_the_plain_loop(made, name, dropout, settings):
+    by_hand, ours = made(name, dropout, **settings), made(name, dropout, **settings)
     loop.fit(by_hand.method, by_hand.model, by_hand.data, **by_hand.settings)
     fit(ours)
     assert_same(ours, by_hand, rtol=1e-5, atol=1e-6)
@@ -248,9 +257,11 @@ def test_a_training_that_is_resumed_ends_with_the_same_bits(made, tmp_path, name
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-@pytest.mark.parametrize("noise", ["standard", "matched"])
+@pytest.mark.parametrize(
+    "settings", [{"noise": "standard"}, {"noise": "matched"}, {"noise": "matched", "space": "latents"}]
+)
 def test_a_training_that_is_resumed_in_the_middle_of_an_epoch_ends_with_the_same_bits(
-    made, tmp_path, monkeypatch, noise
+    made, tmp_path, monkeypatch, settings
 ):
     def steps(n):
         left, step = iter(range(n)), torch.optim.Adam.step
@@ -262,7 +273,7 @@ def test_a_training_that_is_resumed_in_the_middle_of_an_epoch_ends_with_the_same
 
         return counted
 
-    whole, stopped, resumed = (made("synib-random", 0.3, epochs=3, noise=noise) for _ in range(3))
+    whole, stopped, resumed = (made("synib-random", 0.3, epochs=3, **settings) for _ in range(3))
     for one in (whole, stopped, resumed):
         one.model.encoders["x1"].append(nn.Dropout(0.2))  # torch's own, which draws from torch's generator
     options = {"checkpoint_every": 2, "accumulate": 2}

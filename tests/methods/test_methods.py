@@ -1,14 +1,35 @@
 import pytest
 import torch
 
-from synib import FusionModel, LearnedMask, OracleMask, RandomMask, ShuffledNoise, StandardNoise
+from synib import (
+    Annealing,
+    ClassShuffledNoise,
+    FusionModel,
+    LearnedMask,
+    LinearWarmup,
+    OracleMask,
+    RandomMask,
+    ShuffledNoise,
+    StandardNoise,
+    Uniform,
+    Unimodal,
+)
 from synib.methods import METHODS, build, check_method
 
 WIDTHS = {"a": 4, "b": 3}
 
 
 @pytest.mark.parametrize(
-    ("name", "more"), [*((name, {}) for name in METHODS), ("synib-marginal", {"draws": 4, "debias": True})]
+    ("name", "more"),
+    [
+        *((name, {}) for name in METHODS),
+        ("synib-marginal", {"draws": 4, "debias": True}),
+        ("synib-random", {"p": 1.0, "noise": "class-shuffled"}),
+        ("synib-random", {"noise": "matched", "space": "latents"}),
+        ("synib-learned", {"space": "latents"}),
+        ("synib-marginal", {"shares": {"a": 0.0}, "reference": "unimodal"}),
+        ("experts", {"space": "latents", "weight_schedule": "anneal", "weight_steps": 3}),
+    ],
 )
 def test_every_method_trains_a_fusion_model(name, more, key, settings_of):
     model = FusionModel.mlp(WIDTHS, hidden=[5], classes=3, head_hidden=[])
@@ -76,5 +97,33 @@ def test_a_name_like_no_other_is_answered_with_all_there_are(ask):
 
 
 def test_an_unknown_noise_is_refused():
-    with pytest.raises(ValueError, match="noise is one of standard, matched, shuffled; got 'pink'"):
+    with pytest.raises(ValueError, match="noise is one of standard, matched, shuffled, class-shuffled; got 'pink'"):
         build("synib-random", p=0.5, noise="pink")
+
+
+# Plain words for objects
+
+
+@pytest.mark.parametrize(("word", "schedule"), [("warmup", LinearWarmup), ("anneal", Annealing)])
+@pytest.mark.parametrize("name", ["synib-random", "synib-marginal", "confidence", "experts"])
+def test_a_schedule_in_words_is_the_schedule(name, word, schedule, settings_of):
+    settings = settings_of(name, WIDTHS) | {"weight": 3.0}
+    said = build(name, **settings, weight_schedule=word, weight_steps=5)
+    made = build(name, **settings | {"weight": schedule(3.0, 5)})
+    weights = [(one.synergy if name == "experts" else one).weight for one in (said, made)]
+    assert [type(weight) for weight in weights] == [schedule] * 2
+    assert [weight.steps for weight in weights] == [5, 5]
+    assert repr(said) == repr(made)
+
+
+@pytest.mark.parametrize(("word", "reference"), [("uniform", Uniform), ("unimodal", Unimodal)])
+def test_a_reference_in_words_is_the_reference(word, reference, key):
+    model = FusionModel.mlp(WIDTHS, hidden=[5], classes=3, head_hidden=[])
+    x, y = {name: torch.randn(6, width) for name, width in WIDTHS.items()}, torch.arange(6) % 3
+    losses = [build("synib-marginal", draws=2, reference=one)(model, x, y, key=key)[0] for one in (word, reference())]
+    assert torch.equal(*losses)
+    assert isinstance(build("synib-marginal", draws=2, reference=word).reference, reference)
+
+
+def test_class_shuffled_is_the_noise_of_that_name():
+    assert type(build("synib-random", p=1.0, noise="class-shuffled").noise) is ClassShuffledNoise

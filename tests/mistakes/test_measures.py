@@ -12,6 +12,7 @@ from synib.measure import (
     bootstrap,
     calibration,
     correct,
+    detectability,
     emap,
     group_losses,
     interaction,
@@ -129,6 +130,30 @@ def test_a_setting_of_a_measure_of_a_model_is_said_to_be_wrong(measure, wrong, s
 )
 def test_a_mistake_in_ntk_is_one_sentence(wrong, said):
     refuses(lambda: ntk(**{"model": MODEL, "modalities": PAIR, "target": LABELS, "groups": ALL, **wrong}), said)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"objective": "synib"}, r"objective is a SynIB such as SynIB\(\); got 'synib'"),
+        ({"objective": synib.Vanilla()}, r"objective is a SynIB such as SynIB\(\); got Vanilla\("),
+        ({"objective": synib.SynIB(sample=1)}, "sees every counterfactual of an example: leave sample at None; got 1"),
+        ({"model": TABLE}, "The model is a FusionModel or a function of the modalities; got ndarray"),
+        ({"modalities": {**PAIR, "b": ["x"] * N}}, r"Modality 'b' is a tensor, an array of numbers or .*; got list"),
+        ({"modalities": {"img": PAIR["a"], "b": PAIR["b"]}}, "modalities are 'a', 'b'; unknown: 'img'; missing: 'a'"),
+        ({"target": NAMES}, r"The target is one class number or value for each example; got shape \(60,\) of <U3"),
+        ({"target": LABELS[:5]}, r"The target needs a row for each of 60 examples; got shape \(5,\)"),
+        ({"seed": -1}, "seed is a whole number of at least 0; got -1"),
+        (
+            {"modalities": {name: v[:3] for name, v in PAIR.items()}, "target": LABELS[:3]},
+            "A probe needs at least 4 examples, .*; got 3",
+        ),
+    ],
+)
+def test_a_mistake_in_detectability_is_one_sentence(wrong, said):
+    swap = synib.SynIB(RandomMask(1.0), ShuffledNoise())
+    given = {"objective": swap, "model": MODEL, "modalities": PAIR, "target": LABELS}
+    refuses(lambda: detectability(**given | wrong), said)
 
 
 @pytest.mark.parametrize("measure", OF_MODELS)

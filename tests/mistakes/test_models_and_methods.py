@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from synib import FusionModel, SynIB
+from synib import FusionModel, LinearWarmup, SynIB
 from synib.methods import METHODS, Experts, build, check_method, settings_of
 from synib.models import ConcatFusion, mlp, pid_xor_model
 
@@ -201,6 +201,54 @@ def test_what_a_model_cannot_take_is_refused(call, said):
         "a method's name for the synergy": (
             lambda: Experts("synib"),
             r"synergy is an Objective such as SynIB\(\); got 'synib'",
+        ),
+        "a schedule nobody knows": (
+            lambda: build("synib-random", p=0.5, weight=1.0, weight_schedule="cosine", weight_steps=5),
+            "weight_schedule is one of warmup, anneal, over weight_steps steps; got 'cosine' and 5",
+        ),
+        "a schedule of several": (
+            lambda: build("synib-random", p=0.5, weight=1.0, weight_schedule=["warmup"], weight_steps=5),
+            r"weight_schedule is one of .*; got \['warmup'\] and 5",
+        ),
+        "a schedule without its steps": (
+            lambda: build("synib-random", p=0.5, weight=1.0, weight_schedule="warmup"),
+            "over weight_steps steps; got 'warmup' and None",
+        ),
+        "steps without a schedule": (
+            lambda: build("synib-random", p=0.5, weight=1.0, weight_steps=5),
+            "weight_schedule is one of .*; got None and 5",
+        ),
+        "half a step of a schedule": (
+            lambda: build("synib-random", p=0.5, weight=1.0, weight_schedule="anneal", weight_steps=2.5),
+            r"steps is a whole number of at least 1; got 2\.5",
+        ),
+        "a schedule without a weight": (
+            lambda: build("synib-random", p=0.5, weight_schedule="anneal", weight_steps=5),
+            "A schedule of synib-random needs the weight that it changes",
+        ),
+        "a schedule of a method without a penalty": (
+            lambda: build("vanilla", weight=1.0, weight_schedule="anneal", weight_steps=5),
+            "vanilla has no setting 'weight'",
+        ),
+        "a schedule of a schedule": (
+            lambda: build("confidence", weight=LinearWarmup(1.0, 2), weight_schedule="anneal", weight_steps=5),
+            r"The weight of the penalty is a number .*; got LinearWarmup\(",
+        ),
+        "a reference nobody knows": (
+            lambda: build("synib-random", p=0.5, reference="prior"),
+            "reference is one of uniform, unimodal; got 'prior'",
+        ),
+        "a reference for a method without one": (
+            lambda: build("vanilla", reference="uniform"),
+            "vanilla has no setting 'reference'",
+        ),
+        "classes for masked inputs": (
+            lambda: build("masked-random", p=1.0, noise="class-shuffled"),
+            r"ClassShuffledNoise asks unimodal heads; masked inputs take ShuffledNoise\(\)",
+        ),
+        "classes for parts of a modality": (
+            lambda: build("synib-random", p=0.5, noise="class-shuffled"),
+            r"ClassShuffledNoise swaps whole modalities .*: use RandomMask\(1\.0\)",
         ),
         "experts of a function": (
             lambda: build("experts").attach(lambda m: m),

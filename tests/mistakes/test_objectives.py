@@ -9,8 +9,10 @@ from torch import nn
 
 from synib import (
     AmortizedMask,
+    Annealing,
     Bernoulli,
     Categorical,
+    ClassShuffledNoise,
     Confidence,
     Fixed,
     FusionModel,
@@ -114,6 +116,22 @@ def refused(call, said):
         "a fraction of a draw": (lambda: SynIB(draws=1.5), r"draws is a whole number of at least 1; got 1\.5"),
         "a fraction of the counterfactuals": (lambda: SynIB(sample=1.5), r"sample is a whole number .*; got 1\.5"),
         "no as a text": (lambda: SynIB(draws=4, debias="no"), "debias is True or False; got 'no'"),
+        "a space of one's own": (lambda: SynIB(space="tokens"), "space is 'inputs' or 'latents'; got 'tokens'"),
+        "one share for all": (lambda: SynIB(shares=0.5), r"shares are a dict of modality → number; got 0\.5"),
+        "shares without names": (lambda: SynIB(shares=[1, 0]), r"shares are a dict .*; got \[1, 0\]"),
+        "a share below nothing": (
+            lambda: SynIB(shares={"image": -1}),
+            "The share of 'image' is a number of at least 0; got -1",
+        ),
+        "a share as a text": (
+            lambda: SynIB(shares={"image": "half"}),
+            "The share of 'image' is a number .*; got 'half'",
+        ),
+        "shares of subsets": (
+            lambda: SynIB(subsets="proper", shares={"image": 0.5}),
+            "shares weigh the penalties of single modalities: leave subsets at 'each'",
+        ),
+        "a share of training as an annealing": (lambda: Annealing(1.0, 0.5), r"steps is a whole number .*; got 0\.5"),
         "auto": (lambda: SynIB(fused="auto"), "fused is True, False or None; got 'auto'"),
         "yes as a text": (lambda: Vanilla(check="yes"), "check is True, False or None; got 'yes'"),
         "a probability as a text": (lambda: RandomMask("0.5"), r"p lies between 0 and 1; got '0\.5'"),
@@ -223,6 +241,18 @@ def test_a_part_that_cannot_be_is_refused_when_it_is_made(call, said):
         "modalities interchanged": (
             lambda: SynIB()(MODEL, {"image": torch.zeros(N, 2), "text": torch.zeros(N, 3)}, Y),
             "'image' is 2 wide and its encoder takes 3",
+        ),
+        "a misspelt share": (
+            lambda: SynIB(shares={"img": 0.0})(MODEL, x(), Y),
+            "shares name 'img'; the modalities are 'image', 'text'",
+        ),
+        "latents of a function": (
+            lambda: SynIB(space="latents")(image, x(), Y),
+            "space='latents' needs a model with encoders, such as FusionModel; got the function image",
+        ),
+        "classes without heads": (
+            lambda: SynIB(RandomMask(1.0), ClassShuffledNoise())(MODEL, x(), Y),
+            "unimodal heads predict, and the model has none for 'image', 'text': give",
         ),
         "inputs for latents": (
             lambda: SynIB()(MODEL.on_latents(), x(), Y),

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from synib import FusionModel, LinearWarmup, RandomMask, StandardNoise, SynIB
+from synib import Annealing, FusionModel, LinearWarmup, RandomMask, StandardNoise, SynIB
 from synib.objective import Constant
 
 
@@ -18,16 +18,31 @@ def test_a_warm_up_of_one_step_is_full_at_once():
     assert LinearWarmup(3.0, steps=1)(torch.tensor(0)) == 3.0
 
 
+def test_an_annealed_weight_falls_linearly_to_nothing_and_stays_there():
+    weights = [Annealing(8.0, steps=4)(torch.tensor(step)).item() for step in (0, 1, 2, 3, 4, 5, 1000)]
+    assert weights == [8.0, 6.0, 4.0, 2.0, 0.0, 0.0, 0.0]
+
+
+def test_a_penalty_that_was_annealed_away_teaches_nothing(key):
+    model = FusionModel.mlp({"a": 2, "b": 2}, hidden=[3], classes=2)
+    x, y = {"a": torch.randn(4, 2), "b": torch.randn(4, 2)}, torch.tensor([0, 1, 0, 1])
+    objective = SynIB(RandomMask(), StandardNoise(), weight=Annealing(2.0, steps=2))
+    told = [objective(model, x, y, key=key) for _ in range(4)]
+    assert [parts["weight"].item() for _, parts in told] == [2.0, 1.0, 0.0, 0.0]
+    assert [torch.equal(loss, parts["task"]) for loss, parts in told] == [False, False, True, True]
+
+
 @pytest.mark.parametrize("weight", [-1.0, -1e-9, float("nan")])
 def test_a_negative_weight_is_refused(weight):
-    for make in (Constant, lambda w: LinearWarmup(w, 5), lambda w: SynIB(weight=w)):
+    for make in (Constant, lambda w: LinearWarmup(w, 5), lambda w: Annealing(w, 5), lambda w: SynIB(weight=w)):
         with pytest.raises(ValueError, match=f"The weight of the penalty is a number of at least 0; got {weight}"):
             make(weight)
 
 
-def test_a_warm_up_without_steps_is_refused():
+@pytest.mark.parametrize("schedule", [LinearWarmup, Annealing])
+def test_a_schedule_without_steps_is_refused(schedule):
     with pytest.raises(ValueError, match="steps is a whole number of at least 1; got 0"):
-        LinearWarmup(1.0, steps=0)
+        schedule(1.0, steps=0)
 
 
 def test_steps_count_in_training_mode_only(key):
@@ -49,3 +64,4 @@ def test_steps_count_in_training_mode_only(key):
 def test_weights_say_what_they_are():
     assert repr(Constant(2.0)) == "Constant(2)"
     assert repr(LinearWarmup(0.5, steps=10)) == "LinearWarmup(0.5, steps=10)"
+    assert repr(Annealing(0.5, steps=10)) == "Annealing(0.5, steps=10)"

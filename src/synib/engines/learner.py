@@ -11,9 +11,9 @@ from synib import keys
 from synib.data import Dataset
 from synib.engines.cells import Cell
 from synib.engines.recipe import Recipe
-from synib.masks import Noise
 from synib.models import FusionModel
 from synib.objective import Batch, Objective, Parts
+from synib.tokens import take
 
 
 class Learner(nn.Module):
@@ -68,8 +68,6 @@ def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None
         torch.manual_seed(cell.seed)
         method = recipe.method(cell, data)
     # Models are stacked before their first batch: buffers that it would bring must be there already.
-    for part in (m for m in method.modules() if isinstance(m, Noise)):
-        for name, x in data.train.modalities.items():
-            part.prepare(x, name)
+    method.prepare(model, {name: take(x, slice(0, 2)) for name, x in data.train.modalities.items()})
     method.attach(model)
     return Learner(model, method)

@@ -21,7 +21,6 @@ from synib.engines.recipe import Examining, Recipe, Watching
 from synib.engines.solo_plan import DEFAULTS, MixedPrecision, Plan, Schedule, Select, check_choice
 from synib.engines.solo_state import Progress, load, progress_of, put
 from synib.kinds import check_kind, check_whole, shown
-from synib.masks import Noise
 from synib.models import FusionModel
 from synib.objective import Objective
 from synib.tokens import take
@@ -227,9 +226,7 @@ def fit(
         "loggers": loggers,
         "progress": sys.stdout.isatty() if progress is None else progress,
     }
-    for part in (m for m in method.modules() if isinstance(m, Noise)):
-        for name, x in data.train.modalities.items():
-            part.prepare(take(x, slice(0, 2)), name)  # room for its buffers, which a checkpoint may hold
+    method.prepare(model, {name: take(x, slice(0, 2)) for name, x in data.train.modalities.items()})
     method.attach(model)
     done = _run(Learner(model, method), data, plan, place, {}, where)
     return Fitted(done.metrics, done.history, done.best_epoch, len(done.history) < epochs)

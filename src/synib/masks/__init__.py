@@ -3,12 +3,13 @@
 from synib.masks.amortized import AmortizedMask
 from synib.masks.base import Mask, Probe
 from synib.masks.learned import LearnedMask
-from synib.masks.noise import HideTokens, MatchedNoise, Noise, ShuffledNoise, StandardNoise
+from synib.masks.noise import ClassShuffledNoise, HideTokens, MatchedNoise, Noise, ShuffledNoise, StandardNoise
 from synib.masks.oracle import OracleMask
 from synib.masks.random import RandomMask
 
 __all__ = [
     "AmortizedMask",
+    "ClassShuffledNoise",
     "HideTokens",
     "LearnedMask",
     "Mask",

@@ -17,18 +17,35 @@ class Noise(nn.Module):
     Attributes:
         shuffles: Whether a replacement is another row of the same batch, the one that :meth:`rows` names. Together with a
             mask over the whole modality this lets the objective reuse what it has already encoded.
+        within_classes: Whether :meth:`rows` wants to know which class each row's own values predict.
     """
 
     shuffles: bool = False
+    within_classes: bool = False
 
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
         """``draws`` replacements for every row, one draw after the other: ``(draws * batch, ...)``."""
         raise NotImplementedError(f"{type(self).__name__} must define forward(x, key, modality, draws).")
 
-    def rows(self, key: Tensor, batch: int, draws: int = 1, device: torch.device | None = None) -> Tensor:
-        """Which row fills which, one draw after the other: ``(draws * batch,)``; for noise that shuffles."""
+    def rows(
+        self,
+        key: Tensor,
+        batch: int,
+        draws: int = 1,
+        device: torch.device | None = None,
+        classes: Tensor | None = None,
+    ) -> Tensor:
+        """Which row fills which, one draw after the other: ``(draws * batch,)``; for noise that shuffles.
+
+        Args:
+            key: Decides the draw.
+            batch: Number of rows.
+            draws: How many fills each row gets.
+            device: Where the result is to be.
+            classes: What each row's own values predict, for noise that is ``within_classes``.
+        """
         raise NotImplementedError(
-            f"{type(self).__name__} must define rows(key, batch, draws, device), since it shuffles."
+            f"{type(self).__name__} must define rows(key, batch, draws, device, classes), since it shuffles."
         )
 
     def prepare(self, x: Modality, modality: str) -> None:
@@ -155,16 +172,59 @@ class ShuffledNoise(Noise):
             return Tokens(corrupted.values, torch.where(swapped, theirs, corrupted.padding))
         return corrupted
 
-    def rows(self, key: Tensor, batch: int, draws: int = 1, device: torch.device | None = None) -> Tensor:
+    def rows(
+        self,
+        key: Tensor,
+        batch: int,
+        draws: int = 1,
+        device: torch.device | None = None,
+        classes: Tensor | None = None,
+    ) -> Tensor:
         if batch < 2:
             raise ValueError(
-                "ShuffledNoise needs at least 2 rows in a batch, since a single one has no other to take values from; "
+                f"{type(self).__name__} needs at least 2 rows in a batch, since a single one has no other to take values from; "
                 f"got {batch}. Drop the last batch (drop_last=True) if it is that small."
             )
         order = keys.permutation(key, batch, device)
         place = order.argsort()
         shift = torch.arange(draws, device=order.device) % (batch - 1) + 1
         return order[(place + shift[:, None]) % batch].reshape(-1)
+
+
+class ClassShuffledNoise(ShuffledNoise):
+    """Another example's values that say the same on their own: the modality's unimodal head predicts the same class.
+
+    What the modality tells alone stays, and whatever else it holds is exchanged. A row that is alone in its class is filled
+    as by :class:`ShuffledNoise`. For masks over the whole modality, ``RandomMask(1.0)``, and models with unimodal heads.
+    """
+
+    within_classes = True
+
+    def corrupt(self, x: Modality, mask: Tensor, key: Tensor, modality: str = "", draws: int = 1) -> Modality:
+        raise ValueError(
+            "ClassShuffledNoise swaps whole modalities by what they predict: use it in SynIB with RandomMask(1.0), or "
+            "ShuffledNoise() here."
+        )
+
+    def rows(
+        self,
+        key: Tensor,
+        batch: int,
+        draws: int = 1,
+        device: torch.device | None = None,
+        classes: Tensor | None = None,
+    ) -> Tensor:
+        anybody = super().rows(key, batch, draws, device).view(draws, batch)
+        if classes is None:
+            raise ValueError("ClassShuffledNoise needs classes: what each row's own values predict.")
+        order = keys.permutation(keys.fold(key, "classes"), batch, device)
+        order = order[classes[order].argsort(stable=True)]  # one class after the other, each in random order
+        alike = classes[order][:, None] == classes[order]
+        first, size = alike.int().argmax(1), alike.sum(1)
+        shift = torch.arange(draws, device=order.device)[:, None] % (size - 1).clamp(min=1) + 1
+        at = first + (torch.arange(batch, device=order.device) - first + shift) % size
+        place = order.argsort()
+        return torch.where(size[place] > 1, order[at][:, place], anybody).reshape(-1)
 
 
 class HideTokens(Noise):

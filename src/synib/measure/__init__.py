@@ -5,11 +5,13 @@ from synib.measure.agreement import Agreement, AgreementTable, agreement_table
 from synib.measure.calibration import Calibration, calibration, temperature
 from synib.measure.control import shuffle_within_class
 from synib.measure.corruption import CorruptionScores, scores_under_corruption
+from synib.measure.detect import detectability
 from synib.measure.estimate import Estimate, bootstrap, interval, statistics
 from synib.measure.gain import InteractionGain, interaction_gain
 from synib.measure.metrics import accuracies, correct, group_losses
 from synib.measure.ntk import NTK, ntk
 from synib.measure.pid import PID, PIDEstimate, broja, pid_neural, pid_quantised
+from synib.measure.ranking import auc, best_shift, f1_by_class
 from synib.measure.scores import Scores, scores
 from synib.measure.shapley import Interaction, interaction
 from synib.measure.subset import SynergySubset, synergy_subset
@@ -33,11 +35,15 @@ __all__ = [
     "Use",
     "accuracies",
     "agreement_table",
+    "auc",
+    "best_shift",
     "bootstrap",
     "broja",
     "calibration",
     "correct",
+    "detectability",
     "emap",
+    "f1_by_class",
     "group_losses",
     "interaction",
     "interaction_gain",

@@ -19,7 +19,7 @@ from synib.methods.reconboost import ReconBoost
 from synib.methods.synib import synib_amortized, synib_learned, synib_marginal, synib_oracle, synib_random
 from synib.methods.unimodal import Alone
 from synib.methods.vanilla import Vanilla
-from synib.objective import Objective
+from synib.objective import Annealing, LinearWarmup, Objective, Reference, Uniform, Unimodal
 
 METHODS: dict[str, Callable[..., Objective]] = {
     "unimodal": Alone,
@@ -42,12 +42,15 @@ METHODS: dict[str, Callable[..., Objective]] = {
     "agm": AGM,
 }
 PARTS = ("mask", "noise")  # which a method's function makes from its own settings
+SCHEDULES: dict[str, type[Annealing] | type[LinearWarmup]] = {"warmup": LinearWarmup, "anneal": Annealing}
+REFERENCES: dict[str, type[Reference]] = {"uniform": Uniform, "unimodal": Unimodal}
 ALONE = "unimodal-"  # and the modality's name: unimodal-image is unimodal with modality="image"
 
 
 def build(name: str, **settings: Any) -> Objective:
     """The method of that name with these settings."""
     check_method(name)
+    settings = _made(name, settings)
     alone = {"modality": name.removeprefix(ALONE)} if name.startswith(ALONE) else {}
     make = Alone if alone else METHODS[name]
     takes = {setting: needed for setting, needed in settings_of(make).items() if setting not in alone}
@@ -57,6 +60,26 @@ def build(name: str, **settings: Any) -> Objective:
         wrong = f"has no setting {unknown[0]!r}" if unknown else f"needs the setting {missing[0]!r}"
         raise ValueError(f"{name} {wrong}; it takes {', '.join(takes)}.")
     return make(**alone, **settings)
+
+
+def _made(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with the objects that plain words stand for: a schedule of the weight over so many steps, a reference."""
+    settings = dict(settings)
+    if settings.keys() & {"weight_schedule", "weight_steps"}:
+        schedule, steps = settings.pop("weight_schedule", None), settings.pop("weight_steps", None)
+        if not isinstance(schedule, str) or schedule not in SCHEDULES or steps is None:
+            raise ValueError(
+                f"weight_schedule is one of {', '.join(SCHEDULES)}, over weight_steps steps; got {shown(schedule)} and "
+                f"{shown(steps)}."
+            )
+        if "weight" not in settings:
+            raise ValueError(f"A schedule of {name} needs the weight that it changes.")
+        settings["weight"] = SCHEDULES[schedule](settings["weight"], steps)
+    if isinstance(reference := settings.get("reference"), str):
+        if reference not in REFERENCES:
+            raise ValueError(f"reference is one of {', '.join(REFERENCES)}; got {reference!r}.")
+        settings["reference"] = REFERENCES[reference]()
+    return settings
 
 
 def settings_of(make: Callable[..., Any]) -> dict[str, bool]:

@@ -58,6 +58,9 @@ class Experts(Objective):
         self.apart: Any = None
         self.cost = synergy.cost + 1.0
 
+    def prepare(self, model: Any, modalities: Mapping[str, Modality]) -> None:
+        self.synergy.prepare(model, modalities)
+
     def attach(self, model: Any) -> None:
         if not isinstance(model, nn.Module) or not isinstance(model, Fusible) or model.names is None:
             raise ValueError(f"Experts copies the encoders and heads of a FusionModel; got {shown(model)}.")

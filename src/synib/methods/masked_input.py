@@ -28,7 +28,8 @@ class MaskedInput(Objective):
 
     def __init__(self, mask: Mask, noise: Noise, **settings: Any) -> None:
         super().__init__(**settings)
-        check_kind("noise", noise, Noise, "ShuffledNoise()")
+        if check_kind("noise", noise, Noise, "ShuffledNoise()").within_classes:
+            raise ValueError(f"{type(noise).__name__} asks unimodal heads; masked inputs take ShuffledNoise().")
         if check_kind("mask", mask, Mask, "RandomMask(0.5)").probes:
             raise ValueError(f"{type(mask).__name__} searches a unimodal predictor; masked inputs take fixed masks.")
         self.mask, self.noise = mask, noise

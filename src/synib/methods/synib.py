@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from synib.masks import (
     AmortizedMask,
+    ClassShuffledNoise,
     LearnedMask,
     Mask,
     MatchedNoise,
@@ -16,8 +17,13 @@ from synib.masks import (
 )
 from synib.objective import SynIB
 
-NOISES: dict[str, type[Noise]] = {"standard": StandardNoise, "matched": MatchedNoise, "shuffled": ShuffledNoise}
-NoiseName = Literal["standard", "matched", "shuffled"]
+NOISES: dict[str, type[Noise]] = {
+    "standard": StandardNoise,
+    "matched": MatchedNoise,
+    "shuffled": ShuffledNoise,
+    "class-shuffled": ClassShuffledNoise,
+}
+NoiseName = Literal["standard", "matched", "shuffled", "class-shuffled"]
 
 
 def synib_random(*, p: float, noise: NoiseName = "standard", **settings: Any) -> SynIB:

@@ -6,9 +6,10 @@ from synib.objective.fusible import Fusible
 from synib.objective.penalised import Penalised
 from synib.objective.references import Fixed, Prior, Reference, Uniform, Unimodal
 from synib.objective.synib import SynIB
-from synib.objective.weights import Constant, LinearWarmup
+from synib.objective.weights import Annealing, Constant, LinearWarmup
 
 __all__ = [
+    "Annealing",
     "Batch",
     "Bernoulli",
     "Categorical",

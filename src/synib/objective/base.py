@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from synib import keys
 from synib.kinds import check_flag, check_kind, check_number
+from synib.masks import Noise
 from synib.objective.checks import check_finite, check_modalities, check_model, check_rows, explain
 from synib.objective.families import Categorical, Family
 from synib.objective.fusible import Fusible, Predict, Whole
@@ -219,6 +220,18 @@ class Objective(nn.Module):
     def predict(self, model: Fusible, modalities: Mapping[str, Modality]) -> Tensor:
         """What the trained model answers: parameters of the predictive distribution."""
         return self.intact(model, modalities)[1]
+
+    def prepare(self, model: Any, modalities: Mapping[str, Modality]) -> None:
+        """Make room for what the first batch would bring, where it cannot: under ``vmap``, before a checkpoint is read.
+
+        Args:
+            model: The model.
+            modalities: A few examples.
+        """
+        for part in self.modules():
+            if isinstance(part, Noise):
+                for name, x in modalities.items():
+                    part.prepare(x, name)
 
     def attach(self, model: Any) -> None:
         """Make what the method needs beside the model, from the model's own parts; before the optimiser is made."""

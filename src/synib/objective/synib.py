@@ -2,13 +2,13 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from synib import keys, tokens
-from synib.kinds import check_flag, check_kind, check_whole
+from synib.kinds import check_flag, check_kind, check_number, check_whole, shown
 from synib.masks import HideTokens, Mask, MatchedNoise, Noise, Probe, RandomMask
 from synib.masks.base import undisturbed
 from synib.objective.base import Batch, Parts
@@ -19,6 +19,8 @@ from synib.objective.penalised import Penalised
 from synib.objective.references import Reference
 from synib.objective.weights import Constant
 from synib.tokens import Modality, values
+
+Space = Literal["inputs", "latents"]
 
 
 class SynIB(Penalised):
@@ -32,8 +34,7 @@ class SynIB(Penalised):
     With K > 1 predictions are averaged over draws before the KL, which approaches marginalising the modality out: a
     prediction that rests on the interaction averages out by itself and is not penalised.
 
-    The objective sees only a model and modalities. Give it raw inputs and the whole model, and masks act on inputs; give
-    it ``model.on_latents()`` and ``model.encode_all(inputs)``, and they act on latents.
+    Masks act on the modalities as they are given, or with ``space="latents"`` on what a model's encoders make of them.
 
     Args:
         mask: What to corrupt.
@@ -47,6 +48,8 @@ class SynIB(Penalised):
         draws: K. Masks and noise are drawn afresh for each; a learned mask is searched once.
         debias: Remove the upward bias, about (classes - 1) / 2K, that a KL of an average of K draws has: twice the KL of
             all draws minus the mean KL of their two halves, which is free of the 1/K term. Needs an even K.
+        space: Corrupt ``"inputs"``, or ``"latents"``: encoders then run on intact data only.
+        shares: Modality → how much its own penalty counts beside the weight; 1 for those not named.
         fused: Join intact and corrupted rows into one batch. Default: yes for a ``FusionModel``, unless a layer mixes
             rows (BatchNorm in training mode), and no for a plain callable, of which one cannot know.
         check: When to look at the batch's values, see :class:`Objective`.
@@ -62,6 +65,8 @@ class SynIB(Penalised):
         ['penalty/image', 'penalty/text', 'task', 'weight']
     """
 
+    with_heads = "swaps within the classes that unimodal heads predict"
+
     def __init__(
         self,
         mask: Mask | None = None,
@@ -75,6 +80,8 @@ class SynIB(Penalised):
         sample: int | None = None,
         draws: int = 1,
         debias: bool = False,
+        space: Space = "inputs",
+        shares: Mapping[str, float] | None = None,
         fused: bool | None = None,
         check: bool | None = None,
     ) -> None:
@@ -88,50 +95,110 @@ class SynIB(Penalised):
         self.noise = check_kind("noise", noise, Noise, "ShuffledNoise()") if noise is not None else MatchedNoise()
         if self.mask.probes and isinstance(self.noise, HideTokens):
             raise ValueError(f"{type(self.mask).__name__} mixes noise into the values, and HideTokens has none to mix.")
+        if space not in ("inputs", "latents"):
+            raise ValueError(f"space is 'inputs' or 'latents'; got {space!r}.")
+        if not isinstance(shares, Mapping | None):
+            raise ValueError(f"shares are a dict of modality → number; got {shown(shares)}.")
+        if shares is not None and subsets != "each":
+            raise ValueError("shares weigh the penalties of single modalities: leave subsets at 'each'.")
+        self.space = space
+        self.shares = {
+            name: check_number(f"The share of {name!r}", share, least=0) for name, share in (shares or {}).items()
+        }
+        if self.noise.within_classes and not (self.mask.whole and self.family.discrete):
+            raise ValueError(
+                f"{type(self.noise).__name__} swaps whole modalities that predict one class: use RandomMask(1.0), and "
+                f"Bernoulli() or Categorical(); got {self.mask!r} and {self.family!r}."
+            )
         self.subsets, self.fused = subsets, check_flag("fused", fused, none=True)
         self.sample = check_whole("sample", sample) if sample is not None else None
         self.cost = 1.5 + 0.1 * draws + self.mask.cost
         self._said = False
 
     def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
-        modalities = batch.modalities
-        device = batch.target.device
-        scenes = plan(list(modalities), self.subsets, self.sample, batch.size, keys.fold(key, "plan"), device)
-        fused = self._is_fused(model)
+        if self.space == "latents":
+            model, batch = _on_latents(model, batch)
         if batch.look and batch.examples is not None:
             self.mask.check_examples(batch.examples)
-        swaps = self.mask.whole and self.noise.shuffles
-        for name, x in modalities.items():
-            self.noise.observe(x, name)
-
-        pieces = {} if swaps else self._corrupt(model, batch, scenes, key)
-        latents, intact, brought = _encode(model, modalities, pieces, fused)
-
-        batches = [intact]
-        for scene in scenes:
-            changed: dict[str, Any] = {}
-            for name in scene.corrupted:
-                changed[name] = (
-                    tokens.take(intact[name], self._swap(key, name, scene, batch.size, device))
-                    if swaps
-                    else brought[_which(name, scene)]
-                )
-            batches.append({name: changed.get(name, _repeat(z, scene.rows, self.draws)) for name, z in intact.items()})
+        fused = self._is_fused(model)
+        scenes, pieces, latents, batches = self._batches(model, batch, key, fused)
         prediction, *uncertain = _combine(model, batches, fused)
 
         total, parts, alone = self.supervised(model, latents, prediction, batch)
         penalties = [self._penalty(s, u, alone) for s, u in zip(scenes, uncertain, strict=True)]
         weight = self.weight_of_step()
-        total = total + weight * torch.stack(penalties).sum()
+        total = total + weight * torch.stack([self._shared(s, p) for s, p in zip(scenes, penalties, strict=True)]).sum()
         parts |= {f"penalty/{s.label}": p.detach() for s, p in zip(scenes, penalties, strict=True)}
         parts["weight"] = weight.detach()
-        for name in modalities:
+        for name in batch.modalities:
             searched = [p.loss for (of, _), p in pieces.items() if of == name and p.loss is not None]
             if searched:
                 own = torch.stack(searched).mean()
                 total = total + (own - own.detach())  # trains the mask, leaves the value alone
                 parts[f"mask/{name}"] = own.detach()
         return total, parts
+
+    def counterfactuals(
+        self, predict: Fusible, modalities: Mapping[str, Modality], target: Tensor, key: Tensor | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """What the fusion is given of a batch: intact, and with each modality (or subset of them) corrupted.
+
+        Args:
+            predict: The model.
+            modalities, target: The batch.
+            key: Decides every draw; by default drawn from torch's generator.
+
+        Returns:
+            Modality → what it brings to the fusion; and the same for each counterfactual, ``draws`` times as many rows.
+        """
+        model, batch, key = self._checked(predict, modalities, target, key, None, None)
+        if self.space == "latents":
+            model, batch = _on_latents(model, batch)
+        scenes, _, _, (intact, *corrupted) = self._batches(model, batch, key, self._is_fused(model))
+        return intact, {scene.label: one for scene, one in zip(scenes, corrupted, strict=True)}
+
+    def prepare(self, model: Any, modalities: Mapping[str, Modality]) -> None:
+        if self.space == "latents":
+            device = next(model.parameters()).device
+            with torch.no_grad(), undisturbed([model]):
+                here = {name: tokens.move(x, device) for name, x in modalities.items()}
+                modalities = _on_latents(model, Batch(here, torch.empty(0)))[1].modalities
+        super().prepare(model, modalities)
+
+    def _batches(self, model: Fusible, batch: Batch, key: Tensor, fused: bool) -> "_Batches":
+        modalities, device = batch.modalities, batch.target.device
+        if unknown := [name for name in self.shares if name not in modalities]:
+            raise ValueError(f"shares name {unknown[0]!r}; the modalities are {', '.join(map(repr, modalities))}.")
+        scenes = plan(list(modalities), self.subsets, self.sample, batch.size, keys.fold(key, "plan"), device)
+        swaps = self.mask.whole and self.noise.shuffles
+        for name, x in modalities.items():
+            self.noise.observe(x, name)
+        pieces = {} if swaps else self._corrupt(model, batch, scenes, key)
+        latents, intact, brought = _encode(model, modalities, pieces, fused)
+        classes = self._classes(model, latents) if self.noise.within_classes else {}
+        batches = [intact]
+        for scene in scenes:
+            changed: dict[str, Any] = {}
+            for name in scene.corrupted:
+                changed[name] = (
+                    tokens.take(intact[name], self._swap(key, name, scene, batch.size, device, classes.get(name)))
+                    if swaps
+                    else brought[_which(name, scene)]
+                )
+            batches.append({name: changed.get(name, _repeat(z, scene.rows, self.draws)) for name, z in intact.items()})
+        return _Batches(scenes, pieces, latents, batches)
+
+    def _classes(self, model: Fusible, latents: Mapping[str, Any]) -> dict[str, Tensor]:
+        """What each modality's own head predicts."""
+        self.require_heads(model, latents)
+        found = {}
+        for name, z in latents.items():
+            with undisturbed(model.unimodal_modules(name)), torch.no_grad():
+                found[name] = self.family.predict(model.head(name, z))
+        return found
+
+    def _shared(self, scene: Counterfactual, penalty: Tensor) -> Tensor:
+        return penalty * self.shares[scene.label] if scene.label in self.shares else penalty
 
     def _corrupt(
         self, model: Fusible, batch: Batch, scenes: Sequence[Counterfactual], key: Tensor
@@ -168,9 +235,12 @@ class SynIB(Penalised):
             mask, mask_loss = self.mask(x, mask_key, probe, self.draws), None
         return _Piece(noise.corrupt(x, mask, keys.fold(key, "noise"), name, self.draws), mask_loss)
 
-    def _swap(self, key: Tensor, name: str, scene: Counterfactual, batch: int, device: torch.device) -> Tensor:
+    def _swap(
+        self, key: Tensor, name: str, scene: Counterfactual, batch: int, device: torch.device, classes: Tensor | None
+    ) -> Tensor:
         """Which rows fill a modality that is swapped whole."""
-        rows = self.noise.rows(keys.fold(key, name, "", "noise"), batch, self.draws, device)
+        known = () if classes is None else (classes,)
+        rows = self.noise.rows(keys.fold(key, name, "", "noise"), batch, self.draws, device, *known)
         return rows if scene.rows is None else rows.view(self.draws, batch)[:, scene.rows].reshape(-1)
 
     def _penalty(self, scene: Counterfactual, uncertain: Tensor, alone: Mapping[str, Tensor]) -> Tensor:
@@ -216,8 +286,17 @@ class SynIB(Penalised):
     def extra_repr(self) -> str:
         return (
             f"{super().extra_repr()}, subsets={self.subsets!r}, sample={self.sample}, draws={self.draws}, "
-            f"debias={self.debias}"
+            f"debias={self.debias}, space={self.space!r}{f', shares={self.shares}' if self.shares else ''}"
         )
+
+
+class _Batches(NamedTuple):
+    """What the fusion is given, and what it was made from."""
+
+    scenes: list[Counterfactual]
+    pieces: dict[tuple[str, str], "_Piece"]
+    latents: dict[str, Any]
+    batches: list[dict[str, Any]]
 
 
 class _Piece(NamedTuple):
@@ -225,6 +304,15 @@ class _Piece(NamedTuple):
 
     value: Modality
     loss: Tensor | None
+
+
+def _on_latents(model: Fusible, batch: Batch) -> tuple[Fusible, Batch]:
+    """The model behind its encoders, and what they make of the batch."""
+    if not hasattr(model, "on_latents"):
+        given = shown(model.predict) if isinstance(model, Whole) else type(model).__name__
+        raise ValueError(f"space='latents' needs a model with encoders, such as FusionModel; got {given}.")
+    latents = {name: model.encode(name, x) for name, x in batch.modalities.items()}
+    return model.on_latents(), batch._replace(modalities=latents)
 
 
 def _which(name: str, scene: Counterfactual) -> tuple[str, str]:

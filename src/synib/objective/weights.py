@@ -40,3 +40,17 @@ class LinearWarmup(Constant):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, steps={self.steps}"
+
+
+class Annealing(Constant):
+    """The weight falls linearly and is 0 from step ``steps`` on; steps count as in :class:`LinearWarmup`."""
+
+    def __init__(self, weight: float, steps: int) -> None:
+        super().__init__(weight)
+        self.steps = check_whole("steps", steps)
+
+    def forward(self, step: Tensor) -> Tensor:
+        return self.weight * (1 - step / self.steps).clamp(min=0.0)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, steps={self.steps}"
