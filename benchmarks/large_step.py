@@ -3,8 +3,10 @@
 The model is that of Hateful Memes with random weights: CLIP ViT-B/16 and DeBERTa-v3-base, a fusion transformer of 2 layers over
 all their tokens. Batch 32, 64 words, bfloat16 autocast on a GPU; a step is forward, backward and a fused Adam update of what
 trains. Encoders are fine-tuned, frozen (they run forward in every step), or cached (their latents were computed before).
-"synib" masks latents: encoders run once, the fusion sees intact and corrupted rows in one batch. "synib, 1 + n passes" is SynIB
-as one would write it first: the whole model again for every counterfactual.
+"synib" masks latents: encoders run once, the fusion sees intact and corrupted rows in one batch. It replaces each coordinate
+with probability 1/2 by a normal draw; "synib, swapped" takes the whole modality of another example, and draws hardly anything.
+"synib, 1 + n passes" is SynIB as one would write it first: the whole model again for every counterfactual. A small step takes
+as long as the host needs to launch its kernels; with --compile the fusion is compiled, in every kind of step.
 
 In every round all steps take turns and each is divided by that round's vanilla step of the same encoders, so that a slow moment
 of the machine hits both; the table gives medians over rounds and quartiles. "x uncached" is the time of the same step with
@@ -42,9 +44,12 @@ SMALL: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def memes(tune: Any, small: bool) -> synib.FusionModel:
+def memes(tune: Any, small: bool, compiled: bool = False) -> synib.FusionModel:
     sizes = SMALL if small else {"vision": {}, "text": {}, "fusion": {}}
-    return memes_model(sizes["vision"], sizes["text"], tune=tune, **sizes["fusion"])
+    model = memes_model(sizes["vision"], sizes["text"], tune=tune, **sizes["fusion"])
+    if compiled:
+        model.fusion.combine = torch.compile(model.fusion.combine, dynamic=False)
+    return model
 
 
 def examples(n: int, words: int, small: bool) -> Split:
@@ -77,7 +82,8 @@ def naive(model: synib.FusionModel, batch: Batch, target: Tensor) -> Tensor:
 def steps(model: synib.FusionModel, batch: Batch, target: Tensor, device: str) -> dict[str, Step]:
     """A training step of each kind; they share the model, so that its memory is paid once."""
     vanilla = Vanilla()
-    masked = synib.SynIB(synib.RandomMask(0.5), synib.StandardNoise(), weight=1.0)
+    masked = synib.SynIB(synib.RandomMask(0.5), synib.StandardNoise(), weight=1.0, space="latents")
+    swapped = synib.SynIB(synib.RandomMask(1.0), synib.ShuffledNoise(), weight=1.0, space="latents")
     trained = [p for p in model.parameters() if p.requires_grad]
     optimiser = torch.optim.Adam(trained, lr=1e-5, fused=True)
     kind = torch.device(device).type
@@ -94,7 +100,8 @@ def steps(model: synib.FusionModel, batch: Batch, target: Tensor, device: str) -
 
     return {
         "vanilla": step(lambda: vanilla(model, batch, target)[0]),
-        "synib": step(lambda: masked(model.on_latents(), model.encode_all(batch), target)[0]),
+        "synib": step(lambda: masked(model, batch, target)[0]),
+        "synib, swapped": step(lambda: swapped(model, batch, target)[0]),
         "synib, 1 + n passes": step(lambda: naive(model, batch, target)),
     }
 
@@ -134,6 +141,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--words", type=int, default=64)
     parser.add_argument("--small", action="store_true", help="a tiny model, to see that it runs")
+    parser.add_argument("--compile", action="store_true", help="compile the fusion, in every kind of step")
+    parser.add_argument("--only", action="append", help="only these encoders: full, lora or frozen (with cached)")
     parser.add_argument("--out", help="also write the table there")
     options = parser.parse_args()
     device = options.device or ("cpu" if options.small else "cuda")
@@ -175,18 +184,23 @@ def main() -> None:
             rows.append({"encoders": encoders, "step": kind, "milliseconds": round(median, 3), "ratio": middle,
                          "low": low, "high": high,
                          "times_faster_than_uncached": "" if faster is None else round(faster, 3), "batch": options.batch,
-                         "words": options.words, "peak_gib": round(memory, 2), "rounds": options.rounds, "device": where,
+                         "words": options.words, "compiled": options.compile,
+                         "peak_gib": round(memory, 2), "rounds": options.rounds, "device": where,
                          "torch": torch.__version__, "transformers": transformers.__version__})  # fmt: skip
 
     batch = {name: move(take(x, slice(options.batch)), device) for name, x in split.modalities.items()}
     for tune, called in (("full", "fine-tuned"), ("lora", "LoRA"), ("frozen", "frozen")):
-        model = memes(tune, options.small).to(device).train()
+        if options.only and tune not in options.only:
+            continue
+        model = memes(tune, options.small, options.compile).to(device).train()
         report(called, steps(model, batch, target, device))
         if tune != "frozen":
             del model
             gc.collect()
             if device.startswith("cuda"):
                 torch.cuda.empty_cache()
+    if options.only and "frozen" not in options.only:
+        parser.error("cached latents are those of frozen encoders: give --only frozen too.")
     with tempfile.TemporaryDirectory() as folder:
         cached, behind = cache_features(model, Dataset(split, split, None), folder, options.batch, device)
         latents = {name: move(take(x, slice(options.batch)), device) for name, x in cached.train.modalities.items()}

@@ -1,6 +1,7 @@
 """Hateful Memes: jsonl files, pictures, and paths that stay in their folder."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -10,7 +11,9 @@ import torch
 from synib.data.files import check
 from synib.data.hateful_memes import (
     HATEFUL_MEMES,
+    dataset,
     load,
+    picture_bytes,
     pixel_batches,
     pixel_values,
     read_memes,
@@ -170,6 +173,91 @@ def test_a_file_without_memes_or_that_is_no_text_or_not_there_is_said(root):
         load(root)
     with pytest.raises(ValueError, match=r"none\.jsonl is missing"):
         read_memes(root / "none.jsonl")
+
+
+class Tokenizer:
+    """Called as transformers' tokenizers are: a number for each word's length, with 1 before and 2 behind."""
+
+    pad_token_id = 9
+
+    def __call__(self, texts, truncation=False, max_length=None):
+        whole = [[len(word) for word in text.split()] for text in texts]
+        kept = [ids[: max_length - 2] if truncation else ids for ids in whole]
+        return {"input_ids": [[1, *ids, 2] for ids in kept]}
+
+
+def test_a_data_set_has_bytes_token_ids_and_what_is_known_of_each_meme(root, tmp_path):
+    data = dataset(load(root), Tokenizer(), tmp_path / "cache", size=4)
+    assert [len(part) for part in (data.train, data.validation, data.test)] == [5, 3, 4]
+    assert data.train.modalities["image"].shape == (5, 3, 4, 4)
+    assert data.train.modalities["image"].dtype == torch.uint8
+    assert data.train.modalities["image"][:, :, 0, 0].tolist() == [[10 * i, 0, 0] for i in range(5)]
+    assert data.train.modalities["text"].tolist() == [[1, 4, 1, 2]] * 5
+    assert data.test.modalities["text"].tolist() == [[1, 4, 1, 2]] * 2 + [[1, 4, 2, 2]] * 2  # "text 10"
+    assert data.validation.target.tolist() == [1, 0, 1]
+    assert data.validation.columns == {"id": ("5", "6", "7"), "tokens": [4, 4, 4]}
+
+
+def test_texts_are_padded_to_the_longest_of_all_splits_and_cut_where_they_are_longer_than_allowed(root, tmp_path):
+    record = {"id": 5, "img": "img/00005.png", "label": 0, "text": "a b c d e"}
+    write(root / "dev_unseen.jsonl", [record])
+    data = dataset(load(root), Tokenizer(), tmp_path, size=4)
+    assert data.validation.modalities["text"].tolist() == [[1, 1, 1, 1, 1, 1, 2]]
+    assert data.train.modalities["text"][0].tolist() == [1, 4, 1, 2, 9, 9, 9]
+    cut = dataset(load(root), Tokenizer(), tmp_path, size=4, longest=5)
+    assert cut.validation.modalities["text"].tolist() == [[1, 1, 1, 1, 2]]
+    assert cut.train.modalities["text"][0].tolist() == [1, 4, 1, 2, 9]
+    assert cut.validation.columns["tokens"] == [7]
+
+
+def test_pictures_are_decoded_once_until_they_change(root, tmp_path, monkeypatch):
+    before = dataset(load(root), Tokenizer(), tmp_path, size=4)
+    read = []
+    monkeypatch.setattr(
+        "synib.data.hateful_memes.picture_bytes", lambda path, size: read.append(path) or picture_bytes(path, size)
+    )
+    again = dataset(load(root), Tokenizer(), tmp_path, size=4)
+    assert not read
+    assert torch.equal(again.train.modalities["image"], before.train.modalities["image"])
+    Image.new("RGB", (30, 30), (255, 255, 255)).save(root / "img" / "00002.png")
+    changed = dataset(load(root), Tokenizer(), tmp_path, size=4)
+    assert [path.name for path in read] == ["00002.png"]
+    assert changed.train.modalities["image"][2].min() == 255
+    dataset(load(root), Tokenizer(), tmp_path, size=6)
+    assert len(read) == 13  # another size is another array
+
+
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60), (37, 53), (16, 16), (500, 20)])
+def test_bytes_are_those_of_clips_own_processor(tmp_path, shape):
+    transformers = pytest.importorskip("transformers")
+    x = np.linspace(0, 6, shape[0])[None, :] + np.linspace(0, 4, shape[1])[:, None]
+    pixels = np.stack([127 + 120 * np.sin(x + k) for k in range(3)], -1).astype(np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    processor = transformers.CLIPImageProcessor(
+        size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16}, do_rescale=False, do_normalize=False
+    )
+    theirs = pixel_values([tmp_path / "a.png"], processor)[0].float()
+    ours = torch.from_numpy(picture_bytes(tmp_path / "a.png", 16)).float()
+    assert (ours - theirs).abs().mean() < 4
+    assert (ours - theirs).abs().max() < 20
+
+
+def test_a_picture_that_cannot_be_decoded_is_named_with_how_many_more(root, tmp_path):
+    for name in ("00001", "00003"):
+        (root / "img" / f"{name}.png").write_bytes(b"no picture")
+    said = r"00001\.png is no png or jpeg, and 1 more: get the pictures again, or .* skip_broken=True"
+    with pytest.raises(ValueError, match=said):
+        dataset(load(root), Tokenizer(), tmp_path)
+
+
+def test_a_meme_in_two_splits_and_a_tokenizer_that_does_not_pad_are_refused(root, tmp_path):
+    tokenizer = Tokenizer()
+    tokenizer.pad_token_id = None
+    with pytest.raises(ValueError, match="pad_token_id is None"):
+        dataset(load(root), tokenizer, tmp_path)
+    shutil.copy(root / "train.jsonl", root / "dev_unseen.jsonl")
+    with pytest.raises(ValueError, match="Every meme belongs to one part of the data"):
+        dataset(load(root), Tokenizer(), tmp_path)
 
 
 def test_the_source_finds_what_is_there(root):

@@ -6,7 +6,7 @@ import pytest
 
 from synib.data import Dataset, spurious_xor
 from synib.engines import Cell
-from synib.experiments import EXPERIMENTS, Experiment, SpuriousXOR
+from synib.experiments import EXPERIMENTS, Experiment, SpuriousXOR, affect_data
 from synib.measure import statistics
 from synib.objective import Objective
 
@@ -70,6 +70,9 @@ SMALL = {
     },
     "digits-scarce": {"seeds": 2, "methods": ("vanilla", "confidence"), "overrides": {"vanilla": {"epochs": 7}}},
     "digits-plenty": {"seeds": 2, "methods": ("vanilla", "experts"), "overrides": {"vanilla": {"epochs": 7}}},
+    "forms": {"seeds": 2, "task": ("pid-xor",), "form": ("vanilla", "shuffled")},
+    "affect-mosi": {"seeds": 2, "fold": (0, 1), "methods": ("vanilla", "confidence")},
+    "affect-mustard": {"seeds": 2, "fold": (0, 1), "methods": ("vanilla", "confidence")},
     "learned-masks": {"seeds": 2, "variants": ("2 steps", "network"), "width": 8, "epochs": 7},
 }
 
@@ -83,11 +86,16 @@ class TestEveryExperiment:
     """What every experiment must satisfy."""
 
     @pytest.fixture(autouse=True)
-    def files(self, name, ravdess_root, digits_root, monkeypatch):
+    def files(self, name, ravdess_root, digits_root, affect_root, monkeypatch):
         if name == "irony":
             monkeypatch.setenv("SYNIB_DATA", str(ravdess_root))
         if name.startswith("digits"):
             monkeypatch.setenv("SYNIB_DATA", str(digits_root))
+        if name.startswith("affect"):
+            monkeypatch.setenv("SYNIB_DATA", str(affect_root))
+        yield
+        for cached in (affect_data.data_of, affect_data._read, affect_data.known):
+            cached.cache_clear()
 
     def test_it_comes_back_from_its_config(self, name):
         kind = EXPERIMENTS[name]
@@ -102,7 +110,9 @@ class TestEveryExperiment:
         assert len({c.id for c in cells}) == len(cells)
 
     def test_every_cell_has_its_method_model_and_settings(self, name):
-        experiment = EXPERIMENTS[name](**{k: v for k, v in small(name).items() if k != "methods"} | {"seeds": 1})
+        if name == "hateful-memes":
+            pytest.skip("its model is made of encoders in files, which its own tests have")
+        experiment = EXPERIMENTS[name](**{k: v for k, v in small(name).items() if k != "methods"})
         assert {c.method for c in experiment.cells()} == set(experiment.methods)
         for cell in {c.program: c for c in experiment.cells()}.values():
             data = experiment.data(cell)

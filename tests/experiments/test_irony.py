@@ -1,21 +1,26 @@
-"""Irony on RAVDESS's features: data, scores, what is pooled over folds, and what a modality alone gives away."""
+"""Irony on RAVDESS's features and CREMA-D's media: data, scores, what is pooled over folds, what a modality gives away."""
 
 import math
+import os
+import shutil
+import wave
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from synib.data import features
+from synib.data import crema_d, features
 from synib.data.irony import Irony
 from synib.data.ravdess import CONTRADICTIONS, FOLDS
 from synib.engines import fleet
 from synib.engines.cells import programs
-from synib.engines.folder import Folder, read_csv
+from synib.engines.folder import Folder, read_csv, read_json
 from synib.engines.sweep import sweep
-from synib.experiments import IronyRates, Search
-from synib.experiments.irony import OWN, auc, best_shift, f1_by_class, without_model
-from synib.measure import interval, scores
+from synib.experiments import IronyRates, Search, run
+from synib.experiments.irony_data import without_model
+from synib.experiments.irony_settings import CHOSEN, OWN
+from synib.measure import f1_by_class, interval, scores
 from synib.report import build
 
 
@@ -108,27 +113,27 @@ def test_scores_are_those_of_the_model_alone_by_other_means(small, made):
     assert rows[3]["irony_auc"] == pytest.approx(float(ranked), abs=1e-4)
 
 
-def test_auc_counts_ties_as_half_and_f1_leaves_out_what_is_nowhere():
-    assert auc(np.array([1.0, 2.0, 2.0, 3.0]), np.array([False, True, False, True])) == 0.875
-    assert math.isnan(auc(np.array([1.0]), np.array([True])))
-    each = f1_by_class(np.array([0, 0, 1]), np.array([0, 1, 1]), 3)
-    assert each[:2] == pytest.approx([2 / 3, 2 / 3])
-    assert math.isnan(each[2])
+def test_the_shift_is_that_of_validation_data(small, made):
+    _, rows, _ = made
+    cell = small.cells()[3]
+    data = small.data(cell)
+    learner = fleet.train(small, [cell]).learners[0].eval()
+    with torch.no_grad():
+        on_validation, at_test = (
+            learner.method.predict(learner.model, split.modalities).numpy() for split in parts(data)[1:]
+        )
 
+    def f1(logits, target, shift):
+        return f1_by_class((logits + shift * np.eye(9)[8]).argmax(1), target.numpy(), 9)
 
-def test_a_shift_never_costs_macro_f1_where_it_was_chosen_and_is_none_where_none_helps():
-    rng = np.random.default_rng(0)
-    target, last = rng.integers(0, 4, 200), np.eye(4)[3]
-    logits = rng.normal(0, 1, (200, 4)) + 2 * np.eye(4)[target] - 4 * last  # well ranked, and hardly ever predicted
-
-    def macro(shift):
-        return np.nanmean(f1_by_class((logits + shift * last).argmax(1), target, 4))
-
-    chosen = best_shift(logits, target)
-    assert chosen == pytest.approx(4, abs=1)
-    assert macro(chosen) > macro(0) + 0.1
-    assert macro(chosen) >= max(macro(s) for s in np.linspace(-2, 8, 50)) - 1e-12
-    assert best_shift(10 * np.eye(4)[target], target) == 0.0
+    tried = np.linspace(-12, 12, 961)
+    found = [np.nanmean(f1(on_validation, data.validation.target, shift)) for shift in tried]
+    best = tried[np.isclose(found, max(found), atol=1e-9)]
+    nearest = f1(at_test, data.test.target, best[np.abs(best).argmin()])
+    assert rows[3]["shifted_irony_f1"] == pytest.approx(
+        nearest[8], abs=0.06
+    )  # a line lies anywhere between two examples
+    assert rows[3]["shifted_macro_f1"] == pytest.approx(np.nanmean(nearest), abs=0.02)
 
 
 def test_under_the_papers_donors_the_voice_gives_irony_away_and_under_balanced_ones_nobody_does():
@@ -177,6 +182,7 @@ def test_tables_show_scores_leads_and_leaks_of_both_schemes_and_say_the_interval
     tables = {t.title: t for t in small.tables(summary)}
     assert list(tables) == [
         *(f"{what}, {d} donors" for d in ("paper", "balanced") for what in ("irony AUC", "irony F1", "macro F1")),
+        *(f"F1 with irony's line drawn on validation, {d} donors" for d in ("paper", "balanced")),
         "irony without a model",
     ]
     table = tables["irony AUC, paper donors"]
@@ -185,11 +191,25 @@ def test_tables_show_scores_leads_and_leaks_of_both_schemes_and_say_the_interval
     lead = table.rows["synib-marginal"][1]
     low, high = interval(lead["mean"], lead["se"], 3)
     assert f"synib-marginal {lead['mean']:+.3f} [{low:+.3f}, {high:+.3f}]" in table.note
+    shifted = tables["F1 with irony's line drawn on validation, balanced donors"]
+    assert shifted.columns == [f"α = {a}, {what}" for a in ("0.5", "2") for what in ("irony F1", "macro F1")]
+    metrics = [f"shifted_{what}" for what in ("irony_f1", "macro_f1")] * 2
+    assert [(c["metric"], c["donors"], c["n"]) for c in shifted.rows["vanilla"]] == [
+        (m, "balanced", 3) for m in metrics
+    ]
+    assert {"shifted_irony_f1_over_vanilla", "shifted_macro_f1_over_vanilla"} <= {row["metric"] for row in summary}
     assert len(tables["irony without a model"].rows) == 6
     assert all(cell["n"] == 3 for row in tables["irony without a model"].rows.values() for cell in row)
     page = (path / "report.html").read_text()
     assert "Tested on 3 of 5 folds only." in page
     assert "none stand beside these" in page
+    assert "27 candidates for each method" in page
+
+
+def test_no_line_is_drawn_through_a_single_rate(small, made):
+    summary, _, _ = made
+    one = IronyRates(**{**small.__dict__, "alpha": (0.5,)})
+    assert one.charts([row for row in summary if row["alpha"] == 0.5], []) == []
 
 
 def test_the_figure_has_the_papers_two_panels_and_the_ranking_for_each_scheme(small, made):
@@ -223,10 +243,26 @@ def test_every_method_has_equally_many_candidates_and_the_search_takes_folds_in_
     assert sum(map(len, seen[:3])) == len(set.union(*seen[:3]))
 
 
+def test_the_search_prefers_the_best_ranking_among_those_nearly_best_in_macro_f1():
+    found = [(0.80, 0.70), (0.795, 0.80), (0.789, 0.99), (0.79, 0.75)]
+    scores = [{"validation_macro_f1": f1, "validation_irony_auc": auc} for f1, auc in found]
+    assert IronyRates().prefer(scores) == 1
+
+
+def test_settings_are_those_that_the_published_search_chose():
+    published = Path(__file__).parents[2] / "docs" / "results" / "irony-search" / "chosen.json"
+    assert read_json(published) == CHOSEN
+    for method, values in CHOSEN.items():
+        assert values in IronyRates().candidates()[method]
+        assert values.items() <= IronyRates().settings()[method].items()
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"source": "crema-d"}, "irony needs frozen features of crema-d's clips, which synib does not make yet"),
+        ({"weights": "microsoft/resnet-18"}, "--weights is for --data crema-d"),
+        ({"skip_broken": True}, "--skip-broken is for --data crema-d"),
+        ({"source": "crema-d", "alpha": (7.0,)}, "alpha is a number from 0 to 6; got 7"),
         ({"source": "iemocap"}, "source is 'ravdess' or 'crema-d'; got 'iemocap'"),
         ({"donor": ("papers",)}, "donor is 'paper' or 'balanced'; got 'papers'"),
         ({"fold": (0, 5)}, "fold is a whole number from 0 to 4; got 5"),
@@ -246,3 +282,155 @@ def test_missing_data_are_said_before_training(tmp_path, monkeypatch):
         IronyRates().check()
     with pytest.raises(ValueError, match="holds no features"):
         IronyRates(root=str(tmp_path)).check()
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory):
+    """CREMA-D's folders: five actors, two clips of each emotion; and a folder with a tiny ResNet."""
+    av, transformers = pytest.importorskip("av"), pytest.importorskip("transformers")
+    home = tmp_path_factory.mktemp("media")
+    for place in ("AudioWAV", "VideoFlash"):
+        (home / "crema-d" / place).mkdir(parents=True)
+    names = [
+        (k, f"{actor}_{said}_{emotion}_XX")
+        for actor in range(1001, 1006)
+        for said in ("DFA", "IEO")
+        for k, emotion in enumerate(crema_d.EMOTIONS)
+    ]
+    for k, name in names:
+        heard = 9000 * np.sin(0.05 * (k + 1) * np.arange(2205) + int(name[:4]))
+        with wave.open(str(home / "crema-d" / "AudioWAV" / f"{name}.wav"), "wb") as file:
+            file.setparams((1, 2, 22_050, 0, "NONE", "not compressed"))
+            file.writeframes(heard.astype("<i2").tobytes())
+        with av.open(str(home / "crema-d" / "VideoFlash" / f"{name}.flv"), "w") as file:
+            stream = file.add_stream("flv", rate=2)
+            stream.width, stream.height, stream.pix_fmt = 32, 32, "yuv420p"
+            for level in (20 * k, 30 * k):
+                file.mux(
+                    stream.encode(av.VideoFrame.from_ndarray(np.full((32, 32, 3), level, np.uint8), format="rgb24"))
+                )
+            file.mux(stream.encode())
+    tiny = transformers.ResNetConfig(embedding_size=4, hidden_sizes=[4, 6], depths=[1, 1], layer_type="basic")
+    transformers.ResNetModel(tiny).save_pretrained(home / "resnet")
+    return home
+
+
+@pytest.fixture(scope="module")
+def on_clips(clips):
+    return IronyRates(
+        source="crema-d", root=str(clips), weights=str(clips / "resnet"), methods=("vanilla", "synib-random"),
+        alpha=(1.0,), donor=("paper",), fold=(0,), epochs=1,
+    )  # fmt: skip
+
+
+def test_crema_d_is_trained_by_the_solo_engine_and_stands_beside_the_papers_numbers(on_clips, tmp_path):
+    pytest.importorskip("lightning")
+    run(on_clips, tmp_path / "out", device="cpu", engine="solo")
+    summary = build(tmp_path / "out")
+    rows = read_csv(tmp_path / "out" / "results.csv")
+    assert [row["cell"] for row in rows] == [cell.id for cell in on_clips.cells()]
+    for row in rows:
+        assert all(0 <= row[name] <= 1 for name in ("irony_auc", "irony_f1", "macro_f1", "shifted_macro_f1"))
+    published = {(r["method"], r["metric"]): r["paper"] for r in summary if r["paper"] is not None}
+    assert published == {
+        ("vanilla", "irony_f1"): 0.397, ("vanilla", "macro_f1"): 0.582,
+        ("synib-random", "irony_f1"): 0.353, ("synib-random", "macro_f1"): 0.574,
+    }  # fmt: skip
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "CREMA-D-Irony: actors in six emotions" in page
+    assert "At most 1 of the paper&#39;s 1500 epochs." in page
+    assert not (tmp_path / "out" / "figure.svg").exists()
+
+
+def test_the_papers_numbers_stand_beside_its_own_donors_and_data_only(on_clips):
+    balanced, elsewhere = {"donors": "balanced", "alpha": 1.0}, {"donors": "paper", "alpha": 0.3}
+    assert [on_clips.paper("vanilla", at, "irony_f1") for at in (balanced, elsewhere)] == [None, None]
+    assert on_clips.paper("unimodal-audio", {"donors": "paper", "alpha": 0.1}, "macro_f1") == 0.498
+    assert on_clips.paper("unimodal-audio", {"donors": "paper", "alpha": 0.1}, "irony_f1") is None
+    assert IronyRates().paper("vanilla", {"donors": "paper", "alpha": 1.0}, "irony_f1") is None
+
+
+def test_crema_ds_examples_follow_its_folds_and_the_papers_map(on_clips):
+    people = crema_d.actor_splits([clip.actor for clip in crema_d.list_clips(on_clips.root)], 0)
+    data = on_clips.data(on_clips.cells()[0])
+    for split, rows in zip(parts(data), people.values(), strict=True):
+        assert split.modalities["video"].shape == (len(rows), 3, 3, 224, 224)
+        assert split.modalities["audio"].shape == (len(rows), 257, 188)
+        ids = [crema_d.list_clips(on_clips.root)[i].id for i in rows]
+        assert sorted(split.columns["video_id"]) == sorted(ids)
+        assert int((split.target == 6).sum()) == len(rows) // 6
+        for seen, heard, y in zip(split.columns["video_id"], split.columns["audio_id"], split.target, strict=True):
+            face, voice = crema_d.parse(seen), crema_d.parse(heard)
+            assert int(y) == (6 if voice.emotion in crema_d.CONTRADICTIONS[face.emotion] else face.label)
+
+
+def test_another_assignment_makes_other_clips_of_crema_d_ironic(on_clips):
+    several = IronyRates(**{**on_clips.__dict__, "assignments": 2, "methods": ("vanilla",)})
+    one, other = (several.data(cell) for cell in several.cells())
+    assert one.train.columns["video_id"] == other.train.columns["video_id"]
+    assert one.train.columns["audio_id"] != other.train.columns["audio_id"]
+
+
+def test_all_methods_can_be_made_for_crema_d_with_the_papers_settings_and_start_alike(on_clips, clips):
+    every = IronyRates(source="crema-d", root=str(clips), weights=str(clips / "resnet"))
+    every.check()
+    assert every.methods == tuple(OWN)
+    for cell in every.cells():
+        s = cell.settings
+        assert (s["lr"], s["weight_decay"], s["batch_size"], s["warmup"], s["patience"]) == (1e-5, 1e-5, 64, 780, 30)
+        assert (s["schedule"], s["select"]) == ("cosine", "best")
+    found = {cell.method: cell.settings for cell in every.cells()}
+    assert (found["synib-random"]["weight"], found["synib-random"]["p"]) == (1.0, 0.2)
+    assert (found["synib-learned"]["weight"], found["synib-learned"]["sparsity"]) == (1.0, 0.01)
+    cell = on_clips.cells()[0]
+    one, other = (on_clips.model(cell, None).encoders["video"].state_dict() for _ in range(2))
+    assert all(torch.equal(one[name], other[name]) for name in one)  # from the folder, and not at random
+
+
+def test_the_fleet_is_refused_for_crema_d_before_media_are_read(on_clips, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("media were read")
+
+    monkeypatch.setattr(crema_d, "read_clips", refuse)
+    with pytest.raises(ValueError, match="train them with --engine solo"):
+        run(on_clips, tmp_path / "out", device="cpu")
+
+
+def test_missing_media_are_said_in_the_words_of_the_check(clips, synib_command, tmp_path, monkeypatch):
+    monkeypatch.delenv("SYNIB_DATA", raising=False)
+    call = ("reproduce", "irony", "--data", "crema-d", "--engine", "solo", "--root")
+    (tmp_path / "empty").mkdir()
+    code, _, said = synib_command(*call, "empty")
+    assert code == 2
+    assert "empty holds no AudioWAV/*.wav (the voices): get it from https://github.com/CheyneyComputerScience" in said
+    shutil.copytree(clips / "crema-d" / "AudioWAV", tmp_path / "empty" / "AudioWAV")
+    code, _, said = synib_command(*call, "empty")
+    assert code == 2
+    assert "empty holds no VideoFlash/*.flv or VideoFlash/*.mp4 or VideoMP4/*.mp4 (the faces)" in said
+
+
+def test_broken_clips_are_left_out_only_if_the_user_says_so(clips, tmp_path):
+    shutil.copytree(clips / "crema-d", tmp_path / "crema-d")
+    gone = "1002_DFA_SAD_XX"
+    (tmp_path / "crema-d" / "VideoFlash" / f"{gone}.flv").write_bytes(b"no video")
+    options = {"source": "crema-d", "root": str(tmp_path), "alpha": (0.5,), "donor": ("paper",), "fold": (0,)}
+    strict = IronyRates(**options)
+    with pytest.raises(ValueError, match=gone):
+        strict.data(strict.cells()[0])
+    lenient = IronyRates(**options, skip_broken=True)
+    data = lenient.data(lenient.cells()[0])
+    used = {name for split in parts(data) for column in split.columns.values() for name in column}
+    assert sum(map(len, parts(data))) == 59
+    assert gone not in used
+    assert lenient.cells()[0].id != strict.cells()[0].id
+
+
+def test_the_real_clips_are_ironic_as_in_the_published_run():
+    root = Path(os.environ.get("SYNIB_DATA", ""))
+    if "SYNIB_DATA" not in os.environ or not (root / "ravdess" / "features.npz").is_file():
+        pytest.skip("SYNIB_DATA names no folder with ravdess/features.npz")
+    rows = {r["cell"]: r for r in read_csv(Path(__file__).parents[2] / "docs" / "results" / "irony" / "results.csv")}
+    whole = IronyRates(assignments=4, methods=("vanilla",))
+    for cell in whole.cells()[::23]:
+        found = without_model(whole._made(cell).irony)
+        assert found == pytest.approx({name: rows[cell.id][name] for name in found}, abs=1e-6)

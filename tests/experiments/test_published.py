@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from synib.engines.folder import read_csv, read_json
-from synib.experiments import ComparePID, CompareXOR, PIDSimplex, load
+from synib.experiments import ComparePID, CompareXOR, IronyRates, PIDSimplex, load
 from synib.experiments.pid_simplex import PLAIN
 from synib.experiments.search import describe
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 RUNS = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("config.json"))
-SEARCHED = {"pid-search": PIDSimplex, "compare-pid-xor-search": ComparePID, "compare-spurious-xor-search": CompareXOR}
+SEARCHED = {"pid-search": PIDSimplex, "compare-pid-xor-search": ComparePID, "compare-spurious-xor-search": CompareXOR,
+            "irony-search": IronyRates}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -169,4 +169,4 @@ def _said(broken: Mapping[str, str], n: int) -> str:
     if len(broken) == n:
         return f"None of the {n} clips can be read; the first: {first}."
     others = f", and {len(broken) - 1} more of {n} clips" if len(broken) > 1 else ""
-    return f"{first}{others}: get the files again, or leave such clips out with skip_broken=True."
+    return f"{first}{others}: get the files again, or leave such clips out with skip_broken=True (--skip-broken)."

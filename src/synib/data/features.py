@@ -39,6 +39,9 @@ def mosi(
 
     Features are standardised by the training examples; what is constant there is 0. Tested on the official 31 videos.
 
+    Of the release's own numbers, text and video look fitted to the labels of all training videos, those that validate in any
+    fold among them: choose nothing on validation with them, or leave them out (``modalities=("text", "audio")``).
+
     Args:
         root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
         text: ``"minilm"`` (sentence vectors of the transcripts), or ``"text"``, the release's own, whose training rows look

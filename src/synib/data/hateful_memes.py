@@ -1,19 +1,24 @@
 """Hateful Memes: is a picture with its text hateful? Read from its jsonl files and images."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from synib.data.files import File, Source, inside
+from synib.data.cache import cached
+from synib.data.dataset import Dataset, Split
+from synib.data.files import File, Source, check_disjoint, inside
 from synib.data.media import BrokenFile
 from synib.kinds import check_whole, shown
 
 MOST_PIXELS = 64_000_000  # a picture that unpacks to more is refused before it is unpacked
+AGAIN = "get the pictures again, or leave such memes out with skip_broken=True (--skip-broken)."
 
 HATEFUL_MEMES = Source(
     name="hateful-memes",
@@ -102,9 +107,7 @@ def read_memes(path: str | Path, *, skip_broken: bool = False) -> Memes:
                 raise BrokenFile(f"{picture} is missing")
         except BrokenFile as e:
             if not skip_broken:
-                raise ValueError(
-                    f"{e}: get the pictures again, or leave such memes out with skip_broken=True."
-                ) from None
+                raise ValueError(f"{e}: {AGAIN}") from None
             skipped[name] = str(e)
             continue
         ids.append(name)
@@ -156,6 +159,70 @@ def pixel_batches(memes: Memes, processor: Any, batch_size: int = 32) -> Iterato
     check_whole("batch_size", batch_size)
     for start in range(0, len(memes), batch_size):
         yield pixel_values(memes.images[start : start + batch_size], processor)
+
+
+def dataset(
+    memes: HatefulMemes,
+    tokenizer: Any,
+    cache: str | Path,
+    *,
+    size: int = 224,
+    longest: int = 128,
+    workers: int = 4,
+    on_file: Callable[[int, int], None] | None = None,
+) -> Dataset:
+    """Pictures as bytes, cropped as CLIP's are, and texts as token ids: what :func:`~synib.models.memes_model` takes.
+
+    Pictures are decoded once and kept in the folder, memory-mapped; one that changed is decoded again. What is known of each
+    meme besides: its ``id``, and its text's length in ``tokens``, of which ``longest`` are kept.
+
+    Args:
+        memes: What :func:`load` gave.
+        tokenizer: The text model's, of transformers (or anything called like one).
+        cache: The folder in which pictures are kept.
+        size: Of a picture.
+        longest: The most tokens of a text, with those that a tokenizer adds.
+        workers: Threads that decode.
+        on_file: Called with how many pictures of a split were decoded, and of how many.
+    """
+    check_whole("size", size)
+    check_whole("longest", longest)
+    parts = {"train": memes.train, "validation": memes.validation, "test": memes.test}
+    check_disjoint("meme", *(part.ids for part in parts.values()))
+    pad = getattr(tokenizer, "pad_token_id", None)
+    if not isinstance(pad, int):
+        raise ValueError(f"tokenizer is one of transformers' that pads; its pad_token_id is {shown(pad)}.")
+    lengths = {name: [len(ids) for ids in _ids(tokenizer, part)] for name, part in parts.items()}
+    wide = min(longest, max(n for of in lengths.values() for n in of))
+    made: dict[str, Split] = {}
+    for name, part in parts.items():
+        ids = _ids(tokenizer, part, truncation=True, max_length=longest)
+        text = torch.tensor([row + [pad] * (wide - len(row)) for row in ids])
+        files = dict(zip(part.ids, part.images, strict=True))
+        pictures, broken = cached(
+            cache, f"pictures-{name}-{size}", files, lambda path: picture_bytes(path, size), (3, size, size), "uint8",
+            "CLIP's square", workers=workers, on_file=on_file,
+        )  # fmt: skip
+        if broken:
+            said = next(iter(broken.values())).rstrip(".")
+            raise ValueError(f"{said}{f', and {len(broken) - 1} more' if len(broken) > 1 else ''}: {AGAIN}")
+        known = {"id": part.ids, "tokens": lengths[name]}
+        made[name] = Split({"image": pictures, "text": text}, part.labels, columns=known)
+    return Dataset(made["train"], made["validation"], made["test"])
+
+
+def picture_bytes(path: str | Path, size: int = 224) -> NDArray[np.uint8]:
+    """The square in the middle of a picture, as ``(3, size, size)`` bytes: resized and cropped as CLIP's pictures are."""
+    image = read_picture(path)
+    side = min(image.size)
+    left, top = ((n - side) / 2 for n in image.size)
+    square = image.resize((size, size), resample=3, box=(left, top, left + side, top + side))  # 3: bicubic
+    return np.ascontiguousarray(np.asarray(square, np.uint8).transpose(2, 0, 1))
+
+
+def _ids(tokenizer: Any, memes: Memes, **settings: Any) -> list[list[int]]:
+    ids: list[list[int]] = tokenizer(list(memes.texts), **settings)["input_ids"]
+    return ids
 
 
 def _record(line: str, where: str) -> tuple[str, str, str, int]:

@@ -1,9 +1,12 @@
 """One file for each figure or table."""
 
+from synib.experiments.affect import AffectMOSI, AffectMUStARD, AffectURFunny
 from synib.experiments.base import Experiment
 from synib.experiments.calibration import Calibration
 from synib.experiments.compare import ComparePID, CompareXOR
 from synib.experiments.digits import DigitsPlenty, DigitsScarce
+from synib.experiments.forms import Forms
+from synib.experiments.hateful_memes import HatefulMemes
 from synib.experiments.irony import IronyRates
 from synib.experiments.learned_masks import LearnedMasks
 from synib.experiments.ntk import GradientGeometry
@@ -29,19 +32,29 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         DigitsScarce,
         DigitsPlenty,
         IronyRates,
+        Forms,
+        AffectMOSI,
+        AffectMUStARD,
+        AffectURFunny,
+        HatefulMemes,
         Search,
     )
 }
 
 __all__ = [
     "EXPERIMENTS",
+    "AffectMOSI",
+    "AffectMUStARD",
+    "AffectURFunny",
     "Calibration",
     "ComparePID",
     "CompareXOR",
     "DigitsPlenty",
     "DigitsScarce",
     "Experiment",
+    "Forms",
     "GradientGeometry",
+    "HatefulMemes",
     "IronyRates",
     "LearnedMasks",
     "PIDDynamics",

@@ -44,6 +44,8 @@ class Experiment(ABC):
         quick: Options of a smaller version, where there is one.
         of_model: Which of a cell's settings are the model's.
         group: What the command calls several experiments of one kind; ``--on`` says which of them.
+        judged: What a search shows of candidates: heading → metric, the first to sort them by.
+        preferred: Which of them :meth:`prefer` chooses, in words.
     """
 
     name: ClassVar[str]
@@ -57,6 +59,8 @@ class Experiment(ABC):
     quick: ClassVar[Mapping[str, Any]] = {}
     of_model: ClassVar[tuple[str, ...]] = ()
     group: ClassVar[str] = ""
+    judged: ClassVar[Mapping[str, str]] = {"validation accuracy": "validation_accuracy"}
+    preferred: ClassVar[str] = "The one with the best mean validation accuracy is chosen"
 
     seeds: int = option(3, "How many seeds, counted from 0.")
     methods: tuple[str, ...] = option((), "Only this method; may be repeated.")
@@ -317,6 +321,6 @@ def _check(experiment: str, f: Field[Any], hint: Any, value: Any) -> None:
 def _like(value: Any, default: Any) -> bool:
     """Whether a value is of the kind of an option's default."""
     if isinstance(default, tuple):
-        return isinstance(value, tuple) and all(_like(v, default[0]) for v in value if default)
+        return isinstance(value, tuple) and all(_like(v, default[0] if default else "") for v in value)
     kinds = (int, float) if isinstance(default, float) else (type(default),)
     return type(value) in kinds

@@ -8,6 +8,8 @@ from typing import cast, get_args
 import torch
 
 import synib
+from synib.engines import fleet
+from synib.engines.cells import programs
 from synib.engines.device import choose_device, choose_precision, hardware
 from synib.engines.folder import Folder, read_json, write_json
 from synib.engines.sweep import Engine, Progress, sweep
@@ -52,9 +54,12 @@ def run(
     chosen = choose_precision(precision, device)
     if engine not in get_args(Engine):
         raise ValueError(f"--engine is {' or '.join(get_args(Engine))}; got {engine!r}.")
+    cells = experiment.cells()
+    if engine == "fleet":
+        for same in programs(cells):
+            fleet.check_together(same)  # before the folder says that a fleet begun it
     folder = Folder(out if out is not None else Path("runs") / experiment.name, experiment.config())
     _record(folder, precision, engine, command)
-    cells = experiment.cells()
     say(f"{experiment.title}\n{len(cells)} model{'s' * (len(cells) != 1)} on {device}.")
     sweep(
         experiment,

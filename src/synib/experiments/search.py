@@ -1,4 +1,4 @@
-"""Choosing settings: every method gets the same number of candidates, judged on validation accuracy alone."""
+"""Choosing settings: every method gets the same number of candidates, judged on validation data alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,14 +17,10 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Search(Experiment):
-    """Choose settings on validation accuracy: the same number of candidates for every method, test data untouched."""
+    """Choose settings on validation data: the same number of candidates for every method, test data untouched."""
 
     name: ClassVar[str] = "search"
     title: ClassVar[str] = "Search: which settings to use"
-    about: ClassVar[str] = (
-        "Every method gets the same number of candidate settings. The one with the best mean validation accuracy is "
-        "chosen, the first of them if several are equally good; test data is not looked at."
-    )
     factors: ClassVar[tuple[str, ...]] = ("candidate",)
     headline: ClassVar[str] = "validation_accuracy"
     curves: ClassVar[bool] = False
@@ -51,6 +47,12 @@ class Search(Experiment):
         if self.of not in known:
             raise ValueError(f"No experiment is called {self.of!r}; there are {', '.join(known)}.")
         return known[self.of]()
+
+    @property
+    def about(self) -> str:  # type: ignore[override]  # what is chosen is for the searched experiment to say
+        """A paragraph for the page."""
+        rule = f"{self.experiment.preferred}, the first of them if several are equally good, and stands on top"
+        return f"Every method gets the same number of candidate settings. {rule}; test data is not looked at."
 
     def defaults(self) -> dict[str, dict[str, Any]]:
         """What all candidates share: the experiment's own settings, and whatever it fixes for all methods."""
@@ -95,12 +97,17 @@ class Search(Experiment):
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         """The best candidates of each method; ``summary.csv`` has all of them."""
+        judged = self.experiment.judged
+        metric = next(iter(judged.values()))
+        chosen = {method: describe(candidate) for method, candidate in self.chosen(summary).items()}
         made = []
         for method in self.methods:
-            mine = [r for r in summary if r["method"] == method and r["metric"] == self.headline]
+            mine = [r for r in summary if r["method"] == method and r["metric"] == metric]
             best = sorted(mine, key=lambda r: -r["mean"])[:SHOWN]
-            title = f"{method}: the best {len(best)} of {len(mine)} candidates"
-            made.append(Table(title, ["validation accuracy"], {r["candidate"]: [r] for r in best}, of="candidate"))
+            who = dict.fromkeys([chosen[method], *(r["candidate"] for r in best)])
+            title = f"{method}: the best {len(who)} of {len(mine)} candidates"
+            rows = [r for r in summary if r["method"] == method]
+            made.append(Table.of_metrics(title, judged, rows, who, by="candidate", of="candidate"))
         return made
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:

@@ -33,6 +33,7 @@ def build(folder: Path | str) -> list[Row]:
         "tables": tables,
         "published": any(c and c["paper"] is not None for t in tables for cells in t.rows.values() for c in cells),
         "settings": experiment.described(),
+        "kept": _kept(experiment),
         "seconds": sum(t["seconds"] for t in timings),
         "models": sum(t["cells"] for t in timings),
         "devices": sorted({t["device"] for t in timings}),
@@ -41,6 +42,17 @@ def build(folder: Path | str) -> list[Row]:
     write_text(path / "report.html", render("page.html", shown))
     write_text(path / "README.md", render("readme.md", shown))
     return summary
+
+
+def _kept(experiment: Experiment) -> str:
+    """Which epoch of a training counts."""
+    best = {cell.settings.get("select", "last") == "best" for cell in experiment.cells()}
+    words = {False: "The last epoch counts", True: "The epoch that is best on validation data counts"}
+    return (
+        words[best.pop()]
+        if len(best) == 1
+        else "Which epoch counts, the last or the best on validation, is in the settings"
+    )
 
 
 def check(file: Path, results: Sequence[Row], experiment: Experiment) -> None:
