@@ -48,7 +48,8 @@ def memes(tune: Any, small: bool, compiled: bool = False) -> synib.FusionModel:
     sizes = SMALL if small else {"vision": {}, "text": {}, "fusion": {}}
     model = memes_model(sizes["vision"], sizes["text"], tune=tune, **sizes["fusion"])
     if compiled:
-        model.fusion.combine = torch.compile(model.fusion.combine, dynamic=False)
+        fusion: Any = model.fusion
+        fusion.combine = torch.compile(fusion.combine, dynamic=False)
     return model
 
 
