@@ -22,6 +22,27 @@ class Tokens(NamedTuple):
 Modality = Tensor | Tokens
 
 
+def maybe(x: Tensor, present: Tensor) -> Tokens:
+    """A modality that rows may lack: one token for each row, hidden where there is none.
+
+    Whatever stands in a hidden row does not count, NaN included. An encoder takes it through :class:`~synib.models.Maybe`.
+
+    Args:
+        x: Vectors, ``(batch, width)``.
+        present: ``(batch,)``, true where a row has the modality.
+    """
+    if not isinstance(x, Tensor) or x.ndim != 2:
+        raise ValueError(f"A modality that rows may lack is (batch, width); got {_came(x)}.")
+    if not isinstance(present, Tensor) or present.dtype != torch.bool or present.shape != x.shape[:1]:
+        raise ValueError(f"present says true or false of each of {x.shape[0]} rows; got {_came(present)}.")
+    return Tokens(torch.where(present[:, None], x, 0.0)[:, None], ~present[:, None])
+
+
+def present(x: Modality) -> Tensor | None:
+    """Which rows have anything of a modality, ``(batch,)``; ``None`` where all do, as of plain tensors."""
+    return ~x.padding.all(-1) if isinstance(x, Tokens) else None
+
+
 def values(x: Modality) -> Tensor:
     """The numbers of a modality, without its padding."""
     return x.values if isinstance(x, Tokens) else x
@@ -72,3 +93,7 @@ def join(pieces: Sequence[Modality]) -> Modality:
             torch.cat([values(p) for p in pieces]), torch.cat([p.padding for p in pieces if isinstance(p, Tokens)])
         )
     return torch.cat([values(p) for p in pieces])
+
+
+def _came(x: object) -> str:
+    return f"{tuple(x.shape)} of {x.dtype}" if isinstance(x, Tensor) else type(x).__name__

@@ -5,7 +5,7 @@ from synib.models.cached import cache_features
 from synib.models.fusion import ConcatFusion, FusionModel
 from synib.models.lora import add_lora
 from synib.models.memes import memes_model
-from synib.models.mlp import Dropout, mlp
+from synib.models.mlp import Dropout, Maybe, mlp
 from synib.models.paper import pid_xor_model, spurious_xor_model
 from synib.models.resnet import resnet_model
 
@@ -13,6 +13,7 @@ __all__ = [
     "ConcatFusion",
     "Dropout",
     "FusionModel",
+    "Maybe",
     "add_lora",
     "affect_model",
     "cache_features",

@@ -1,13 +1,13 @@
 """The model everything trains: an encoder per modality, optional unimodal heads, one fusion head."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from synib.kinds import check_flag, check_modality, check_number, check_whole, check_widths, shown
-from synib.models.mlp import check_layers, mlp
+from synib.models.mlp import Maybe, check_layers, mlp
 from synib.objective.checks import check_modalities, check_names
 from synib.objective.fusible import answer, batch_dependent
 from synib.tokens import Modality, Tokens, values, with_values
@@ -67,6 +67,7 @@ class FusionModel(nn.Module):
         fusion_hidden: Sequence[int] = (32,),
         dropout: float = 0.0,
         detach_heads: bool = False,
+        missing: Collection[str] = (),
     ) -> "FusionModel":
         """Late fusion of multilayer perceptrons.
 
@@ -78,6 +79,7 @@ class FusionModel(nn.Module):
             fusion_hidden: Hidden widths of the fusion head.
             dropout: After every hidden layer.
             detach_heads: See :class:`FusionModel`.
+            missing: The modalities that rows may lack; they are given as :func:`synib.tokens.maybe` makes them.
         """
         check_widths("widths", widths, module=True)
         check_layers("hidden", hidden, "an encoder's layers")
@@ -86,9 +88,12 @@ class FusionModel(nn.Module):
             check_layers("head_hidden", head_hidden, "a head's hidden layers", least=0)
         check_whole("classes", classes)
         check_number("dropout", dropout, least=0, below=1)
-        encoders = {
+        encoders: dict[str, nn.Module] = {
             name: mlp([width, *hidden], dropout=dropout, last_activation=True) for name, width in widths.items()
         }
+        if unknown := [name for name in missing if name not in widths]:
+            raise ValueError(f"missing names some of {', '.join(map(repr, widths))}; got {unknown[0]!r}.")
+        encoders |= {name: Maybe(encoders[name], hidden[-1]) for name in missing}
         fusion = ConcatFusion(dict.fromkeys(widths, hidden[-1]), [*fusion_hidden, classes], dropout=dropout)
         heads = None
         if head_hidden is not None:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys
-from synib.kinds import check_number, is_whole, shown
+from synib.kinds import check_number, check_whole, is_whole, shown
+from synib.tokens import Tokens
 
 
 def mlp(
@@ -46,6 +47,26 @@ def check_layers(name: str, value: Any, of: str, least: int = 1) -> None:
     if not listed or len(value) < least or not all(is_whole(width) and width >= 1 for width in value):
         example = [value] if is_whole(value) and value >= 1 else [64] * max(least, 1)
         raise ValueError(f"{name} names the widths of {of}, as in {example}; got {shown(value)}.")
+
+
+class Maybe(nn.Module):
+    """An encoder of a modality that rows may lack (:func:`synib.tokens.maybe`): a row without it gets a latent that is learned.
+
+    Args:
+        encoder: From vectors to latents.
+        width: Of a latent.
+    """
+
+    def __init__(self, encoder: nn.Module, width: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.missing = nn.Parameter(torch.zeros(check_whole("width", width)))
+
+    def forward(self, x: Tokens) -> Tensor:
+        if not isinstance(x, Tokens) or x.values.shape[-2] != 1:
+            came = tuple(x.shape) if isinstance(x, Tensor) else [tuple(part.shape) for part in x]
+            raise ValueError(f"A modality that rows may lack is made by synib.tokens.maybe(x, present); got {came}.")
+        return torch.where(x.padding, self.missing, self.encoder(x.values.squeeze(-2)))
 
 
 class Dropout(nn.Module):

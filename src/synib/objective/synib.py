@@ -116,6 +116,7 @@ class SynIB(Penalised):
         self._said = False
 
     def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        given = batch.modalities
         if self.space == "latents":
             model, batch = _on_latents(model, batch)
         if batch.look and batch.examples is not None:
@@ -125,7 +126,7 @@ class SynIB(Penalised):
         prediction, *uncertain = _combine(model, batches, fused)
 
         total, parts, alone = self.supervised(model, latents, prediction, batch)
-        penalties = [self._penalty(s, u, alone) for s, u in zip(scenes, uncertain, strict=True)]
+        penalties = [self._penalty(s, u, alone, given) for s, u in zip(scenes, uncertain, strict=True)]
         weight = self.weight_of_step()
         total = total + weight * torch.stack([self._shared(s, p) for s, p in zip(scenes, penalties, strict=True)]).sum()
         parts |= {f"penalty/{s.label}": p.detach() for s, p in zip(scenes, penalties, strict=True)}
@@ -243,8 +244,17 @@ class SynIB(Penalised):
         rows = self.noise.rows(keys.fold(key, name, "", "noise"), batch, self.draws, device, *known)
         return rows if scene.rows is None else rows.view(self.draws, batch)[:, scene.rows].reshape(-1)
 
-    def _penalty(self, scene: Counterfactual, uncertain: Tensor, alone: Mapping[str, Tensor]) -> Tensor:
-        """KL of the corrupted prediction to the reference, averaged over the examples of this counterfactual."""
+    def _penalty(
+        self,
+        scene: Counterfactual,
+        uncertain: Tensor,
+        alone: Mapping[str, Tensor],
+        given: Mapping[str, Modality],
+    ) -> Tensor:
+        """KL of the corrupted prediction to the reference, averaged over the examples of this counterfactual.
+
+        An example that lacks what is corrupted has no counterfactual, and does not count.
+        """
         intact = {}
         if self.reference.needs_unimodal:
             intact = {
@@ -264,7 +274,10 @@ class SynIB(Penalised):
             of_halves = 0.5 * (self._divergence(halves[0], intact) + self._divergence(halves[1], intact))
             divergence = 2 * divergence - of_halves
         # Of dealt rows too the expectation is that of the mean over all rows; where a batch is too small to deal any, 0.
-        return divergence.sum() / max(divergence.shape[0], 1)
+        there = _any_present([given[name] for name in scene.corrupted], scene.rows)
+        if there is None:
+            return divergence.sum() / max(divergence.shape[0], 1)
+        return torch.where(there, divergence, 0.0).sum() / there.sum().clamp(min=1)
 
     def _divergence(self, draws: Tensor, intact: Mapping[str, Tensor]) -> Tensor:
         prediction = draws[0] if draws.shape[0] == 1 else self.family.average(draws)
@@ -313,6 +326,16 @@ def _on_latents(model: Fusible, batch: Batch) -> tuple[Fusible, Batch]:
         raise ValueError(f"space='latents' needs a model with encoders, such as FusionModel; got {given}.")
     latents = {name: model.encode(name, x) for name, x in batch.modalities.items()}
     return model.on_latents(), batch._replace(modalities=latents)
+
+
+def _any_present(corrupted: Sequence[Modality], rows: Tensor | None) -> Tensor | None:
+    """Which rows have any of some modalities; ``None`` where all have."""
+    known = [tokens.present(x) for x in corrupted]
+    found = [one for one in known if one is not None]
+    if not found or len(found) < len(known):
+        return None
+    there = torch.stack(found).any(0)
+    return there if rows is None else there[rows]
 
 
 def _which(name: str, scene: Counterfactual) -> tuple[str, str]:
