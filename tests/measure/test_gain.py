@@ -298,3 +298,54 @@ def test_a_mistake_gets_one_sentence(change, says):
     own, joint, y = copies(n=100)
     with pytest.raises(ValueError, match=says):
         interaction_gain(**{"unimodal": own, "fusion": joint, "target": y, **change})
+
+
+def grouped(n=400, groups=40, seed=0):
+    """Two unimodal scores, a fusion that adds something, and groups whose members share their luck."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    group = np.arange(n) % groups
+    luck = rng.normal(0, 1.0, groups)[group]
+    own = {name: (2 * y - 1) * 0.5 + rng.normal(0, 1, n) for name in ("a", "b")}
+    fusion = own["a"] + own["b"] + (2 * y - 1) * (0.5 + luck)
+    return own, fusion, y, group
+
+
+def test_with_groups_the_value_is_of_all_examples_and_the_interval_is_wider():
+    own, fusion, y, group = grouped()
+    plain = interaction_gain(own, fusion, y)
+    by_group = interaction_gain(own, fusion, y, groups=group)
+    assert by_group.log_loss.n == plain.log_loss.n == len(y)
+    assert by_group.log_loss.value == pytest.approx(plain.log_loss.value, abs=0.02)  # other folds
+    width = by_group.log_loss.high - by_group.log_loss.low
+    assert width > 1.3 * (plain.log_loss.high - plain.log_loss.low)
+
+
+def test_groups_of_one_example_are_no_groups():
+    own, fusion, y, _ = grouped(n=200)
+    plain, alone = interaction_gain(own, fusion, y), interaction_gain(own, fusion, y, groups=np.arange(200))
+    assert alone.log_loss.value == pytest.approx(plain.log_loss.value, abs=0.02)
+    assert alone.log_loss.high - alone.log_loss.low == pytest.approx(plain.log_loss.high - plain.log_loss.low, rel=0.25)
+
+
+def test_folds_keep_groups_together_and_are_of_nearly_one_size():
+    from synib.measure.gain import _folds_of
+
+    group = np.repeat(np.arange(12), [1, 9, 3, 5, 5, 2, 8, 4, 6, 7, 2, 8])
+    part = _folds_of(group, 4, 0)
+    assert all(len(np.unique(part[group == g])) == 1 for g in range(12))
+    assert np.ptp(np.bincount(part)) <= 3
+    assert len(np.unique(part)) == 4
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        (["a"] * 10, "groups names the group of each of 400 examples; got shape"),
+        (np.arange(400) % 3, "at least 4 of them; got 3"),
+    ],
+)
+def test_groups_that_are_none_are_refused(groups, said):
+    own, fusion, y, _ = grouped()
+    with pytest.raises(ValueError, match=said):
+        interaction_gain(own, fusion, y, groups=groups)

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from torch import Tensor
 from synib import keys
 from synib.kinds import is_whole, shown
 from synib.measure.arrays import Array, as_numbers, check_unimodal, true_labels
-from synib.measure.estimate import Estimate, bootstrap, check_resampling, difference, proportion
+from synib.measure.estimate import Estimate, bootstrap, check_resampling, difference, proportion, ratio
 from synib.measure.outputs import Of, check_of
 
 Predictions = ArrayLike | Tensor
@@ -58,6 +58,7 @@ def interaction_gain(
     *,
     given: Of = "logits",
     calibration: tuple[Mapping[str, Predictions], Predictions, ArrayLike | Tensor] | None = None,
+    groups: ArrayLike | None = None,
     folds: int = 5,
     resamples: int = 2000,
     seed: int = 0,
@@ -90,6 +91,8 @@ def interaction_gain(
             ``"probabilities"``.
         calibration: Other examples to fit combinations and calibration on, ``(unimodal, fusion, target)``, such as the
             validation part. Without it they are fitted on all folds but one and evaluated on that one.
+        groups: The group of each example (a speaker, a patient), where examples of one are not independent: folds keep groups
+            together, and intervals resample groups.
         folds: For choosing the combination, and for cross-fitting.
         resamples: For the intervals.
         seed: Of folds and resampling.
@@ -113,7 +116,12 @@ def interaction_gain(
         raise ValueError(f"Two folds need at least 4 examples; got {len(fitted.y)}.")
     if not is_whole(folds) or not 2 <= folds <= half:
         raise ValueError(f"folds is a whole number between 2 and half the examples, {half}; got {shown(folds)}.")
-    part = _folds(fitted.y, folds, seed)
+    of_group = None if groups is None else _groups(groups, held.y)
+    part = (
+        _folds(fitted.y, folds, seed)
+        if of_group is None or calibration is not None
+        else _folds_of(of_group, folds, seed)
+    )
 
     kinds = ("sum", "stacked") if held.classes == 2 else ("sum", "weighted", "stacked")
     cross_fitted = {kind: _cross_fit(kind, fitted.own, fitted.y, part) for kind in kinds}
@@ -129,15 +137,23 @@ def interaction_gain(
     hits = [(p.argmax(1) == held.y).astype(float) for p in (additive, fused)]
 
     def mean(x: Array) -> Estimate:
-        return bootstrap(np.mean, x, draws=resamples, seed=seed)
+        if of_group is None:
+            return bootstrap(np.mean, x, draws=resamples, seed=seed)
+        found = bootstrap(
+            ratio, np.bincount(of_group, x), np.bincount(of_group).astype(float), draws=resamples, seed=seed
+        )
+        return replace(found, n=len(x))
 
     def of_hits(x: Array) -> Estimate:
-        return proportion(x, draws=resamples, seed=seed)
+        return proportion(x, draws=resamples, seed=seed) if of_group is None else mean(x)
+
+    def of_difference(ours: Array, theirs: Array) -> Estimate:
+        return difference(ours, theirs, draws=resamples, seed=seed) if of_group is None else mean(ours - theirs)
 
     # Two fits of one problem agree to about 1e-7: rounded, so that no interval excludes 0 by this alone.
     gain = np.round(losses[0] - losses[1], 6) + 0.0
     return InteractionGain(
-        mean(gain), difference(hits[1], hits[0], draws=resamples, seed=seed), mean(losses[0]), of_hits(hits[0]),
+        mean(gain), of_difference(hits[1], hits[0]), mean(losses[0]), of_hits(hits[0]),
         mean(losses[1]), of_hits(hits[1]), best, candidates,
     )  # fmt: skip
 
@@ -199,6 +215,28 @@ def _folds(target: Array, folds: int, seed: int) -> Array:
     part = np.empty(len(target), dtype=np.int64)
     part[order[np.argsort(target[order], kind="stable")]] = np.arange(len(target)) % folds
     return part
+
+
+def _groups(groups: ArrayLike, target: Array) -> Array:
+    """The number of each example's group."""
+    names = np.asarray(groups)
+    if names.shape != target.shape:
+        raise ValueError(f"groups names the group of each of {len(target)} examples; got shape {names.shape}.")
+    _, which = np.unique(names.astype(str), return_inverse=True)
+    if which.max() < 3:
+        raise ValueError(f"Intervals resample groups, which takes at least 4 of them; got {which.max() + 1}.")
+    return cast(Array, which)
+
+
+def _folds_of(group: Array, folds: int, seed: int) -> Array:
+    """Which fold each example belongs to; groups stay together, the largest are dealt first, to the smallest fold."""
+    sizes = np.bincount(group)
+    shuffled = keys.permutation(keys.fold(keys.key(seed), "folds"), len(sizes)).numpy()
+    load, place = np.zeros(min(folds, len(sizes)), dtype=np.int64), np.empty(len(sizes), dtype=np.int64)
+    for one in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
+        place[one] = load.argmin()
+        load[place[one]] += sizes[one]
+    return cast(Array, place[group])
 
 
 def _centred(log_probabilities: Sequence[Array]) -> Array:
