@@ -139,7 +139,7 @@ class TestSimplex:
         assert "Mean over the simplex" in page
         assert "corrupted nothing" in page
         assert "corrupted nothing" in (path / "README.md").read_text()
-        assert "Plotly.newPlot" in page
+        assert "Plotly.react(" in page
         assert not (path / "curves.csv").exists()
         assert "curves.csv" not in (path / "README.md").read_text()
         assert (path / "figure.svg").read_text().startswith("<?xml")

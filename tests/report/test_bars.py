@@ -12,7 +12,7 @@ from scipy.stats import t as student
 from synib.experiments.charts import LABELS, Bars, Ranks, label
 from synib.methods import METHODS
 from synib.report.bars import draw_bars
-from synib.report.draw import html, svg
+from synib.report.draw import svg
 from synib.report.styles import style
 
 WHO = ["unimodal-audio", *(m for m in METHODS if m != "unimodal")]
@@ -52,7 +52,6 @@ def test_the_same_figure_gives_the_same_bytes_without_a_clock_and_leaves_matplot
     assert dict(matplotlib.rcParams) == before
     assert svg(bars()) == first
     assert not [e for e in ElementTree.fromstring(first).iter() if e.tag.endswith("}date")]
-    assert html(bars(), first).startswith("<svg")
     assert svg(replace(bars(), title=r"$\oops$"))  # a formula that matplotlib refuses
 
 
@@ -161,6 +160,13 @@ def test_any_number_of_panels_and_rows_fits_without_overlap(n, who):
     texts = [text.get_window_extent() for text in figure.axes[0].get_yticklabels()]
     assert not any(a.fully_overlaps(b) for a, b in pairwise(texts))
     assert all(a.bbox.height > 0.15 * figure.dpi * len(who) for a in figure.axes)
+
+
+def test_a_row_that_brings_its_interval_is_drawn_with_that():
+    mine = {**row("vanilla", "test_accuracy", 0.7, se=None), "low": 0.4, "high": 0.75}
+    drawn = draw_bars(bars([mine], columns={"total": "test_accuracy"}))
+    assert spreads(drawn.axes[0]) == [pytest.approx((0.4, 0.75))]
+    assert not spreads(draw_bars(bars([mine], columns={"total": "test_accuracy"}, spread="error")).axes[0])
 
 
 def test_a_figure_without_rows_is_an_empty_figure():

@@ -9,9 +9,8 @@ import pytest
 
 from synib.experiments.charts import Chart, Panel, Panels, Series, Triangle, Triangles
 from synib.methods import METHODS
-from synib.report import ternary_html
-from synib.report.draw import html, svg
-from synib.report.lines import draw_panels
+from synib.report.draw import svg
+from synib.report.lines import draw_chart, draw_panels
 from synib.report.styles import STYLES, style
 
 CHART = Chart(
@@ -83,15 +82,16 @@ def test_drawing_leaves_the_settings_of_matplotlib_as_they_were(figure):
     assert dict(matplotlib.rcParams) == before
 
 
-def test_on_a_page_triangles_answer_to_the_mouse_and_lines_are_the_picture():
-    assert html(TRIANGLES, "") == ternary_html.html(TRIANGLES)
-    assert svg(CHART).endswith(html(CHART, svg(CHART)))
-    assert html(CHART, svg(CHART)).startswith("<svg")
-
-
 def test_labels_are_plain_text_and_no_formulas():
     assert svg(replace(CHART, title=r"$\oops$"))  # a formula that matplotlib refuses
     assert svg(replace(panels(1), title=r"$\oops$"))
+
+
+@pytest.mark.parametrize("figure", [CHART, panels(2)], ids=["chart", "panels"])
+def test_a_long_name_leaves_room_for_the_lines(figure):
+    long = Series("a", "a name that nobody would think of, and that goes on " * 3, [0.0, 1.0], [0.5, 0.6], [0.0, 0.0])
+    parts = {"series": [long]} if figure is CHART else {"panels": [Panel("a", [long])]}
+    assert svg(replace(figure, **parts))  # matplotlib warns of axes without room, and a warning is an error here
 
 
 def test_each_panel_has_its_title_its_lines_and_its_remark():
@@ -152,6 +152,13 @@ def test_panels_with_y_axes_of_their_own_do_not_share_one():
     assert second.get_ylim() == (-1, 1)
     assert first.get_ylim()[1] > 900
     assert any(set(artist.get_ydata()) == {0.0} for artist in second.lines)
+
+
+def test_a_chart_names_its_lines_whatever_they_are_called():
+    named = [replace(series, label=f"_{series.label}") for series in CHART.series]  # which matplotlib would leave out
+    (legend,) = draw_chart(replace(CHART, series=named)).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["_vanilla fusion", "_another"]
+    assert svg(replace(CHART, series=[]))
 
 
 def test_a_panel_without_lines_is_an_empty_panel():

@@ -22,4 +22,5 @@ def test_a_mean_has_its_error_where_there_is_one_and_a_dash_where_there_is_nothi
     assert mean({"mean": 0.5, "se": 0.25, "n": 2}) == "0.500 ± 0.250"
     assert mean({"mean": 0.5, "se": 0.25, "n": 2}, digits=2, error=False) == "0.50"
     assert mean({"mean": 0.5, "se": None, "n": 1}) == "0.500"
+    assert mean({"mean": 0.5, "low": 0.2, "high": 0.75, "n": 9}, digits=2) == "0.50 [0.20, 0.75]"
     assert mean({"mean": None, "se": None, "n": 0}) == mean(None) == "–"

@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 import synib
+from synib.cli.audit import audit
 from synib.cli.data import data
+from synib.cli.fit import fit, predict
 from synib.cli.reproduce import reproduce
 
 app = typer.Typer(
@@ -19,16 +21,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.command()(audit)
+app.command()(fit)
+app.command()(predict)
 app.add_typer(data, name="data")
 app.add_typer(reproduce, name="reproduce")
 
 
 @app.command()
-def report(folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")]) -> None:
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    static: Annotated[
+        bool, typer.Option("--static", help="A light page without scripts: figures are pictures, and 5 MB are saved.")
+    ] = False,
+) -> None:
     """Make summary, figures and page of a finished run anew from its results.csv."""
     from synib.report import build
 
-    build(folder)
+    build(folder, interactive=not static)
     typer.echo(f"Written: {folder / 'report.html'}")
 
 

@@ -34,6 +34,7 @@ class Series:
         label: What the legend calls it.
         x, mean, se: Points, and the standard error of each.
         dashed: Draw it dashed.
+        n: How many numbers each mean is of, where that is known.
     """
 
     name: str
@@ -42,13 +43,14 @@ class Series:
     mean: Sequence[float]
     se: Sequence[float]
     dashed: bool = False
+    n: Sequence[int | None] = ()
 
     @classmethod
     def of(cls, rows: Iterable[Row], x: str, name: str, label: str, dashed: bool = False) -> Self:
         """The line through the means of rows (of a summary, or of curves) against one of their columns."""
-        points = sorted(((r[x], r["mean"], r["se"] or 0.0) for r in rows if r["mean"] is not None), key=lambda p: p[0])
-        at, mean, se = ([p[i] for p in points] for i in range(3))
-        return cls(name, label, at, mean, se, dashed)
+        points = sorted((r for r in rows if r["mean"] is not None), key=lambda r: r[x])
+        at, mean, se = ([r[x] for r in points], [r["mean"] for r in points], [r["se"] or 0.0 for r in points])
+        return cls(name, label, at, mean, se, dashed, [r.get("n") for r in points])
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ class MatchedNoise(Noise):
         self._check_width(modality, len(mean))
         for kind, new in (("mean", mean), ("variance", variance)):
             buffer = f"{kind}_{modality}"
-            setattr(self, buffer, torch.lerp(new, getattr(self, buffer), self.momentum))
+            setattr(self, buffer, torch.lerp(new, getattr(self, buffer).to(new.dtype), self.momentum))
         setattr(self, f"seen_{modality}", getattr(self, f"seen_{modality}") + 1)
 
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:

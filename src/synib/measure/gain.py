@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -31,6 +31,7 @@ class InteractionGain:
         fusion_log_loss, fusion_accuracy: Of the calibrated fusion.
         combination: Which additive combination is the best: ``"sum"``, ``"weighted"`` or ``"stacked"``.
         candidates: Cross-validated log-loss of each of them, by which it was chosen.
+        additive_right: Which examples the additive combination is right on, 1 or 0.
     """
 
     log_loss: Estimate
@@ -41,6 +42,7 @@ class InteractionGain:
     fusion_accuracy: Estimate
     combination: str
     candidates: Mapping[str, float]
+    additive_right: Array = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return (
@@ -154,7 +156,7 @@ def interaction_gain(
     gain = np.round(losses[0] - losses[1], 6) + 0.0
     return InteractionGain(
         mean(gain), of_difference(hits[1], hits[0]), mean(losses[0]), of_hits(hits[0]),
-        mean(losses[1]), of_hits(hits[1]), best, candidates,
+        mean(losses[1]), of_hits(hits[1]), best, candidates, hits[0],
     )  # fmt: skip
 
 

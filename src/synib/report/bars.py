@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from synib.experiments.charts import Bars, Ranks, Row, label
 from synib.measure import interval
-from synib.report.styles import style
+from synib.report.styles import brief, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,9 +37,9 @@ def draw_bars(bars: Bars) -> "Drawing":
     for axes, panel, head in zip(places, bars.panels, heads, strict=False):
         _rows(axes, panel, bars)
         axes.set_title(head, loc="left", fontsize=10)
-    places[0].set_yticks(range(len(bars.methods)), [label(method) for method in bars.methods])
+    places[0].set_yticks(range(len(bars.methods)), [brief(label(method)) for method in bars.methods])
     for text, method in zip(places[0].get_yticklabels(), bars.methods, strict=True):
-        text.set_fontweight("bold" if _ours(method) else "normal")
+        text.set_fontweight("bold" if ours(method) else "normal")
     places[0].set_ylim(max(1, len(bars.methods)) - 0.5, -0.5)  # the first method on top
     figure.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold")
     figure.legend(
@@ -51,18 +51,18 @@ def draw_bars(bars: Bars) -> "Drawing":
 def _rows(axes: "Axes", panel: Ranks, bars: Bars) -> None:
     """Draw one metric of each method."""
     for place, method in enumerate(bars.methods):
-        if _ours(method):
+        if ours(method):
             axes.axhspan(place - 0.5, place + 0.5, color=BAND, linewidth=0, zorder=0)
-        row = _valued(panel, method)
+        row = valued(panel, method)
         if row is None:
             continue
-        colour = style("unimodal" if method.startswith("unimodal-") else method)["color"]
-        if row["se"] is not None:
-            axes.hlines(place, *_ends(row, bars.spread), color=colour, linewidth=3 if _ours(method) else 2, alpha=0.55)
-        axes.plot(row["mean"], place, marker="o", color=colour, markersize=7 if _ours(method) else 5)
-        if row["paper"] is not None:
+        colour = style(role(method))["color"]
+        if (spread := ends(row, bars.spread)) is not None:
+            axes.hlines(place, *spread, color=colour, linewidth=3 if ours(method) else 2, alpha=0.55)
+        axes.plot(row["mean"], place, marker="o", color=colour, markersize=7 if ours(method) else 5)
+        if row.get("paper") is not None:
             axes.plot(row["paper"], place, zorder=4, **PUBLISHED)
-    reference = _valued(panel, bars.reference)
+    reference = valued(panel, bars.reference)
     if reference is not None:
         axes.axvline(reference["mean"], color=SOFT, linewidth=1, zorder=1)
     if panel.chance is not None:
@@ -79,27 +79,36 @@ def _legend(bars: Bars) -> dict[str, "Line2D"]:
     from matplotlib.lines import Line2D
 
     told = {f"mean over {bars.over} {SPREADS[bars.spread]}": Line2D([], [], color=SOFT, marker="o", markersize=5)}
-    drawn = [row for panel in bars.panels for method in bars.methods if (row := _valued(panel, method))]
-    if any(row["paper"] is not None for row in drawn):
+    drawn = [row for panel in bars.panels for method in bars.methods if (row := valued(panel, method))]
+    if any(row.get("paper") is not None for row in drawn):
         told["the paper's"] = Line2D([], [], **PUBLISHED)
-    if any(_valued(panel, bars.reference) for panel in bars.panels):
-        told[label(bars.reference)] = Line2D([], [], color=SOFT, linewidth=1)
+    if any(valued(panel, bars.reference) for panel in bars.panels):
+        told[brief(label(bars.reference))] = Line2D([], [], color=SOFT, linewidth=1)
     if any(panel.chance is not None for panel in bars.panels):
         told["chance"] = Line2D([], [], color=SOFT, linewidth=1, linestyle=":")
     return told
 
 
-def _valued(panel: Ranks, method: str) -> Row | None:
+def valued(panel: Ranks, method: str) -> Row | None:
     """A method's row, if there is a mean in it."""
     row = panel.rows.get(method)
     return row if row is not None and row["mean"] is not None else None
 
 
-def _ends(row: Row, spread: str) -> tuple[float, float]:
-    """Where the spread of a mean begins and ends."""
-    mean, se = row["mean"], row["se"]
+def ends(row: Row, spread: str) -> tuple[float, float] | None:
+    """Where the spread of a mean begins and ends: its own interval if it brings one (``low, high``); none of one number."""
+    mean, se = row["mean"], row.get("se")
+    if row.get("low") is not None and spread == "interval":
+        return row["low"], row["high"]
+    if se is None:
+        return None
     return interval(mean, se, row["n"]) if spread == "interval" else (mean - se, mean + se)
 
 
-def _ours(method: str) -> bool:
+def ours(method: str) -> bool:
     return method == "experts" or method.startswith("synib")
+
+
+def role(method: str) -> str:
+    """What a method has its colour as."""
+    return "unimodal" if method.startswith("unimodal-") else method

@@ -1,18 +1,21 @@
 """From ``results.csv`` to everything a person looks at: ``summary.csv``, figures, the page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from synib.engines.folder import read_csv, read_json, write_csv, write_json, write_text
 from synib.experiments import Experiment, load
 from synib.experiments.base import Row
-from synib.report import numbers
-from synib.report.draw import html, svg
+from synib.report.page import Page, render, write_page
 
 
-def build(folder: Path | str) -> list[Row]:
-    """Write summary, figures, ``report.html`` and ``README.md`` of a finished run; returns the summary."""
+def build(folder: Path | str, interactive: bool = True) -> list[Row]:
+    """Write summary, figures, ``report.html`` and ``README.md`` of a finished run; returns the summary.
+
+    Args:
+        folder: Of the run.
+        interactive: Whether the page has figures to point at, and weighs 5 MB, or pictures.
+    """
     path = Path(folder)
     experiment = load(path)
     results = read_csv(path / "results.csv")
@@ -21,27 +24,43 @@ def build(folder: Path | str) -> list[Row]:
     write_csv(path / "summary.csv", summary)
     for name, conclusion in experiment.conclusions(summary).items():
         write_json(path / f"{name}.json", conclusion)
-    charts = experiment.charts(summary, read_csv(path / "curves.csv") if experiment.curves else [])
-    pictures = [svg(chart) for chart in charts]
-    for chart, picture in zip(charts, pictures, strict=True):
-        write_text(path / f"{chart.file}.svg", picture)
-    timings = read_csv(path / "timings.csv")
-    tables = experiment.tables(summary)
-    shown = {
-        "experiment": experiment,
-        "charts": [(chart, html(chart, picture)) for chart, picture in zip(charts, pictures, strict=True)],
-        "tables": tables,
-        "published": any(c and c["paper"] is not None for t in tables for cells in t.rows.values() for c in cells),
-        "settings": experiment.described(),
-        "kept": _kept(experiment),
-        "seconds": sum(t["seconds"] for t in timings),
-        "models": sum(t["cells"] for t in timings),
-        "devices": sorted({t["device"] for t in timings}),
-        "run": run if isinstance(run := read_json(path / "run.json"), dict) else {},
-    }
-    write_text(path / "report.html", render("page.html", shown))
-    write_text(path / "README.md", render("readme.md", shown))
+    page = _page(path, experiment, summary)
+    write_page(page, path, interactive)
+    write_text(
+        path / "README.md", render("readme.md", {"page": page, "experiment": experiment, "kept": _kept(experiment)})
+    )
     return summary
+
+
+def _page(path: Path, experiment: Experiment, summary: Sequence[Row]) -> Page:
+    """What the page of a run says."""
+    timings = read_csv(path / "timings.csv")
+    record = read_json(path / "run.json")
+    run = record if isinstance(record, dict) else {}
+    seconds, models = (sum(timing[what] for timing in timings) for what in ("seconds", "cells"))
+    devices = "; ".join(sorted({timing["device"] for timing in timings}))
+    hardware = f" ({run['hardware']})" if run.get("hardware") else ""
+    files = ["results.csv (one row for each model)", "summary.csv", *["curves.csv"] * experiment.curves, "config.json"]
+    facts = {
+        "Run": f"{models} models in {seconds:.0f} s of training on {devices}{hardware}",
+        "Versions": ", ".join(f"{name} {version}" for name, version in run.get("versions", {}).items()),
+        "The numbers behind this page": ", ".join(files),
+    }
+    return Page(
+        title=experiment.title,
+        about=experiment.about,
+        caution=experiment.caution,
+        figures=experiment.charts(summary, read_csv(path / "curves.csv") if experiment.curves else []),
+        tables=experiment.tables(summary),
+        spread=f"Mean ± standard error over n {experiment.repeats[1]}s.",
+        training=(
+            "All methods start from the same initial weights and see the same batches in the same order, for a given seed. "
+            f"{_kept(experiment)}; nothing is selected on test data."
+        ),
+        settings=experiment.described(),
+        command=run.get("command", f"synib reproduce {experiment.command}"),
+        facts={name: words for name, words in facts.items() if words},
+    )
 
 
 def _kept(experiment: Experiment) -> str:
@@ -68,19 +87,3 @@ def check(file: Path, results: Sequence[Row], experiment: Experiment) -> None:
         for name in experiment.metrics(results):
             if not isinstance(row[name], int | float | None):
                 raise ValueError(f"{file} holds {row[name]!r} as {name}, where a number belongs. {again}")
-
-
-def render(template: str, shown: Mapping[str, Any]) -> str:
-    """A page from its template. In HTML every text is escaped but our own pictures."""
-    from jinja2 import Environment, PackageLoader, select_autoescape
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=PackageLoader("synib.report", "."),
-        autoescape=select_autoescape(["html"]),
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["picture"] = Markup
-    environment.filters |= {"number": numbers.number, "mean": numbers.mean, "published": numbers.published}
-    return environment.get_template(template).render(shown)

@@ -1,10 +1,11 @@
-"""Figures as SVG documents and as pieces of a page: which way of drawing serves which figure."""
+"""Figures as SVG documents and as plots on a page: which way of drawing serves which figure."""
 
 import io
 from typing import Any
 
 from synib.experiments.charts import Bars, Chart, Figure, Panels, Triangles
-from synib.report import bars, lines, ternary_html, ternary_svg
+from synib.report import bars, bars_html, lines, lines_html, ternary_html, ternary_svg
+from synib.report.plot_html import Plot
 
 SETTINGS: Any = {
     "svg.hashsalt": "synib", "font.family": "DejaVu Sans", "font.size": 10, "svg.fonttype": "path",
@@ -22,9 +23,17 @@ def svg(figure: Figure) -> str:
     return text.getvalue()
 
 
-def html(figure: Figure, picture: str) -> str:
-    """The figure as a piece of a page: what a reader can point at, where there is such a form, or else its picture."""
-    return ternary_html.html(figure) if isinstance(figure, Triangles) else picture[picture.index("<svg") :]
+def plot(figure: Figure) -> Plot:
+    """The figure as plotly draws it."""
+    match figure:
+        case Chart():
+            return lines_html.plot_chart(figure)
+        case Panels():
+            return lines_html.plot_panels(figure)
+        case Triangles():
+            return ternary_html.plot_triangles(figure)
+        case Bars():
+            return bars_html.plot_bars(figure)
 
 
 def _drawing(figure: Figure) -> Any:

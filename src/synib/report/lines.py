@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from synib.experiments.charts import Chart, Panels, Series
-from synib.report.styles import style
+from synib.report.styles import brief, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,14 +19,15 @@ def draw_chart(chart: Chart) -> "Drawing":
 
     figure = Drawing(figsize=(7.6, 4.3), layout="constrained")
     axes = figure.add_subplot()
-    _lines(axes, chart.series, chart.chance, _markers(chart.series))
+    drawn = _lines(axes, chart.series, chart.chance, _markers(chart.series))[chart.chance is not None :]
     axes.set(xlabel=chart.x, ylabel=chart.y)
     axes.set_title(chart.title, loc="left", fontsize=11, fontweight="bold")
     if chart.limits:
         axes.set_ylim(chart.limits)
     if chart.ticks:
         axes.set_xticks(list(chart.ticks))
-    figure.legend(loc="outside right center", frameon=False, fontsize=9)
+    names = [brief(series.label) for series in chart.series]
+    figure.legend(drawn, names, loc="outside right center", frameon=False, fontsize=9)
     return figure
 
 
@@ -40,7 +41,7 @@ def draw_panels(panels: Panels) -> "Drawing":
     every = [series for panel in panels.panels for series in panel.series]
     chance = [] if panels.chance is None else [("chance", "chance", False)]
     labels = [*dict.fromkeys((s.label, s.name, s.dashed) for s in every), *chance]
-    across, deep = _legend_shape([label for label, _, _ in labels], width)
+    across, deep = _legend_shape([brief(label) for label, _, _ in labels], width)
 
     height = (min(3.3, 0.8 * width / columns) + 0.25) * rows + 0.75 + 0.2 * deep
     figure = Drawing(figsize=(width, height), layout="constrained")
@@ -71,7 +72,7 @@ def draw_panels(panels: Panels) -> "Drawing":
         places[0].set_ylim(panels.limits)
     figure.suptitle(panels.title, x=0.008, ha="left", fontsize=11, fontweight="bold")
     figure.legend(
-        [handles[key] for key in labels], [label for label, _, _ in labels], loc="outside lower center",
+        [handles[key] for key in labels], [brief(label) for label, _, _ in labels], loc="outside lower center",
         ncols=across, frameon=False, fontsize=9, handlelength=2.6,
     )  # fmt: skip
     figure.draw_without_rendering()  # corners can be compared once the axes have their places

@@ -16,8 +16,14 @@ def published(value: float) -> str:
 
 
 def mean(cell: Mapping[str, Any] | None, digits: int = 3, error: bool = True) -> str:
-    """The mean of a row of the summary, with its standard error; a dash where there is none."""
+    """The mean of a row of the summary, with its spread; a dash where there is none."""
     if cell is None or cell["mean"] is None:
         return "–"
-    spread = f" ± {number(cell['se'], digits)}" if error and cell["se"] is not None else ""
-    return number(cell["mean"], digits) + spread
+    return f"{number(cell['mean'], digits)} {spread(cell, digits) if error else ''}".strip()
+
+
+def spread(cell: Mapping[str, Any], digits: int = 3) -> str:
+    """The interval of a row that brings one (``low, high``), or else its standard error; nothing of one number."""
+    if cell.get("low") is not None:
+        return f"[{number(cell['low'], digits)}, {number(cell['high'], digits)}]"
+    return f"± {number(cell['se'], digits)}" if cell.get("se") is not None else ""

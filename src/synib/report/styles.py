@@ -45,3 +45,8 @@ OTHERS = ("#444444", "#7a5195", "#2a9d8f", "#bc5090", "#8f5a00", "#3d5a80", "#6a
 def style(name: str) -> dict[str, Any]:
     """The colour and marker of a method, a source, or whatever else a line stands for."""
     return STYLES.get(name) or {"color": OTHERS[zlib.crc32(name.encode()) % len(OTHERS)], "marker": "o"}
+
+
+def brief(text: str, most: int = 40) -> str:
+    """A name that has room in a picture."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -11,7 +11,7 @@ from synib.experiments.charts import Triangle, Triangles
 
 CORNERS = {"S": "p_s", "U1": "p_u1", "R": "p_r"}  # top, left, right: the order of mpltern and of plotly
 COLOURS = "viridis"
-INK, SOFT, MISSING = "#1c2430", "#5b6573", "#c9ced6"
+SOFT, MISSING = "#5b6573", "#c9ced6"
 
 
 def step(figure: Triangles) -> float:

@@ -1,45 +1,33 @@
 """Triangles as a piece of a page that answers to the mouse, drawn by plotly."""
 
-import re
 from collections.abc import Iterator, Mapping
-from html import escape
 from math import sqrt
 from textwrap import fill
 from typing import Any
 
 from synib.experiments.charts import Triangle, Triangles
-from synib.report.ternary import COLOURS, CORNERS, INK, MISSING, SOFT, Places, halves, headings, mixture, step, ticks
+from synib.report.plot_html import Plot, base, plain
+from synib.report.ternary import COLOURS, CORNERS, MISSING, SOFT, Places, halves, headings, mixture, step, ticks
 
 ABSENT = "no such examples"
 PAGE, LINE = 958, 4  # pixels that a page has across, and how many triangles share them
 
 
-def html(figure: Triangles) -> str:
-    """The triangles as a piece of HTML whose tiles tell their numbers; it brings the library that it needs."""
-    plot = _plot(figure)
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", figure.file)
-    from plotly.io import to_html
-
-    text = to_html(
-        plot,
-        config={
-            "displaylogo": False,
-            "modeBarButtons": [["toImage"]],
-            "toImageButtonOptions": {"filename": name},
-            "responsive": True,
-        },
-        full_html=False,
-        include_plotlyjs=True,
-        div_id=f"triangles-{name}",
-        post_script=_fit(plot["layout"]),
-        validate=False,  # the tests do; here it would only cost time
-    )
-    return f'<div style="overflow-x: auto"><div style="min-width: 45rem">{text}</div></div>'
+def plot_triangles(figure: Triangles) -> Plot:
+    """The triangles as plotly draws them, with what makes tiles grow and shrink with the page: plotly would leave them."""
+    data, layout = _plot(figure)
+    domain = layout.get("ternary", {}).get("domain", {"x": [0, 1], "y": [0, 1]})
+    wide, high = (b - a for a, b in (domain["x"], domain["y"]))
+    margin = layout["margin"]
+    sides = margin["l"] + margin["r"]
+    up = high * (layout["height"] - margin["t"] - margin["b"])
+    tiles = {"page": PAGE, "wide": wide, "sides": sides, "most": up * 2 / sqrt(3)}
+    return Plot(data, layout, _table(figure), tiles=tiles)
 
 
-def _plot(figure: Triangles) -> dict[str, Any]:
+def _plot(figure: Triangles) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """What plotly draws: a few triangles to a line, and in each its tiles with a value, those without, and its corners."""
-    margin = {"l": 40, "r": 80, "t": 50, "b": 12}  # pixels, as all lengths here, on a page of the expected width
+    margin = {"l": 40, "r": 80, "t": 8, "b": 12}  # pixels, as all lengths here, on a page of the expected width
     wide = PAGE - margin["l"] - margin["r"]
     columns = max([1, *map(len, figure.rows.values())])
     line = min(LINE, columns)
@@ -48,18 +36,12 @@ def _plot(figure: Triangles) -> dict[str, Any]:
     head = 12 + 17 * max((h.count("\n") + 1 for h in heads), default=0)
     places = Places(len(figure.rows), columns, line, cell, step(figure), 22, head, 14)
     values, names = ticks(figure)
-    font = {"family": "system-ui, Segoe UI, Roboto, sans-serif", "size": 13, "color": INK}
     notes: list[dict[str, Any]] = []
     data: list[dict[str, Any]] = []
     layout: dict[str, Any] = {
+        **base(),
         "height": round(places.height) + margin["t"] + margin["b"],
         "margin": {**margin, "autoexpand": False},
-        "paper_bgcolor": "#ffffff",
-        "font": font,
-        "title": {
-            "text": _plain(figure.title), "font": {"size": 15, "weight": "bold"}, "pad": {"l": 8, "t": 12},
-            "x": 0, "xref": "container", "xanchor": "left", "y": 1, "yref": "container", "yanchor": "top",
-        },
         "annotations": notes,
         "coloraxis": {
             "colorscale": COLOURS.capitalize(), "cmin": figure.limits[0], "cmax": figure.limits[1],
@@ -68,10 +50,6 @@ def _plot(figure: Triangles) -> dict[str, Any]:
                 "x": 0.5 + line * cell / wide / 2, "xpad": 16,
             },
         },
-        "hovermode": "closest",
-        "hoverlabel": {"bgcolor": "#ffffff", "bordercolor": SOFT, "font": font, "align": "left"},
-        "dragmode": False,  # tiles do not grow with a closer look
-        "showlegend": False,
     }  # fmt: skip
     bare = {"showgrid": False, "showline": False, "showticklabels": False, "ticks": "", "title": {"text": ""}}
     for i, (label, triangles) in enumerate(figure.rows.items()):
@@ -89,11 +67,11 @@ def _plot(figure: Triangles) -> dict[str, Any]:
                     "x": [(x - places.side / 2) / wide, (x + places.side / 2) / wide],
                     "y": [(y - places.up / 2) / places.height, (y + places.up / 2) / places.height],
                 },
-                "aaxis": bare, "baxis": bare, "caxis": bare, "sum": 1, "bgcolor": "#ffffff",
+                "aaxis": bare, "baxis": bare, "caxis": bare, "sum": 1, "bgcolor": "rgba(0,0,0,0)",
             }  # fmt: skip
             traces = _traces(triangle, _told(figure, label, j), 2 * places.rim)
             data += [{"type": "scatterternary", "subplot": subplot, "cliponaxis": False, **t} for t in traces]
-    return {"data": data, "layout": layout}
+    return data, layout
 
 
 def _traces(triangle: Triangle, told: Mapping[str, Triangle], size: float) -> Iterator[dict[str, Any]]:
@@ -107,7 +85,7 @@ def _traces(triangle: Triangle, told: Mapping[str, Triangle], size: float) -> It
     lines = [f"%{{meta[{k + 1}]}}: %{{customdata[{k}]}}" for k in range(len(told))]
     shared = {
         "mode": "markers",
-        "meta": [_plain(triangle.label), *map(_plain, told)],
+        "meta": [plain(triangle.label), *map(plain, told)],
         "hovertemplate": "<br>".join(
             ["<b>%{meta[0]}</b>", "U1 %{b:.3~f} · R %{c:.3~f} · S %{a:.3~f}", *lines, "<extra></extra>"]
         ),
@@ -133,26 +111,6 @@ def _traces(triangle: Triangle, told: Mapping[str, Triangle], size: float) -> It
     }  # fmt: skip
 
 
-def _fit(layout: Mapping[str, Any]) -> str:
-    """A script that has tiles grow and shrink with the page, which plotly would leave as they are."""
-    domain = layout.get("ternary", {}).get("domain", {"x": [0, 1], "y": [0, 1]})
-    wide, high = (b - a for a, b in (domain["x"], domain["y"]))
-    margin = layout["margin"]
-    up = high * (layout["height"] - margin["t"] - margin["b"])
-    return f"""
-        const plot = document.getElementById("{{plot_id}}");
-        let width = {PAGE};
-        const tile = (w) => Math.min({wide:.6f} * (w - {margin["l"] + margin["r"]}), {up * 2 / sqrt(3):.4f});
-        new ResizeObserver(async () => {{
-            if (!plot.clientWidth || plot.clientWidth === width) return;
-            const factor = tile(plot.clientWidth) / tile(width);
-            width = plot.clientWidth;
-            await Plotly.Plots.resize(plot);
-            Plotly.restyle(plot, {{"marker.size": plot.data.map((trace) => trace.marker.size * factor)}});
-        }}).observe(plot);
-    """
-
-
 def _told(figure: Triangles, label: str, column: int) -> dict[str, Triangle]:
     """The triangles whose values belong together: a column, if all rows have the same columns."""
     if len({tuple(t.label for t in triangles) for triangles in figure.rows.values()}) == 1:
@@ -170,9 +128,15 @@ def _value(row: Mapping[str, Any] | None) -> str:
 def _note(text: str, x: float, y: float, **looks: Any) -> dict[str, Any]:
     """Words at a place that is given in fractions of the plot."""
     place = {"x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "middle"}
-    return {"text": _plain(text), "showarrow": False, **place, **looks}
+    return {"text": plain(text), "showarrow": False, **place, **looks}
 
 
-def _plain(text: str) -> str:
-    """Text that plotly shows as it is, though it reads a little HTML."""
-    return escape(text, quote=False).replace("\n", "<br>")
+def _table(figure: Triangles) -> list[dict[str, Any]]:
+    """The numbers of all tiles."""
+    names = (*CORNERS.values(), "mean", "se", "n")
+    return [
+        {"row": label, "method": triangle.label, **{name: row[name] for name in names}}
+        for label, triangles in figure.rows.items()
+        for triangle in triangles
+        for row in triangle.rows
+    ]

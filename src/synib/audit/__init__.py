@@ -1,0 +1,1 @@
+"""Bring your own data: folds, models trained on them, and what can be said of both."""

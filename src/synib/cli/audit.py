@@ -1,0 +1,103 @@
+"""``synib audit``: is there synergy in my data, does plain fusion find it, would SynIB help?"""
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+QUICK = {"k": 3, "seeds": 1, "budget": 2}
+USUAL = {"k": 5, "seeds": 1, "budget": 6}
+THOROUGH = {"k": 5, "seeds": 3, "budget": 18}
+LEFT = {"verdict.json", "summary.csv", "report.html", "figure.svg"}  # by an audit
+
+
+def audit(
+    file: Annotated[
+        Path, typer.Argument(help=".npz, .safetensors, .csv, .parquet, a folder of .npy, or a datasets folder.")
+    ],
+    target: Annotated[
+        str | None, typer.Option(help="The column to predict; label, target or y if there is one.")
+    ] = None,
+    modality: Annotated[
+        list[str] | None, typer.Option(help="NAME=COLUMN; may be repeated. By default all vectors.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="A column of train, validation and test.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="A column (speaker, patient) that must not be on two sides.")
+    ] = None,
+    nuisance: Annotated[
+        list[str] | None, typer.Option(help="A column that should not tell the target; may be repeated.")
+    ] = None,
+    task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="3 folds, 2 candidates: about a minute.")] = False,
+    thorough: Annotated[bool, typer.Option("--thorough", help="5 folds, 3 seeds, 18 candidates; on a GPU.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the page.  \\[default: runs/audit-NAME]", show_default=False)
+    ] = None,
+    static: Annotated[bool, typer.Option("--static", help="A light page without scripts.")] = False,
+) -> None:
+    """Say whether the modalities of your data tell something only together, and whether SynIB would help."""
+    from rich.console import Console
+
+    from synib.audit.audit import audit as run
+    from synib.cli.reproduce import _bar
+    from synib.data.own import read
+    from synib.report.audit import write
+
+    if quick and thorough:
+        raise ValueError("--quick and --thorough are two ways: give one of them.")
+    folder = out if out is not None else Path("runs") / f"audit-{file.stem}"
+    _check_folder(folder)
+    start = time.perf_counter()
+    table = read(
+        file,
+        target=target,
+        modalities=named(modality),
+        split=split,
+        group=group,
+        nuisance=tuple(nuisance or ()),
+        task=task,  # type: ignore[arg-type]
+    )
+    plan = QUICK if quick else THOROUGH if thorough else USUAL
+    console = Console()
+    with _bar(console) as advance:
+        found = run(table, **plan, device=device, on_progress=advance)
+    facts = {"rows": f"{len(table.target):,}", "seconds": f"{time.perf_counter() - start:.0f}"}
+    folder.mkdir(parents=True, exist_ok=True)
+    write(found, folder, shlex.join(["synib", *sys.argv[1:]]), facts, interactive=not static)
+    for finding in found.findings:
+        if finding.level == "warning":
+            console.print(f"Warning: {finding.words}", markup=False)
+    console.print(f"Synergy: {found.verdict.synergy}", style="bold", markup=False)
+    for sentence in found.verdict.sentences:
+        console.print(sentence, markup=False)
+    for shortcut in found.verdict.shortcuts:
+        console.print(f"Shortcut: {shortcut.words}", markup=False)
+    console.print(f"Page: {folder / 'report.html'}", soft_wrap=True, markup=False)
+
+
+def named(given: list[str] | None) -> dict[str, str] | None:
+    """``["image=clip", "text"]`` as ``{"image": "clip", "text": "text"}``; nothing for nothing."""
+    if not given:
+        return None
+    made: dict[str, str] = {}
+    for one in given:
+        name, equals, column = (part.strip() for part in one.partition("="))
+        if not name or (equals and not column):
+            raise ValueError(f"--modality takes NAME=COLUMN, as in image=clip_embedding; got {one!r}.")
+        if name in made:
+            raise ValueError(f"--modality names {name!r} twice.")
+        made[name] = column or name
+    return made
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out is a folder; {folder} is a file.")
+    strange = [path.name for path in folder.iterdir() if path.name not in LEFT] if folder.is_dir() else []
+    if strange:
+        raise ValueError(f"{folder} holds other files, such as {sorted(strange)[0]}: choose another folder with --out.")

@@ -1,0 +1,211 @@
+"""``synib fit`` and ``synib predict``: a model of your own data, and what it says of new rows."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from synib.cli.reproduce import _bar
+from synib.engines.folder import write_text
+
+if TYPE_CHECKING:
+    from synib.audit.model import Predictor
+    from synib.data.own import Table
+
+QUICK = {"budget": 2, "epochs": 15}
+CHOSEN = ("lr", "dropout", "weight_decay", "weight")  # what a search chooses
+Modalities = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--modality",
+        help="NAME=COLUMN, for each; COLUMN holds vectors, or is the prefix of numbered columns.  \\[default: all there are]",
+        show_default=False,
+    ),
+]
+
+
+def fit(
+    file: Annotated[Path, typer.Argument(help="Your data: .npz, .safetensors, .csv, .parquet, or a folder.")],
+    target: Annotated[
+        str | None,
+        typer.Option(help="The column to predict.  \\[default: label, target or y]", show_default=False),
+    ] = None,
+    modality: Modalities = None,
+    split: Annotated[
+        str | None, typer.Option(help="The column that says train, validation or test.", show_default=False)
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="The column of what must stay together (speaker, patient).", show_default=False),
+    ] = None,
+    method: Annotated[str, typer.Option(help="synib, or any method by its name, such as vanilla.")] = "synib",
+    out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("model"),
+    seeds: Annotated[int, typer.Option(help="Models for each candidate; the best is kept.")] = 1,
+    budget: Annotated[
+        int | None, typer.Option(help="Candidate settings to try, at most 18.  \\[default: 6]", show_default=False)
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Two candidates, 15 epochs.")] = False,
+) -> None:
+    """Train a model on your own data and keep it, calibrated and ready for rows that lack a modality."""
+    from rich.console import Console
+
+    from synib.audit import model as models
+    from synib.audit.saved import check_free
+    from synib.data.own import read
+
+    columns = named(modality)
+    check_free(out)
+    table = read(file, target=target, modalities=columns, split=split, group=group)
+    console = Console()
+
+    def say(sentence: str) -> None:
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+    for note in table.notes:
+        say(note)
+    settings: dict[str, Any] = (QUICK if quick else {}) | ({} if budget is None else {"budget": budget})
+    try:
+        with _bar(console) as advance:
+            model = models.fit(
+                table, method, seeds=seeds, device=device, columns=columns, on_progress=advance, **settings
+            )
+    except KeyboardInterrupt:
+        typer.echo("synib: stopped. Nothing was written.", err=True)
+        raise typer.Exit(130) from None
+    model.save(out)
+    rows, tried = model.about["rows"], len(model.about["validation_log_loss"])
+    chosen = ", ".join(f"{name} {model.settings[name]:g}" for name in CHOSEN if name in model.settings)
+    say(f"{model.method}, trained on {rows['train']:,} rows.")
+    say(f"Of {tried} settings the best on {rows['validation']:,} other rows: {chosen}.")
+    say(
+        f"Log-loss there {model.about['kept']['validation_log_loss']:.3f} nats, at temperature {model.temperature:.2f}."
+    )
+    if rows["test"]:
+        say(at_test(model, table))
+    say(f"Model: {out}")
+
+
+def predict(
+    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that synib fit left.")],
+    file: Annotated[Path, typer.Argument(help="Rows to predict; modalities may be missing.")],
+    modality: Modalities = None,
+    out: Annotated[Path, typer.Option(help="The table to write.")] = Path("predictions.csv"),
+) -> None:
+    """Predict rows with a model: calibrated, with a score that says which answers need more than one modality."""
+    from synib.audit.model import load
+
+    columns = named(modality)
+    model = load(folder)
+    _check_table(out)
+    rows, present, notes = rows_of(file, model, columns or {})
+    said, score = model.predict(rows, present), model.needs_both(rows, present)
+    for note in notes:
+        typer.echo(note)
+    header, lines = _lines(model, said, score, present)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(lines)
+    try:
+        write_text(out, text.getvalue())
+    except OSError as e:
+        raise ValueError(f"Cannot write {out}: {e.strerror}.") from e
+    typer.echo(f"Predictions of {len(said):,} rows: {out}")
+
+
+def _check_table(out: Path) -> None:
+    """Raise ``ValueError`` where a table of predictions must not be written."""
+    if out.is_dir():
+        raise ValueError(f"--out is a file such as predictions.csv; {out} is a folder.")
+    if out.exists():
+        with out.open("rb") as file:
+            if file.read(4) != b"row,":
+                raise ValueError(f"{out} is there and is no table of predictions; choose another file with --out.")
+
+
+def named(modality: Sequence[str] | None) -> dict[str, str] | None:
+    """``["image=image_embedding"]`` as a dict."""
+    if not modality:
+        return None
+    made: dict[str, str] = {}
+    for text in modality:
+        name, equals, column = (part.strip() for part in text.partition("="))
+        if not (name and equals and column):
+            raise ValueError(f"--modality takes NAME=COLUMN, as in image=image_embedding; got {text!r}.")
+        if name in made:
+            raise ValueError(f"--modality names {name!r} twice.")
+        made[name] = column
+    return made
+
+
+def rows_of(
+    file: Path, model: "Predictor", columns: Mapping[str, str]
+) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.bool_]], list[str]]:
+    """The model's modalities in a file, as far as it has them: their rows, who has which, and what is to be said of it.
+
+    Args:
+        file: The data.
+        model: The model.
+        columns: Modality → its column, where the user names some; otherwise that of the file that the model was fitted on.
+    """
+    from synib.data import own, own_roles
+
+    for name in columns:
+        if name not in model.widths:
+            raise ValueError(f"The model has no modality {name!r}: it has {', '.join(model.widths)}.")
+    source = own._opened(file)
+    plain = {column.replace(".", "_"): column for column in source.kinds}
+    known = {name: model.about.get("columns", {}).get(name, plain.get(name, name)) for name in model.widths}
+    found = {name: c for name, c in known.items() if {c, f"{c}_0", f"{c}_1"} & source.kinds.keys()} | dict(columns)
+    if not found:
+        wanted = ", ".join(known.values())
+        raise ValueError(
+            f"{file} has none of the model's modalities ({wanted}): name them with --modality NAME=COLUMN."
+        )
+    vectors = own_roles.named(source, found)
+    flags = own_roles.presence(source, vectors, found)
+    singles, x = source.load(list(dict.fromkeys(flags.values())), vectors)
+    present = {name: own._present(source, name, v, singles.get(flags.get(name, ""))) for name, v in x.items()}
+    lacking = {name: int((~has).sum()) for name, has in present.items()}
+    notes = [f"{name} is not in {file}: predictions are made without it." for name in model.widths if name not in x]
+    notes += [f"{name} is missing in {n:,} of {len(x[name]):,} rows." for name, n in lacking.items() if n]
+    return x, present, notes
+
+
+def at_test(model: "Predictor", table: "Table") -> str:
+    """How good the model is on the rows that its split column kept for testing, in a sentence."""
+    rows = np.flatnonzero(table.split == "test")
+    said = model.predict(
+        {name: x[rows] for name, x in table.modalities.items()},
+        {name: np.asarray(has)[rows] for name, has in table.present.items()},
+    )
+    y = table.target[rows]
+    if model.classes:
+        right, loss = (said.argmax(1) == y).mean(), -np.log(said[np.arange(len(y)), y]).mean()
+        return f"On {len(rows):,} test rows: accuracy {right:.3f}, log-loss {loss:.3f} nats."
+    off = said[:, 0] - y
+    error, spread = np.sqrt((off**2).mean()), y.std()
+    return f"On {len(rows):,} test rows: root mean square error {error:.3g}, where the target varies by {spread:.3g}."
+
+
+def _lines(
+    model: "Predictor", said: NDArray[np.float64], score: NDArray[np.float64], present: dict[str, NDArray[np.bool_]]
+) -> tuple[list[str], list[list[Any]]]:
+    """The table of predictions: row, answer, how sure, the score, and which modalities there were."""
+    numbers = [[f"{x:.6g}" for x in row] for row in said]
+    names = list(model.widths)
+    there = [[int(present[n][i]) if n in present else 0 for n in names] for i in range(len(said))]
+    tail = [[f"{s:.6g}", *has] for s, has in zip(score, there, strict=True)]
+    more = ["needs_both", *(f"has_{name}" for name in names)]
+    if not model.classes:
+        lines = [[i, *n, *t] for i, (n, t) in enumerate(zip(numbers, tail, strict=True))]
+        return ["row", "mean", "deviation", *more], lines
+    answers = [model.classes[c] for c in said.argmax(1)]
+    header = ["row", "answer", *(f"p_{name}" for name in model.classes), *more]
+    return header, [[i, a, *n, *t] for i, (a, n, t) in enumerate(zip(answers, numbers, tail, strict=True))]

@@ -1,0 +1,81 @@
+"""SynIB in a LightningModule that is already written."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from torch import Tensor
+
+from synib.integrations import check_objective, loss_of
+from synib.kinds import shown
+from synib.objective import Objective, Parts
+from synib.objective.fusible import Fusible, Predict
+from synib.tokens import Modality
+
+
+class SynIBMixin:
+    """Gives a LightningModule, of ``lightning`` or of ``pytorch_lightning``, :meth:`synib_loss`.
+
+    ``self.objective`` is a module like any other: its schedule and statistics are in the checkpoints, the parameters of a
+    mask network among ``self.parameters()``, and it stands still in validation.
+
+    Example:
+        >>> import torch, synib
+        >>> from lightning.pytorch import LightningModule
+        >>> from synib.integrations.lightning import SynIBMixin
+        >>> class Mine(SynIBMixin, LightningModule):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.both = torch.nn.Linear(5, 2)
+        ...         self.objective = synib.SynIB(synib.RandomMask(0.5), weight=1.0)
+        ...
+        ...     def forward(self, image, text):
+        ...         return self.both(torch.cat([image, text], 1))
+        ...
+        ...     def training_step(self, batch, index):
+        ...         image, text, label = batch
+        ...         loss, parts = self.synib_loss({"image": image, "text": text}, label)
+        ...         self.log_dict(parts)
+        ...         return loss
+    """
+
+    objective: Objective
+
+    def synib_loss(
+        self,
+        modalities: Mapping[str, Modality],
+        target: Tensor,
+        predict: Predict | Fusible | None = None,
+        *,
+        examples: Tensor | None = None,
+        unimodal: Mapping[str, Callable[[Modality], Tensor]] | None = None,
+    ) -> tuple[Tensor, Parts]:
+        """The loss that ``training_step`` returns, and its parts for ``self.log_dict``.
+
+        Args:
+            modalities: Name → tensor (or :class:`~synib.Tokens`), batch first.
+            target: What is to be predicted.
+            predict: A :class:`~synib.FusionModel`, or any callable from modalities to the family's parameters. Default: this
+                module's own ``forward``, with each modality as the argument of its name.
+            examples, unimodal: As for calling the objective.
+        """
+        objective = check_objective("self.objective", getattr(self, "objective", None))
+        return loss_of(
+            objective,
+            self._forward if predict is None else predict,
+            modalities,
+            target,
+            examples=examples,
+            unimodal=unimodal,
+        )
+
+    def _forward(self, modalities: Mapping[str, Modality]) -> Tensor:
+        module = cast(Any, self)
+        try:
+            inspect.signature(module.forward).bind(**modalities)
+        except TypeError as e:
+            raise ValueError(
+                f"forward is called with the modalities by their names, and {shown(str(e))}: name the modalities as its "
+                "arguments, or pass predict=, a function of the dict of modalities."
+            ) from None
+        return module(**modalities)

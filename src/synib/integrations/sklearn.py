@@ -1,0 +1,231 @@
+"""SynIB as scikit-learn estimators: two or more modalities in the columns of one matrix."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from synib.audit.model import SYNIB, Predictor
+from synib.audit.model import fit as fit_model
+from synib.data.own import Table
+from synib.kinds import check_modality, shown
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
+    from sklearn.utils import check_random_state  # type: ignore[import-untyped]
+    from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
+    from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
+except ImportError as error:
+    raise ImportError("The estimators need scikit-learn: pip install synib[audit]") from error
+
+Array = NDArray[Any]
+Columns = slice | Sequence[int] | Sequence[str]
+LEAST = 5  # rows: one of them validates
+
+
+class _Estimator(BaseEstimator):  # type: ignore[misc]
+    """What both share: the columns of each modality, and the training."""
+
+    def __init__(
+        self,
+        modalities: Mapping[str, Columns] | None = None,
+        method: str = SYNIB,
+        *,
+        budget: int = 6,
+        epochs: int | None = None,
+        seeds: int = 1,
+        device: str = "cpu",
+        random_state: Any = None,
+    ) -> None:
+        self.modalities = modalities
+        self.method = method
+        self.budget = budget
+        self.epochs = epochs
+        self.seeds = seeds
+        self.device = device
+        self.random_state = random_state
+
+    def needs_both(self, X: Any) -> Array:
+        """How much of each answer no modality gives alone, see :meth:`synib.audit.model.Predictor.needs_both`."""
+        return self._model().needs_both(self._parts(X))
+
+    def _fit(self, x: dict[str, Array], target: Array, classes: tuple[str, ...], groups: ArrayLike | None) -> None:
+        present: dict[str, Array] = {name: np.asarray(~np.isnan(v).all(1)) for name, v in x.items()}
+        for name, v in x.items():
+            if not present[name].any():
+                raise ValueError(f"{name!r} is NaN in every row: leave that modality out.")
+            partly = np.flatnonzero(present[name] & np.isnan(v).any(1))
+            if partly.size:
+                raise ValueError(
+                    f"{name!r} has NaN beside numbers in row {partly[0]} (from 0): a row has all of a modality or none of it."
+                )
+        group = None if groups is None else np.asarray(groups).astype(str)
+        if group is not None and group.shape != target.shape:
+            raise ValueError(f"groups has one value for each of {len(target)} rows; got shape {group.shape}.")
+        filled = {name: np.where(present[name][:, None], v, 0.0).astype(np.float32) for name, v in x.items()}
+        table = Table(filled, present, target, classes, None, group, {}, "X", ())
+        self.model_ = fit_model(
+            table,
+            self.method,
+            budget=self.budget,
+            epochs=self.epochs,
+            seeds=self.seeds,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            device=self.device,
+        )
+
+    def _model(self) -> Predictor:
+        check_is_fitted(self)
+        return self.model_
+
+    def _parts(self, X: Any) -> dict[str, Array]:
+        """The modalities of rows to predict."""
+        self._model()
+        if _is_dict(X):
+            return _arrays(X)
+        return self._cut(validate_data(self, X, reset=False, ensure_all_finite="allow-nan"))
+
+    def _cut(self, x: Array) -> dict[str, Array]:
+        given = self.modalities
+        if not isinstance(given, Mapping) or len(given) < 2:
+            raise ValueError(
+                "modalities says which columns belong to which of two or more modalities, as in {'image': slice(0, 512), "
+                f"'text': slice(512, 640)}}; got {shown(given)}."
+            )
+        at = {check_modality(name, module=True): self._columns(name, c, x.shape[1]) for name, c in given.items()}
+        used = np.concatenate(list(at.values()))
+        if len(np.unique(used)) < len(used):
+            raise ValueError("modalities share no column; some column belongs to two of them, or twice to one.")
+        return {name: x[:, columns] for name, columns in at.items()}
+
+    def _columns(self, name: str, given: Any, count: int) -> Array:
+        """The numbers of a modality's columns."""
+        if isinstance(given, slice):
+            at = np.arange(count)[given]
+        elif not isinstance(given, Sequence | np.ndarray) or isinstance(given, str):
+            raise ValueError(
+                f"{name!r} is a slice, numbers or names of columns, such as ['x_0', 'x_1']; got {shown(given)}."
+            )
+        elif len(given) and isinstance(given[0], str):
+            names = list(given)
+            known = list(getattr(self, "feature_names_in_", []))
+            unknown = [one for one in names if one not in known]
+            if unknown:
+                said = f"X has {', '.join(known[:8])}" if known else "X has no column names"
+                raise ValueError(f"{name!r} is made of columns such as {unknown[0]!r}, and {said}.")
+            at = np.array([known.index(one) for one in names])
+        else:
+            at = np.asarray(given)
+        if not len(at) or at.dtype.kind not in "iu" or at.min() < -count or at.max() >= count:
+            raise ValueError(
+                f"{name!r} has no columns, or some that are not there: {shown(given)} of X with n_features={count}."
+            )
+        return at % count
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # a modality that is NaN throughout a row is missing there
+        return tags
+
+
+class SynIBClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
+    """A classifier that uses what only the modalities together say.
+
+    A fifth of the rows given to ``fit`` chooses among ``budget`` settings and calibrates the probabilities.
+
+    Args:
+        modalities: Name → its columns of X: a slice, numbers, or names of a data frame's. Not needed where X is a dict of
+            name → ``(rows, width)``. A modality that is NaN throughout a row is missing there.
+        method: ``"synib"``, or any method by its name, such as ``"vanilla"``.
+        budget: How many settings to try, at most 18.
+        epochs: Passes over the rows; by default what their number asks for.
+        seeds: Models for each setting, of which the best is kept.
+        device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
+        random_state: Of everything that is drawn.
+
+    Attributes:
+        classes_: The classes, in the order of probabilities.
+        model_: The trained :class:`~synib.audit.model.Predictor`.
+
+    Example:
+        >>> import numpy as np
+        >>> from synib.integrations.sklearn import SynIBClassifier
+        >>> bits = np.random.default_rng(0).integers(0, 2, (80, 2))
+        >>> model = SynIBClassifier({"a": [0], "b": [1]}, budget=1, random_state=0)
+        >>> model.fit(bits, bits[:, 0] ^ bits[:, 1]).predict([[0, 0], [0, 1]])
+        array([0, 1])
+    """
+
+    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "SynIBClassifier":
+        """Train.
+
+        Args:
+            X: Rows: a matrix, a data frame, or a dict of modality → matrix.
+            y: Their classes.
+            groups: What must not be both trained on and chosen on (speaker, patient), one for each row.
+        """
+        x, y = _taken(self, X, y, numeric=False)
+        check_classification_targets(y)
+        self.classes_, target = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"A classifier needs at least 2 classes; y has 1 class, {str(self.classes_[0])!r}.")
+        self._fit(x, target.astype(np.int64), tuple(map(str, range(len(self.classes_)))), groups)
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated probabilities, ``(rows, classes)``."""
+        return self._model().predict(self._parts(X))
+
+    def predict(self, X: Any) -> Array:
+        """The most probable class of each row."""
+        said = self.predict_proba(X)
+        return np.asarray(self.classes_)[said.argmax(1)]
+
+
+class SynIBRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
+    """A regressor that uses what only the modalities together say; see :class:`SynIBClassifier` for its arguments.
+
+    Attributes:
+        model_: The trained :class:`~synib.audit.model.Predictor`.
+    """
+
+    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "SynIBRegressor":
+        """Train; see :meth:`SynIBClassifier.fit`."""
+        x, y = _taken(self, X, y, numeric=True)
+        self._fit(x, np.asarray(y, dtype=np.float64), (), groups)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """The mean of each row, and with ``return_std`` its standard deviation."""
+        mean, deviation = self._model().predict(self._parts(X)).T
+        return (mean, deviation) if return_std else mean
+
+
+def _taken(estimator: _Estimator, X: Any, y: ArrayLike, numeric: bool) -> tuple[dict[str, Array], Array]:
+    """The modalities and targets of rows to train on."""
+    if _is_dict(X):
+        x, target = _arrays(X), np.asarray(y)
+        rows = {name: len(v) for name, v in x.items()}
+        if len(x) < 2 or set(rows.values()) != {len(target)} or target.ndim != 1:
+            said = ", ".join(f"{name} {n}" for name, n in rows.items())
+            raise ValueError(f"X has two or more modalities with a row for each of {len(target)} targets; got {said}.")
+        for name in x:
+            check_modality(name, module=True)
+        return x, target
+    matrix, target = validate_data(
+        estimator, X, y, ensure_all_finite="allow-nan", ensure_min_samples=LEAST, y_numeric=numeric
+    )
+    return estimator._cut(matrix), target
+
+
+def _is_dict(X: Any) -> bool:
+    return isinstance(X, Mapping) and not hasattr(X, "nnz")  # a sparse matrix of keys is a dict, too
+
+
+def _arrays(given: Mapping[Any, Any]) -> dict[str, Array]:
+    made = {name: np.asarray(v, dtype=np.float64) for name, v in given.items()}
+    for name, v in made.items():
+        if v.ndim != 2:
+            raise ValueError(f"{name!r} is (rows, width); got shape {v.shape}.")
+    return made

@@ -1,0 +1,144 @@
+"""SynIB in the Trainer of transformers."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import Trainer
+from transformers.trainer_utils import get_last_checkpoint
+
+from synib.integrations import check_objective, loss_of
+from synib.objective import Objective, Parts
+from synib.objective.fusible import Fusible, Predict
+from synib.tokens import Modality
+
+STATE = "objective.safetensors"
+
+AsModalities = Callable[[Any, Mapping[str, Any]], tuple[Predict | Fusible, Mapping[str, Modality], Tensor]]
+
+
+class SynIBTrainer(Trainer):
+    """A Trainer that trains by an objective; the model is evaluated, asked and saved as it is, without it.
+
+    For a Trainer of your own: ``class Mine(SynIBTrainer, YourTrainer)``.
+
+    Args:
+        *args, **kwargs: Trainer's.
+        objective: What to train by, such as ``synib.SynIB(...)``.
+        as_modalities: From the model and Trainer's inputs of a batch to what the objective is called with: a function from
+            modalities to the family's parameters (or a ``FusionModel``), the modalities, the target.
+    """
+
+    def __init__(self, *args: Any, objective: Objective, as_modalities: AsModalities, **kwargs: Any) -> None:
+        check_objective("objective", objective)
+        if any(True for _ in objective.parameters()):
+            raise ValueError(
+                "The objective has parameters of its own (a mask network), which Trainer's optimiser does not train: use "
+                "another mask, or Lightning (synib.integrations.lightning)."
+            )
+        super().__init__(*args, **kwargs)
+        self._check_settings()
+        # A loss is the mean of its batch, whatever the model does with its own: Trainer divides it where it accumulates.
+        self.model_accepts_loss_kwargs = False
+        self.objective: Objective = objective.to(self.args.device)
+        self.as_modalities = as_modalities
+        self._sums: dict[str, Tensor] = {}
+        self._batches = 0
+
+    def _check_settings(self) -> None:
+        given = {
+            "compute_loss_func": self.compute_loss_func is not None,
+            "label_smoothing_factor": self.label_smoother is not None,
+        }
+        if ignored := [name for name, is_given in given.items() if is_given]:
+            raise ValueError(
+                f"The objective is the loss, and {ignored[0]} would change nothing in training: leave it out."
+            )
+        if self.model_init is not None:
+            raise ValueError(
+                "model_init makes models anew, and the objective would remember the last one: pass model=."
+            )
+        if self.args.n_gpu > 1:
+            raise ValueError(
+                f"Trainer would copy the model to {self.args.n_gpu} GPUs by DataParallel, which objectives do not follow: "
+                "start the script with torchrun or accelerate launch, or show it one GPU (CUDA_VISIBLE_DEVICES=0)."
+            )
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """The objective's loss in training, the plain Trainer's in evaluation."""
+        if not model.training:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        if return_outputs:
+            raise ValueError("In training the objective gives a loss and no outputs: leave return_outputs at False.")
+        own = self.accelerator.unwrap_model(model)
+
+        def loss(inputs: dict[str, Any]) -> tuple[Tensor, Parts]:
+            with self.accelerator.autocast():
+                found = self.as_modalities(own, inputs)
+                if not isinstance(found, tuple) or len(found) != 3:
+                    raise ValueError(
+                        f"as_modalities returns (predict, modalities, target); got {type(found).__name__}."
+                    )
+                return loss_of(self.objective, *found)
+
+        total, parts = _as_forward(model, own, loss, inputs)
+        self._batches += 1
+        for name, value in parts.items():
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        return total
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Trainer's log; beside its loss the parts, means over this process's batches since the last one."""
+        if "loss" in logs and self._batches:
+            logs |= {name: value.item() / self._batches for name, value in self._sums.items()}
+            self._sums, self._batches = {}, 0
+        super().log(logs, *args, **kwargs)
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the plain model; in a checkpoint the objective's state too, in a file beside it."""
+        super().save_model(output_dir, _internal_call)
+        if _internal_call and self.args.should_save:
+            state = {name: t.contiguous() for name, t in self.objective.state_dict().items()}
+            save_file(state, Path(str(output_dir or self.args.output_dir)) / STATE)
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Trainer's train; from a checkpoint the objective's state is read too."""
+        folder = resume_from_checkpoint
+        if folder is True:
+            folder = get_last_checkpoint(self.args.output_dir)  # type: ignore[no-untyped-call]
+        if folder:
+            if not (state := Path(folder) / STATE).exists():
+                raise ValueError(f"{folder} has no {STATE}: it is no checkpoint of a SynIBTrainer.")
+            self.objective.load_state_dict(load_file(state, device=str(self.args.device)))
+        return super().train(resume_from_checkpoint, *args, **kwargs)
+
+
+def _as_forward(wrapped: nn.Module, own: nn.Module, what: Callable[[Any], Any], inputs: Any) -> Any:
+    """``what(inputs)`` as one forward pass of the wrapped model: what wraps it (DDP) then reduces the gradient of all of it."""
+    if wrapped is own:
+        return what(inputs)
+    before = vars(own).get("forward")
+
+    def restore() -> None:
+        if before is None:
+            vars(own).pop("forward", None)
+        else:
+            vars(own)["forward"] = before
+
+    def forward(inputs: Any) -> Any:
+        restore()
+        return what(inputs)
+
+    vars(own)["forward"] = forward
+    try:
+        return wrapped(inputs)
+    finally:
+        restore()

@@ -1,0 +1,169 @@
+"""SynIB as scikit-learn estimators."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils.estimator_checks import check_classifiers_train, check_regressors_train, parametrize_with_checks
+
+from synib.integrations.sklearn import SynIBClassifier, SynIBRegressor
+
+BOTH = {"a": slice(0, 3), "b": slice(3, None)}
+FAST = {"budget": 1, "epochs": 2, "random_state": 0}
+CHECKED = [kind({"a": slice(0, 1), "b": slice(1, None)}, **FAST) for kind in (SynIBClassifier, SynIBRegressor)]
+
+
+def exceptions(estimator):
+    """Where scikit-learn's checks and modalities do not go together, and why."""
+    found = {
+        "check_estimators_pickle": "puts NaN into single cells; here a row has all of a modality or none of it",
+    }
+    if isinstance(estimator, SynIBRegressor):
+        found["check_regressors_train"] = "asks for a good score, which 2 epochs do not give; made up for below"
+    return found
+
+
+@parametrize_with_checks(CHECKED, expected_failed_checks=exceptions)
+def test_scikit_learns_own_checks_pass(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_scores_are_those_that_scikit_learns_checks_ask_for(readonly):
+    check_regressors_train("SynIBRegressor", clone(CHECKED[1]).set_params(epochs=40), readonly_memmap=readonly)
+    check_classifiers_train("SynIBClassifier", CHECKED[0], readonly_memmap=readonly)
+
+
+def xor(n=160, seed=0):
+    rng = np.random.default_rng(seed)
+    signs = rng.choice([-1.0, 1.0], (n, 2))
+    x = 0.2 * rng.normal(size=(n, 5))
+    x[:, 0] += signs[:, 0]
+    x[:, 3] += signs[:, 1]
+    return x, np.where(signs.prod(1) > 0, "same", "other"), 4 + 3 * signs.prod(1)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    x, label, number = xor()
+    settings = {"budget": 1, "epochs": 30, "random_state": 0}
+    return SynIBClassifier(BOTH, **settings).fit(x, label), SynIBRegressor(BOTH, **settings).fit(x, number)
+
+
+def test_what_only_both_tell_is_found(fitted):
+    x, label, number = xor(seed=1)
+    classifier, regressor = fitted
+    assert classifier.score(x, label) > 0.9
+    assert regressor.score(x, number) > 0.6
+    assert classifier.classes_.tolist() == ["other", "same"]
+    assert np.allclose(classifier.predict_proba(x).sum(1), 1)
+    mean, deviation = regressor.predict(x, return_std=True)
+    assert np.array_equal(mean, regressor.predict(x))
+    assert (deviation > 0).all()
+    assert classifier.needs_both(x).mean() > 0.3
+
+
+def test_a_modality_that_is_nan_throughout_a_row_is_missing_there(fitted):
+    x, _, _ = xor(seed=1)
+    x[:4, 3:] = np.nan
+    said = fitted[0].predict_proba(x)
+    assert np.abs(said[:4] - 0.5).max() < 0.25
+    assert np.array_equal(said[4:], fitted[0].predict_proba(x[4:]))
+    assert (fitted[0].needs_both(x)[:4] == 0).all()
+    trained = SynIBClassifier(BOTH, **FAST).fit(x, xor()[1])
+    assert trained.model_.missing == ("b",)
+
+
+def test_a_dict_of_arrays_and_a_data_frame_give_what_the_matrix_gives():
+    x, label, _ = xor()
+    whole = SynIBClassifier(BOTH, **FAST).fit(x, label)
+    parts = {"a": x[:, :3], "b": x[:, 3:]}
+    by_dict = SynIBClassifier(**FAST).fit(parts, label)
+    assert np.allclose(by_dict.predict_proba(parts), whole.predict_proba(x))
+    assert np.allclose(by_dict.predict_proba({"a": x[:, :3]}), whole.model_.predict({"a": x[:, :3]}))
+    from_the_end = SynIBClassifier({"a": [0, 1, 2], "b": np.array([-2, -1])}, **FAST).fit(x, label)
+    assert np.array_equal(from_the_end.predict_proba(x), whole.predict_proba(x))
+    frame = pd.DataFrame(x[:, ::-1], columns=["b1", "b0", "a2", "a1", "a0"])
+    named = SynIBClassifier({"a": ["a0", "a1", "a2"], "b": ["b0", "b1"]}, **FAST).fit(frame, label)
+    assert np.allclose(named.predict_proba(frame), whole.predict_proba(x))
+    assert whole.model_.widths == named.model_.widths == {"a": 3, "b": 2}
+
+
+def test_it_works_in_pipelines_cross_validation_and_grid_search():
+    x, label, _ = xor()
+    model = SynIBClassifier(BOTH, **FAST)
+    scores = cross_val_score(make_pipeline(StandardScaler(), model), x, label, cv=3, error_score="raise")
+    assert scores.shape == (3,)
+    assert np.isfinite(scores).all()
+    groups = np.arange(len(x)) // 8
+    assert len(cross_val_score(model, x, label, cv=GroupKFold(3), groups=groups, error_score="raise")) == 3
+    search = GridSearchCV(
+        make_pipeline(FunctionTransformer(), model),
+        {"synibclassifier__method": ["vanilla", "synib"], "synibclassifier__epochs": [1]},
+        cv=2,
+        error_score="raise",
+    ).fit(x, label)
+    assert search.best_params_["synibclassifier__method"] in ("vanilla", "synib")
+    assert search.predict(x).shape == (160,)
+
+
+def test_clones_and_pickles_are_the_same_and_a_seed_decides(fitted):
+    x, label, _ = xor()
+    classifier = fitted[0]
+    again = clone(classifier)
+    assert again.get_params() == classifier.get_params()
+    assert not hasattr(again, "model_")
+    lacking = np.where((np.arange(160) < 9)[:, None] & (np.arange(5) > 2), np.nan, x)
+    for trained in (classifier, SynIBClassifier(BOTH, **FAST).fit(lacking, label)):
+        kept = pickle.loads(pickle.dumps(trained))
+        assert np.array_equal(kept.predict_proba(lacking), trained.predict_proba(lacking))
+    one, same, other = (SynIBClassifier(BOTH, **FAST | {"random_state": s}).fit(x, label) for s in (3, 3, 4))
+    assert np.array_equal(one.predict_proba(x), same.predict_proba(x))
+    assert not np.array_equal(one.predict_proba(x), other.predict_proba(x))
+
+
+def test_groups_are_never_both_trained_on_and_chosen_on():
+    x, label, _ = xor()
+    fitted = SynIBClassifier(BOTH, **FAST).fit(x, label, groups=np.arange(160) // 7)  # and 6 in the last
+    assert fitted.model_.about["rows"]["validation"] % 7 in (0, 6)
+    assert SynIBClassifier(BOTH, **FAST).fit(x, label).model_.about["rows"]["validation"] == 32
+    with pytest.raises(ValueError, match="5 folds need at least 5 groups"):
+        SynIBClassifier(BOTH, **FAST).fit(x, label, groups=np.arange(160) // 80)
+
+
+X, LABEL, _ = xor(n=20)
+
+
+@pytest.mark.parametrize(
+    ("modalities", "x", "said"),
+    [
+        (None, X, "modalities says which columns belong to which .*; got None"),
+        ({"a": slice(0, 5)}, X, "two or more modalities"),
+        ({"a": slice(0, 5), "b": slice(5, 9)}, X, r"'b' has no columns, or some that are not there: .* n_features=5"),
+        ({"a": [0, 1], "b": [7]}, X, r"'b' has no columns, or some .*: \[7\]"),
+        ({"a": [0, 1], "b": [1, 2]}, X, "some column belongs to two of them"),
+        ({"a": [0, 4], "b": [-1, 2]}, X, "some column belongs to two of them"),
+        ({"a": "x", "b": [1]}, X, "'a' is a slice, numbers or names of columns"),
+        ({"a": ["x"], "b": [1]}, X, "'a' is made of columns such as 'x', and X has no column names"),
+        (BOTH, np.where(np.arange(5) == 1, np.nan, X), "'a' has NaN beside numbers in row 0"),
+        (BOTH, np.where(np.arange(5) > 2, np.nan, X), "'b' is NaN in every row: leave that modality out"),
+        (None, {"a": X, "b": X[:3]}, "with a row for each of 20 targets; got a 20, b 3"),
+        (None, {"a": X, "b": X[:, 0]}, r"'b' is \(rows, width\); got shape \(20,\)"),
+    ],
+)
+def test_a_mistake_is_one_sentence(modalities, x, said):
+    with pytest.raises(ValueError, match=said):
+        SynIBClassifier(modalities, **FAST).fit(x, LABEL)
+
+
+def test_one_class_and_no_fit_are_said():
+    with pytest.raises(ValueError, match="at least 2 classes; y has 1 class, 'same'"):
+        SynIBClassifier(BOTH, **FAST).fit(X, ["same"] * 20)
+    with pytest.raises(NotFittedError):
+        SynIBRegressor(BOTH).predict(X)

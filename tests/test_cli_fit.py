@@ -1,0 +1,161 @@
+"""``synib fit`` and ``synib predict``, as a user meets them."""
+
+import csv
+import importlib
+import json
+import re
+
+import numpy as np
+import pytest
+
+FAST = ("--quick", "--device", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """One candidate, few epochs: the command is what is tested here."""
+    module = importlib.import_module("synib.cli.fit")  # beside it, synib.cli has the function of that name
+    monkeypatch.setattr(module, "QUICK", {"budget": 1, "epochs": 12})
+
+
+def rows(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    signs = rng.choice([-1.0, 1.0], (2, n))
+    a, b = 0.2 * rng.normal(size=(n, 3)), 0.2 * rng.normal(size=(n, 2))
+    a[:, 0] += signs[0]
+    b[:, 0] += signs[1]
+    return {
+        "image": a.astype(np.float32),
+        "text": b.astype(np.float32),
+        "label": np.where(signs[0] * signs[1] > 0, "same", "other"),
+        "speaker": np.array([f"s{i // 4}" for i in range(n)]),
+        "part": np.where(np.arange(n) < 96, "train", "test"),
+    }
+
+
+@pytest.fixture
+def data(tmp_path):
+    np.savez(tmp_path / "data.npz", **rows())
+    return tmp_path / "data.npz"
+
+
+def table(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_model_is_fitted_and_predicts_new_rows(synib_command, data, tmp_path):
+    code, out, err = synib_command("fit", data, "--group", "speaker", "--split", "part", *FAST)
+    assert (code, err) == (0, "")
+    assert "label is taken for 2 classes: other, same." in out
+    assert re.search(r"experts, trained on \d+ rows\.\nOf 1 settings the best on \d+ other rows: lr 0\.003", out)
+    assert re.search(r"On 24 test rows: accuracy \d\.\d{3}, log-loss \d\.\d{3} nats\.\nModel: model\n$", out)
+    new = rows(n=30, seed=1)
+    np.savez(tmp_path / "new.npz", image=new["image"], text=new["text"])
+    code, out, err = synib_command("predict", "model", "new.npz")
+    assert (code, out, err) == (0, "Predictions of 30 rows: predictions.csv\n", "")
+    said = table(tmp_path / "predictions.csv")
+    assert list(said[0]) == ["row", "answer", "p_other", "p_same", "needs_both", "has_image", "has_text"]
+    assert [int(row["row"]) for row in said] == [*range(30)]
+    for row in said:
+        assert float(row["p_other"]) + float(row["p_same"]) == pytest.approx(1, abs=1e-5)
+        assert row["answer"] == ("same" if float(row["p_same"]) > 0.5 else "other")
+        assert 0 <= float(row["needs_both"]) <= 1
+    assert np.mean([row["answer"] == label for row, label in zip(said, new["label"], strict=True)]) > 0.8
+
+
+@pytest.fixture
+def model(synib_command, data):
+    columns = ["--modality", "picture=image", "--modality", "words=text"]
+    assert synib_command("fit", data, "--method", "vanilla", *columns, *FAST)[0] == 0
+
+
+def test_columns_are_remembered_and_a_modality_may_be_missing(synib_command, model, tmp_path):
+    new = rows(n=12, seed=1)
+    assert json.loads((tmp_path / "model" / "model.json").read_text())["about"]["columns"] == {
+        "picture": "image",
+        "words": "text",
+    }
+    np.savez(tmp_path / "one.npz", text=new["text"], id=np.arange(12))
+    code, out, err = synib_command("predict", "model", "one.npz", "--out", "one.csv")
+    assert (code, err) == (0, "")
+    assert out == "picture is not in one.npz: predictions are made without it.\nPredictions of 12 rows: one.csv\n"
+    said = table(tmp_path / "one.csv")
+    assert {row["has_picture"] for row in said} == {"0"}
+    assert {row["needs_both"] for row in said} == {"0"}
+    new["image"][3] = np.nan
+    np.savez(tmp_path / "some.npz", pixels=new["image"], text=new["text"])
+    code, out, _ = synib_command("predict", "model", "some.npz", "--modality", "picture=pixels")
+    assert (code, out.splitlines()[0]) == (0, "picture is missing in 1 of 12 rows.")
+    assert [row["has_picture"] for row in table(tmp_path / "predictions.csv")] == ["1"] * 3 + ["0"] + ["1"] * 8
+    lines = ["text_0,text_1", *(f"{x},{y}" for x, y in new["text"])]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    assert synib_command("predict", "model", "rows.csv", "--out", "again.csv")[0] == 0
+    ours, theirs = table(tmp_path / "again.csv"), said
+    assert [float(row["p_same"]) for row in ours] == pytest.approx([float(row["p_same"]) for row in theirs], abs=1e-4)
+
+
+def test_numbers_get_a_mean_and_a_deviation(synib_command, tmp_path):
+    made = rows()
+    made["label"] = 100 + 7.5 * (made["label"] == "same") + np.random.default_rng(0).normal(size=120)
+    np.savez(tmp_path / "numbers.npz", **made)
+    code, out, err = synib_command("fit", "numbers.npz", "--split", "part", *FAST)
+    assert (code, err) == (0, "")
+    assert re.search(r"synib-marginal, trained on", out)
+    assert re.search(r"On 24 test rows: root mean square error [\d.]+, where the target varies by [\d.]+\.", out)
+    assert synib_command("predict", "model", "numbers.npz")[0] == 0
+    said = table(tmp_path / "predictions.csv")
+    assert list(said[0])[:4] == ["row", "mean", "deviation", "needs_both"]
+    assert all(90 < float(row["mean"]) < 120 and float(row["deviation"]) > 0 for row in said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fit", "none.npz"], r"none\.npz is not there.*"),
+        (["fit", "data.npz", "--target", "labl"], r"data\.npz has no column 'labl' for target; did you mean label\?.*"),
+        (["fit", "data.npz", "--modality", "image"], r"--modality takes NAME=COLUMN, as in .*; got 'image'\."),
+        (["fit", "data.npz", "--modality", "a=image", "--modality", "a=text"], r"--modality names 'a' twice\."),
+        (["fit", "data.npz", "--method", "sinyb"], r"No method is called 'sinyb'.*"),
+        (["fit", "data.npz", "--device", "gpu"], r"--device is auto, cpu or cuda; got 'gpu'\."),
+        (["fit", "data.npz", "--seeds", "0"], r"seeds is a whole number of at least 1; got 0\."),
+        (["fit", "data.npz", "--budget", "19"], r"budget is how many candidates each method gets, at most 18; got 19\."),
+        (["fit", "data.npz", "--group", "part"], r"5 folds need at least 5 groups, since no group is in two; there are 2\."),
+        (["fit", "data.npz", "--out", "."], r"\. holds other files \(data\.npz\); choose an empty folder\."),
+        (["predict", "model", "data.npz"], r"A model is a folder that synib fit wrote; model is not there\."),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_sentence_and_nothing_is_written(synib_command, untrained, data, tmp_path, arguments, said):
+    code, out, err = synib_command(*arguments)
+    assert code == 2
+    assert re.fullmatch(f"synib: {said}\n", err)
+    assert "Model:" not in out
+    assert [p.name for p in tmp_path.iterdir()] == ["data.npz"]
+
+
+def test_mistakes_in_predicting_are_sentences_and_no_other_file_is_overwritten(synib_command, model, data, tmp_path):
+    np.savez(tmp_path / "other.npz", sound=np.zeros((4, 3), np.float32))
+    np.savez(tmp_path / "wide.npz", image=np.zeros((4, 9), np.float32))
+    np.savez(tmp_path / "uneven.npz", image=np.zeros((4, 3), np.float32), text=np.zeros((3, 2), np.float32))
+    (tmp_path / "mine.csv").write_text("a,b\n1,2\n")
+    for arguments, said in (
+        (["other.npz"], r"other.npz has none of the model's modalities \(image, text\): name them with --modality .*"),
+        (["wide.npz"], r"'picture' is \(rows, 3\), as in training; got \(4, 9\)\."),
+        (["uneven.npz"], r"All modalities have as many rows; got picture 4, words 3\."),
+        (["data.npz", "--modality", "sound=image"], "The model has no modality 'sound': it has picture, words."),
+        (["data.npz", "--out", "mine.csv"], r"mine.csv is there and is no table of predictions; choose .* --out\."),
+        (["data.npz", "--out", "model"], r"--out is a file such as predictions.csv; model is a folder\."),
+        (["data.npz", "--out", "no/where.csv"], r"Cannot write no/where.csv: No such file or directory\."),
+    ):
+        code, out, err = synib_command("predict", "model", *arguments)
+        assert (code, out) == (2, ""), arguments
+        assert re.fullmatch(f"synib: {said}\n", err), err
+    assert (tmp_path / "mine.csv").read_text() == "a,b\n1,2\n"
+
+
+def test_help_says_what_there_is(synib_command):
+    for command, options in (("fit", ("--target", "--modality", "--split", "--group", "--method", "--out", "--seeds",
+                                      "--device", "--quick")), ("predict", ("--modality", "--out"))):  # fmt: skip
+        code, out, _ = synib_command(command, "--help")
+        assert code == 0
+        assert all(option in out for option in options)
