@@ -144,6 +144,16 @@ def test_models_trained_together_are_those_trained_alone():
     assert np.allclose(a, b, atol=1e-4)
 
 
+def test_threads_are_as_many_afterwards_also_when_training_fails(monkeypatch):
+    made, seen = xor(n=30), []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    monkeypatch.setattr(torch, "set_num_threads", seen.append)
+    train(made, folds(made, 3), ["vanilla"], budget=1, **FEW)
+    with pytest.raises(ZeroDivisionError):
+        train(made, folds(made, 3), ["vanilla"], budget=1, on_progress=lambda done, of: done and 1 / 0, **FEW)
+    assert seen == [1, 7, 1, 7]
+
+
 def test_progress_begins_at_0_ends_at_all_and_never_goes_back():
     made = xor(n=60)
     seen = []

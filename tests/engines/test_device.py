@@ -5,7 +5,7 @@ import gc
 import pytest
 import torch
 
-from synib.engines.device import choose_device, choose_precision, device_name, release
+from synib.engines.device import choose_device, choose_precision, device_name, release, without_denormals
 
 
 def test_auto_is_a_device_that_is_there():
@@ -66,3 +66,16 @@ def test_releasing_frees_what_only_itself_holds_before_the_cache_is_emptied(monk
     finally:
         gc.enable()
     assert done == ["freed"] + ["emptied"] * emptied
+
+
+def test_denormal_numbers_are_zero_inside_the_context_and_as_before_behind_it():
+    def tiny():
+        return (torch.full((8,), 1e-39) * 1.0).abs().max().item()
+
+    assert tiny() > 0
+    with without_denormals():
+        assert tiny() == 0
+        with without_denormals():
+            assert tiny() == 0
+        assert tiny() == 0  # it was so before the inner one
+    assert tiny() > 0

@@ -1,7 +1,8 @@
 """Training on a user's own rows: every method over folds, candidates and seeds at once, choices on validation rows alone."""
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from synib.tokens import take
 Numbers = NDArray[np.float64]
 ROWS = 4096  # predicted at a time
 HELD = 1 << 32  # bytes of rows that models trained together may take on a CPU, which holds a copy for each
-OF_FOLDS = 5  # by default
+SHARED = 128  # width of layers from which on several threads share a matrix product
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,8 @@ class _Fitted:
 
 
 def _fit(recipe: Own, shard: Sequence[Cell], device: str, on_epoch: Callable[[], None]) -> list[_Fitted]:
-    done = fleet.train(recipe, shard, device, on_epoch)
+    with _threads(device, recipe.width):
+        done = fleet.train(recipe, shard, device, on_epoch)
     splits = [recipe.data(cell).validation for cell in shard]
     said = _validation(done.fleet, splits).cpu()
     if not said.isfinite().all():
@@ -231,6 +233,18 @@ def _fit(recipe: Own, shard: Sequence[Cell], device: str, on_epoch: Callable[[],
     if device.startswith("cuda"):  # elsewhere looking for garbage takes longer than a small model
         release(device)
     return fitted
+
+
+@contextlib.contextmanager
+def _threads(device: str, width: int) -> Iterator[None]:
+    """One thread where matrices are small: a second brings nothing, and on a busy machine they wait for each other."""
+    before = torch.get_num_threads()
+    if device == "cpu" and width < SHARED:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _validation(trained: fleet.Fleet, splits: Sequence[Split]) -> Tensor:

@@ -44,7 +44,7 @@ def audit(
     from rich.console import Console
 
     from synib.audit.audit import audit as run
-    from synib.cli.reproduce import _bar
+    from synib.cli.reproduce import bar
     from synib.data.own import read
     from synib.report.audit import write
 
@@ -64,7 +64,7 @@ def audit(
     )
     plan = QUICK if quick else THOROUGH if thorough else USUAL
     console = Console()
-    with _bar(console) as advance:
+    with bar(console) as advance:
         found = run(table, **plan, device=device, on_progress=advance)
     facts = {"rows": f"{len(table.target):,}", "seconds": f"{time.perf_counter() - start:.0f}"}
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from synib.cli.reproduce import _bar
+from synib.cli.reproduce import bar
 from synib.engines.folder import write_text
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def fit(
         say(note)
     settings: dict[str, Any] = (QUICK if quick else {}) | ({} if budget is None else {"budget": budget})
     try:
-        with _bar(console) as advance:
+        with bar(console) as advance:
             model = models.fit(
                 table, method, seeds=seeds, device=device, columns=columns, on_progress=advance, **settings
             )

@@ -134,7 +134,7 @@ def _run(kind: type[Experiment], given: dict[str, Any]) -> None:
 
     console = Console()
     try:
-        with _bar(console) as advance:
+        with bar(console) as advance:
             folder = run(
                 experiment,
                 **shared,
@@ -185,7 +185,7 @@ def _overrides(texts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _bar(console: Any) -> Iterator[Callable[[float, float], None]]:
+def bar(console: Any) -> Iterator[Callable[[float, float], None]]:
     """A progress bar with the time left, from the first call of ``advance(done, of)`` on."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

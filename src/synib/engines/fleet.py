@@ -15,7 +15,7 @@ from torch.func import functional_call, vmap
 from synib import keys
 from synib.data import Dataset, Split
 from synib.engines.cells import VARYING, Cell
-from synib.engines.device import Precision, matrix_products, release
+from synib.engines.device import Precision, matrix_products, release, without_denormals
 from synib.engines.learner import Learner, learner
 from synib.engines.recipe import Examining, Recipe, Watching
 from synib.engines.solo_plan import DEFAULTS
@@ -79,7 +79,7 @@ def train(
     epochs = cells[0].settings["epochs"]
     curves: list[dict[str, Tensor]] = []
     for epoch in range(epochs):
-        with matrix_products(precision, fleet.device):
+        with matrix_products(precision, fleet.device), without_denormals():
             fleet.epoch(training, epoch)
         if epoch < epochs - 1:
             fleet.revise(training, validation, epoch)
