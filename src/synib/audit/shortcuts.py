@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from synib.audit.folds import Fold, folds
 from synib.data.own import Table
 from synib.measure import Estimate, bootstrap
-from synib.measure.estimate import difference
+from synib.measure.estimate import difference, ratio
 
 NOTABLE = (
     0.05  # of accuracy (or of explained variance) above knowing nothing, from which on a nuisance is worth an alarm
@@ -174,12 +174,7 @@ def _interval(table: Table, x: Numbers) -> Estimate:
         return bootstrap(np.mean, x[asked])
     _, which = np.unique(table.group[asked], return_inverse=True)
     sums, sizes = np.bincount(which, x[asked]), np.bincount(which).astype(np.float64)
-    return bootstrap(_ratio, sums, sizes)
-
-
-def _ratio(part: Numbers, whole: Numbers, axis: int) -> Numbers:
-    result: Numbers = part.sum(axis) / whole.sum(axis)
-    return result
+    return bootstrap(ratio, sums, sizes)
 
 
 def _said(table: Table, score: Estimate) -> str:
