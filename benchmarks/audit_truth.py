@@ -79,6 +79,26 @@ def audited(kind: str, rows: int, width: int, seed: int) -> dict[str, Any]:
     }
 
 
+def read(file: str | None) -> list[dict[str, Any]]:
+    """The rows of an earlier run."""
+    if not file or not Path(file).exists():
+        return []
+    whole = ("seed", "rows", "width")
+    with open(file, newline="") as text:
+        rows: list[dict[str, Any]] = list(csv.DictReader(text))
+    return [
+        {k: v if k in ("kind", "synergy") else int(v) if k in whole else float(v) for k, v in row.items()}
+        for row in rows
+    ]
+
+
+def write(file: str, rows: list[dict[str, Any]]) -> None:
+    with open(file, "w", newline="") as text:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=int, default=100)
@@ -87,22 +107,22 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=16)
     parser.add_argument("--kind", action="append", choices=TRUTH)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", help="write a row for each set there")
+    parser.add_argument("--out", help="write a row for each set there; what is there already is not done again")
     options = parser.parse_args()
     tasks = [
         (k, options.rows, options.width, s)
-        for k in options.kind or TRUTH
         for s in range(options.first, options.first + options.sets)
+        for k in options.kind or TRUTH
     ]
+    rows = read(options.out)
+    known = {(row["kind"], row["rows"], row["width"], row["seed"]) for row in rows}
     with ThreadPoolExecutor(options.jobs) as pool:
-        rows = list(pool.map(lambda task: audited(*task), tasks))
-    if options.out:
-        with open(options.out, "w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        for row in pool.map(lambda task: audited(*task), [task for task in tasks if task not in known]):
+            rows.append(row)
+            if options.out:  # at once: a study that is stopped goes on where it was
+                write(options.out, rows)
     print(f"{'kind':<12}{'truth':<10}{'present':>9}{'unclear':>9}{'absent':>9}{'gain':>8}")
-    for kind in options.kind or TRUTH:
+    for kind in dict.fromkeys(row["kind"] for row in rows):
         mine = [row for row in rows if row["kind"] == kind]
         share = {
             word: sum(row["synergy"] == word for row in mine) / len(mine) for word in ("present", "unclear", "absent")

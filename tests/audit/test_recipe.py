@@ -1,5 +1,6 @@
 """What models are given of a user's rows: scaled by training rows, sized alike, searched alike."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from synib.audit.folds import Fold, folds
-from synib.audit.recipe import CANDIDATES, OWN, Own, Scaling, candidates, methods_of, pace
+from synib.audit.recipe import CANDIDATES, OWN, Own, Scaling, candidates, make_method, methods_of, pace
 from synib.data.own import Table
 from synib.engines.cells import programs
 from synib.objective import Bernoulli, Categorical, Gaussian
@@ -166,3 +167,14 @@ def test_what_cannot_be_trained_on_is_one_sentence():
         Own(made, [Fold(np.arange(1), np.arange(2, 4), np.arange(10, 20))])
     with pytest.raises(ValueError, match="epochs is a whole number of at least 1; got 0"):
         Own(made, folds(made, 4), epochs=0)
+
+
+def test_the_weight_of_one_synib_model_falls_to_nothing_before_training_ends():
+    made = table()
+    own = Own(made, folds(made, 4))
+    settings = own.settings("synib-random", {"lr": 1e-3, "dropout": 0.0, "weight": 3.0}, 0)
+    steps = settings["epochs"] * math.ceil(settings["rows"][0] / settings["batch_size"])
+    assert settings["weight_steps"] == 4 * steps // 5
+    objective = make_method("synib-random", own.family, settings)
+    assert [objective.weight(torch.tensor(step)).item() for step in (0, steps)] == [3.0, 0.0]
+    assert "weight_schedule" not in own.settings("experts", {"lr": 1e-3, "dropout": 0.0, "weight": 3.0}, 0)

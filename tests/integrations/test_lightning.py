@@ -17,9 +17,9 @@ from synib import keys, methods
 from synib.integrations.lightning import SynIBMixin
 
 OBJECTIVES = {
-    "random": lambda: synib.SynIB(synib.RandomMask(0.5), weight=synib.LinearWarmup(2.0, steps=4)),
+    "random": lambda: synib.SynIB(synib.RandomMask(0.5), synib.MatchedNoise(), weight=synib.LinearWarmup(2.0, steps=4)),
     "swapped": lambda: synib.SynIB(synib.RandomMask(1.0), synib.ShuffledNoise(), draws=2, weight=1.0),
-    "latents": lambda: synib.SynIB(synib.RandomMask(0.5), space="latents", weight=1.0),
+    "latents": lambda: synib.SynIB(synib.RandomMask(0.5), synib.MatchedNoise(), space="latents", weight=1.0),
     "learned": lambda: synib.SynIB(synib.LearnedMask(steps=2), synib.StandardNoise(), weight=1.0),
     "amortized": lambda: synib.SynIB(synib.AmortizedMask({"image": 4, "text": 3}), weight=1.0),
     "vanilla": synib.Vanilla,

@@ -267,7 +267,7 @@ def test_a_part_that_cannot_be_is_refused_when_it_is_made(call, said):
             r"'text' holds whole numbers \(torch\.int64\), and StandardNoise draws real ones: .*ShuffledNoise\(\)",
         ),
         "bits under matched noise": (
-            lambda: SynIB()(image, x(text=IDS > 2), Y),
+            lambda: SynIB(RandomMask(0.5), MatchedNoise())(image, x(text=IDS > 2), Y),
             r"'text' holds truth values \(torch\.bool\), and MatchedNoise draws real",
         ),
         "ids under a search": (

@@ -11,10 +11,10 @@ from synib import LinearWarmup, OracleMask, RandomMask, StandardNoise, SynIB, ke
 MASK = OracleMask({"a": [0, 2], "b": [1]})
 
 
-def test_the_default_is_half_the_coordinates_with_matched_noise():
+def test_the_default_swaps_the_whole_modality_with_another_example():
     objective = SynIB()
-    assert repr(objective.mask) == "RandomMask(p=0.5, over='coordinates')"
-    assert repr(objective.noise) == "MatchedNoise(momentum=0.99)"
+    assert repr(objective.mask) == "RandomMask(p=1.0, over='coordinates')"
+    assert repr(objective.noise) == "ShuffledNoise()"
     assert objective.draws == 1
     assert "subsets='each', sample=None, draws=1, debias=False" in repr(objective)
 

@@ -11,14 +11,14 @@ from synib.audit.checks import Finding, check
 from synib.audit.fitting import Outcome, train
 from synib.audit.folds import Fold, folds
 from synib.audit.interaction import Interaction, goodness, groups, interaction
-from synib.audit.recipe import methods_of
+from synib.audit.recipe import SYNIB, SYNIB_OF_NUMBERS, methods_of
 from synib.audit.shortcuts import shortcuts
 from synib.audit.verdict import Reliance, Verdict, answer, over, sentences
 from synib.data.own import Table
 from synib.measure import Estimate, PIDEstimate, pid_quantised
 
 Numbers = NDArray[np.float64]
-FUSIONS = ("vanilla", "confidence", "synib-marginal", "experts")
+FUSIONS = ("vanilla", "confidence", *SYNIB, *SYNIB_OF_NUMBERS)
 
 
 @dataclass(frozen=True)

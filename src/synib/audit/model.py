@@ -23,7 +23,7 @@ from synib.tokens import maybe
 
 Numbers = NDArray[np.float64]
 Given = Mapping[str, ArrayLike]
-SYNIB = "synib"  # the form that docs/results recommend
+SYNIB = "synib"  # the form that docs/results/forms recommend
 BACKGROUND = 64  # training rows of each modality that stand for all its values
 LEARNED = 32  # training rows that lack a modality: from so many on, what the model learned of its absence is used
 ROWS = 4096  # combined at a time
@@ -201,9 +201,8 @@ def fit(
     Args:
         table: The data.
         method: ``"synib"``, or a method by its name, such as ``"vanilla"``. SynIB means ``experts`` (a synergy expert beside
-            unimodal ones, weighed on validation rows) for classes, and ``synib-marginal`` for numbers. Of SynIB's forms
-            ``experts`` had the best total accuracy and calibration on the digits, and kept its lead on irony at every rate
-            (docs/results).
+            unimodal ones, weighed on validation rows) for classes, the form that did best (docs/results/forms), and
+            ``synib-marginal`` for numbers.
         seeds: Models from different initial weights for each candidate, of which the best on validation rows is kept.
         budget: How many settings to try.
         epochs: Passes over the training rows.

@@ -35,10 +35,18 @@ DROPOUTS = (0.0, 0.3)
 DECAYS: dict[str, Sequence[float]] = {"weight_decay": (1e-4, 1e-3, 1e-2)}
 OWN: dict[str, dict[str, Sequence[float]]] = {
     "confidence": {"weight": (1.0, 0.3, 3.0)},
+    "synib-random": {"weight": (3.0, 1.0, 10.0)},
     "synib-marginal": {"weight": (1.0, 3.0, 10.0)},
     "experts": {"weight": (10.0, 3.0, 1.0)},
 }
-FIXED: dict[str, dict[str, Any]] = {"synib-marginal": {"draws": 16}, "experts": {"draws": 16}}
+# Of classes, the forms of SynIB that `synib reproduce forms` found best: in one model, and as experts.
+FIXED: dict[str, dict[str, Any]] = {
+    "synib-random": {"p": 1.0, "noise": "shuffled"},
+    "synib-marginal": {"draws": 16},
+    "experts": {"draws": 16, "debias": True},
+}
+ANNEALED = ("synib-random",)  # the weight falls to 0 over four fifths of the steps
+SYNIB, SYNIB_OF_NUMBERS = ("synib-random", "experts"), ("synib-marginal",)
 CANDIDATES = 18  # at most: all of 3 x 2 x 3
 
 
@@ -141,13 +149,16 @@ class Own:
         """Everything that decides how a candidate is trained on a fold."""
         train, validation, _ = self.parts[fold]
         batch_size, epochs = pace(len(train))
+        epochs = self.given_epochs or epochs
+        steps = epochs * math.ceil(len(train) / batch_size)
         return {
             "weight_decay": 1e-4,
             **FIXED.get(method, {}),
+            **({"weight_schedule": "anneal", "weight_steps": max(1, 4 * steps // 5)} if method in ANNEALED else {}),
             **candidate,
             "hidden": [self.width, self.width],
             "batch_size": batch_size,
-            "epochs": self.given_epochs or epochs,
+            "epochs": epochs,
             "rows": [len(train), len(validation)],  # folds of other sizes are trained apart
         }
 
@@ -238,7 +249,7 @@ def family_of(classes: Sequence[str]) -> tuple[Family, int]:
 def methods_of(table: Table) -> list[str]:
     """Every method that is compared on a user's data; experts add log-odds of classes, and numbers have none."""
     alone = [f"unimodal-{name}" for name in table.modalities]
-    return [*alone, "ensemble", "vanilla", "confidence", "synib-marginal", *(["experts"] if table.classes else [])]
+    return [*alone, "ensemble", "vanilla", "confidence", *(SYNIB if table.classes else SYNIB_OF_NUMBERS)]
 
 
 def candidates(method: str, budget: int) -> list[dict[str, float]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from synib.experiments.affect_data import INDEPENDENT, MULTIBENCH, OFFICIAL, Form
-from synib.experiments.affect_settings import CHOSEN, MODALITIES
+from synib.experiments.affect_settings import MODALITIES
 from synib.experiments.base import Row, told
 from synib.experiments.charts import Bars
 from synib.measure.subset import ENOUGH
@@ -70,11 +70,7 @@ def about(data: str, form: Form) -> str:
             "paper reports."
         )
         return f"{ASKED[data]} {how} {SUBSET} {settings} The paper's subset is one that networks define."
-    settings = "Settings were not searched yet: they are the middle of each method's candidates."
-    if CHOSEN[data]:
-        settings = (
-            f"All methods had the same number of candidate settings, compared on validation accuracy {SEARCHED[data]}."
-        )
+    settings = f"All methods had the same number of candidate settings, compared on validation accuracy {SEARCHED[data]}."
     paper = (
         "The paper's numbers are of other features (MultiBench's, word by word, vision and text only), of another split, and "
         "of a subset that networks define."

@@ -180,6 +180,7 @@ class Bars:
         spread: What is drawn to both sides of a mean: its 95 % interval by Student's t, or its standard error.
         over: What mean and spread are over.
         reference: The method whose mean is a thin line through its panel.
+        kinds: A row that is no method → the method whose colour it has.
     """
 
     file: str
@@ -190,6 +191,7 @@ class Bars:
     spread: Literal["interval", "error"] = "interval"
     over: str = "seeds"
     reference: str = "vanilla"
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -210,7 +212,7 @@ class Bars:
             summary: Rows of the summary that the figure is made from.
             who: The methods, in order.
             chance: A panel's title → where guessing lies.
-            more: ``reading``, ``spread``, ``over`` and ``reference``.
+            more: ``reading``, ``spread``, ``over``, ``reference`` and ``kinds``.
         """
         found = {(row["method"], row["metric"]): row for row in summary if row["mean"] is not None}
         methods = [method for method in who if any((method, metric) in found for metric in columns.values())]

@@ -173,6 +173,11 @@ class Forms(Experiment):
                 f"Forms are chosen on one half of the seeds and measured on the other: seeds is at least 2; got {self.seeds}."
             )
 
+    @property
+    def repeats(self) -> tuple[int, str]:
+        """What is shown: not those on which settings were chosen."""
+        return self.seeds - self.seeds // 2, "seed"
+
     @cached_property
     def _tasks(self) -> dict[str, Task]:
         return tasks(self.root)
@@ -330,6 +335,7 @@ class Forms(Experiment):
                         f"{(n := self.seeds - self.seeds // 2)} seed{'s' * (n != 1)} that had no part in choosing settings."
                     ),
                     spread="error",
+                    kinds={row["form"]: row["method"] for row in summary if row["task"] == task},
                 )
             )
         return made

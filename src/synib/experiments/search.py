@@ -120,7 +120,8 @@ class Search(Experiment):
         """The candidate of each method that the experiment prefers."""
         scores: dict[tuple[str, str], dict[str, float]] = {}
         for row in summary:
-            scores.setdefault((row["method"], row["candidate"]), {})[row["metric"]] = row["mean"]
+            # Rounded: how sums end in their last bits, which differs by machine, must not decide between equals.
+            scores.setdefault((row["method"], row["candidate"]), {})[row["metric"]] = round(row["mean"], 9)
         experiment = self.experiment
         candidates = experiment.candidates()
         return {

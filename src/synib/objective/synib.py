@@ -9,7 +9,7 @@ from torch import Tensor
 
 from synib import keys, tokens
 from synib.kinds import check_flag, check_kind, check_number, check_whole, shown
-from synib.masks import HideTokens, Mask, MatchedNoise, Noise, Probe, RandomMask
+from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
 from synib.masks.base import undisturbed
 from synib.objective.base import Batch, Parts
 from synib.objective.counterfactuals import Counterfactual, Subsets, plan
@@ -37,8 +37,8 @@ class SynIB(Penalised):
     Masks act on the modalities as they are given, or with ``space="latents"`` on what a model's encoders make of them.
 
     Args:
-        mask: What to corrupt.
-        noise: What to put there. Default: :class:`MatchedNoise`.
+        mask: What to corrupt. Default: ``RandomMask(1.0)``, the whole modality.
+        noise: What to put there. Default: :class:`ShuffledNoise`, another example's values.
         reference: What the corrupted prediction should fall back to. Default: :class:`Uniform`.
         family: The predictive distribution. Default: ``Categorical()``.
         weight: λ, a number or a schedule such as :class:`LinearWarmup`.
@@ -57,7 +57,7 @@ class SynIB(Penalised):
     Example:
         >>> import torch, synib
         >>> model = synib.FusionModel.mlp({"image": 8, "text": 4}, hidden=[16], classes=3)
-        >>> objective = synib.SynIB(mask=synib.RandomMask(0.5), weight=1.0)
+        >>> objective = synib.SynIB(weight=1.0)
         >>> batch = {"image": torch.randn(32, 8), "text": torch.randn(32, 4)}
         >>> loss, parts = objective(model, batch, torch.randint(3, (32,)))
         >>> loss.backward()
@@ -91,8 +91,8 @@ class SynIB(Penalised):
         self.draws, self.debias = check_whole("draws", draws), check_flag("debias", debias)
         if debias and draws % 2:
             raise ValueError(f"draws is even with debias=True; got draws={draws}.")
-        self.mask = check_kind("mask", mask, Mask, "RandomMask(0.5)") if mask is not None else RandomMask()
-        self.noise = check_kind("noise", noise, Noise, "ShuffledNoise()") if noise is not None else MatchedNoise()
+        self.mask = check_kind("mask", mask, Mask, "RandomMask(0.5)") if mask is not None else RandomMask(1.0)
+        self.noise = check_kind("noise", noise, Noise, "ShuffledNoise()") if noise is not None else ShuffledNoise()
         if self.mask.probes and isinstance(self.noise, HideTokens):
             raise ValueError(f"{type(self.mask).__name__} mixes noise into the values, and HideTokens has none to mix.")
         if space not in ("inputs", "latents"):

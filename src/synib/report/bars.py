@@ -56,7 +56,7 @@ def _rows(axes: "Axes", panel: Ranks, bars: Bars) -> None:
         row = valued(panel, method)
         if row is None:
             continue
-        colour = style(role(method))["color"]
+        colour = style(role(method, bars))["color"]
         if (spread := ends(row, bars.spread)) is not None:
             axes.hlines(place, *spread, color=colour, linewidth=3 if ours(method) else 2, alpha=0.55)
         axes.plot(row["mean"], place, marker="o", color=colour, markersize=7 if ours(method) else 5)
@@ -109,6 +109,7 @@ def ours(method: str) -> bool:
     return method == "experts" or method.startswith("synib")
 
 
-def role(method: str) -> str:
-    """What a method has its colour as."""
+def role(method: str, bars: Bars) -> str:
+    """What a row has its colour as."""
+    method = bars.kinds.get(method, method)
     return "unimodal" if method.startswith("unimodal-") else method

@@ -50,7 +50,7 @@ def plot_bars(bars: Bars) -> Plot:
         "remarks": [""] * len(bars.panels),
         "rows": [{"label": label(method), "bold": ours(method)} for method in bars.methods],
     }  # fmt: skip
-    legend = [Entry(groups[m], label(m), by_day(role(m))) for m in bars.methods]
+    legend = [Entry(groups[m], label(m), by_day(role(m, bars))) for m in bars.methods]
     return Plot(data, layout, _table(bars), legend, notes, grid)
 
 
@@ -62,12 +62,12 @@ def _band(place: int, number: str) -> dict[str, Any]:
 
 def _traces(method: str, row: Row, bars: Bars) -> list[dict[str, Any]]:
     """Our value with its spread, and the paper's, where there is one."""
-    dot: dict[str, Any] = {"x": [finite(row["mean"])], "marker": marker(role(method), 11 if ours(method) else 9)}
+    dot: dict[str, Any] = {"x": [finite(row["mean"])], "marker": marker(role(method, bars), 11 if ours(method) else 9)}
     if (spread := ends(row, bars.spread)) is not None:
         dot["error_x"] = {
             "type": "data", "symmetric": False, "arrayminus": [finite(row["mean"] - spread[0])],
             "array": [finite(spread[1] - row["mean"])], "width": 0, "thickness": 3 if ours(method) else 2,
-            "color": by_day(role(method)),
+            "color": by_day(role(method, bars)),
         }  # fmt: skip
     if row.get("paper") is None:
         return [dot]
