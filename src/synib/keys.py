@@ -99,9 +99,13 @@ def _low(bits: Tensor) -> Tensor:
     return (bits & 0xFFFFFF).to(torch.float32)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # dynamo cannot look into zlib
 def _number(label: str) -> int:
     return zlib.crc32(label.encode())  # stable, unlike hash()
+
+
+# Dynamo cannot look into zlib. This mark is all that torch.compiler.assume_constant_result sets, but calling that imports the
+# whole compiler, and `import synib` would take twice as long as `import torch`.
+_number._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _signed(number: int) -> int:
