@@ -13,6 +13,7 @@ from synib.audit.folds import Fold, folds
 from synib.audit.interaction import Interaction, goodness, groups, interaction
 from synib.audit.recipe import SYNIB, SYNIB_OF_NUMBERS, methods_of
 from synib.audit.shortcuts import shortcuts
+from synib.audit.subset import Subset, subset
 from synib.audit.verdict import Reliance, Verdict, answer, over, sentences
 from synib.data.own import Table
 from synib.measure import Estimate, PIDEstimate, pid_quantised
@@ -35,6 +36,7 @@ class Audit:
         best: The fusion by which the verdict was reached.
         synib: The form of SynIB that is compared with plain fusion.
         pid: What the data hold, by clusters; for two modalities and classes.
+        subset: What fusions reach where every single modality is wrong; of classes.
         verdict: The answer.
     """
 
@@ -47,6 +49,7 @@ class Audit:
     best: str
     synib: str
     pid: PIDEstimate | None
+    subset: Subset | None
     verdict: Verdict
 
     @property
@@ -112,8 +115,9 @@ def audit(
     alarms = shortcuts(table, parts, seed)
     scores = {method: lead(x, np.zeros_like(x)) for method, x in good.items()}
     scores["additive combination"] = lead(additive, np.zeros_like(additive))
+    reached = subset(outcome, fusions, group, device=device, seed=seed)
     verdict = Verdict(told, found[best].lead, pooling, gain, plain, leaning, alarms, said)
-    return Audit(table, parts, findings, outcome, scores, found, best, synib, _pid(table, seed), verdict)
+    return Audit(table, parts, findings, outcome, scores, found, best, synib, _pid(table, seed), reached, verdict)
 
 
 def _sure(evidence: Estimate) -> float:

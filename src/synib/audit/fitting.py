@@ -134,17 +134,17 @@ def train(
     done = 0.0
     on_progress(done, total)
 
-    def trained(shard: Sequence[Cell]) -> "list[_Fitted]":
+    def trained(shard: Sequence[Cell]) -> "list[Fitted]":
         def on_epoch() -> None:
             nonlocal done
             done += costs[shard[0].method] * len(shard)
             on_progress(done, total)
 
-        return _fit(recipe, shard, device, on_epoch)
+        return fit_shard(recipe, shard, device, on_epoch)
 
     found = {}
     for method, mine in cells.items():
-        fitted: dict[str, _Fitted] = {}
+        fitted: dict[str, Fitted] = {}
         for program in programs(mine):
             for shard in cut(program, _together(recipe, program, device, together)):
                 fitted |= zip((cell.id for cell in shard), trained(shard), strict=True)
@@ -205,7 +205,7 @@ def predict(learner: Learner, split: Split) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Fitted:
+class Fitted:
     """A trained cell: its learner, what it says of its validation rows, its temperature, its log-loss after it."""
 
     learner: Learner
@@ -214,7 +214,10 @@ class _Fitted:
     loss: float
 
 
-def _fit(recipe: Own, shard: Sequence[Cell], device: str, on_epoch: Callable[[], None]) -> list[_Fitted]:
+def fit_shard(
+    recipe: Own, shard: Sequence[Cell], device: str, on_epoch: Callable[[], None] = lambda: None
+) -> list[Fitted]:
+    """Train cells together, and say how good each is on its validation rows."""
     with _threads(device, recipe.width):
         done = fleet.train(recipe, shard, device, on_epoch)
     splits = [recipe.data(cell).validation for cell in shard]
@@ -229,7 +232,7 @@ def _fit(recipe: Own, shard: Sequence[Cell], device: str, on_epoch: Callable[[],
     for learner, one, split in zip(done.learners, said, splits, strict=True):
         by = best_temperature(recipe.family, one, split.target)
         loss = log_loss(recipe.family, calibrated(recipe.family, one.numpy(), by), split.target)
-        fitted.append(_Fitted(learner.eval(), one, by, loss))
+        fitted.append(Fitted(learner.eval(), one, by, loss))
     if device.startswith("cuda"):  # elsewhere looking for garbage takes longer than a small model
         release(device)
     return fitted
@@ -261,7 +264,7 @@ def _validation(trained: fleet.Fleet, splits: Sequence[Split]) -> Tensor:
 
 
 def _chosen(
-    recipe: Own, method: str, fitted: Sequence[_Fitted], tried: Sequence[dict[str, float]], seeds: int
+    recipe: Own, method: str, fitted: Sequence[Fitted], tried: Sequence[dict[str, float]], seeds: int
 ) -> Trained:
     """The best candidate of each fold, and what it says of the rows that it was not trained or chosen on."""
     parts = recipe.parts

@@ -39,6 +39,9 @@ def summary(audit: Audit) -> list[dict[str, Any]]:
                 _row(name, f"lost_{method}", lost.accuracy),
                 _row(name, f"confidence_lost_{method}", lost.confidence),
             ]
+    if audit.subset is not None:
+        rows += [_row(method, "subset_accuracy", e) for method, e in audit.subset.accuracy.items()]
+        rows += [_row(method, "subset_over_control", e) for method, e in audit.subset.above.items()]
     if audit.pid is not None:
         for name, shown in components(audit).items():
             rows.append(_row(shown, "pid_bits", getattr(audit.pid, name)))
@@ -127,6 +130,18 @@ def _tables(audit: Audit, rows: Sequence[Mapping[str, Any]]) -> list[Table]:
             note="What is lost when the modality is another row's.",
         )
     )
+    if audit.subset is not None and audit.subset.accuracy:
+        made.append(
+            Table.of_metrics(
+                "Where every single modality is wrong",
+                {"accuracy there": "subset_accuracy", "above the control": "subset_over_control"},
+                rows,
+                audit.subset.accuracy,
+                note=f"{audit.subset.size:,} of {len(audit.table.target):,} rows. The control is plain fusion of modalities "
+                "that were exchanged among rows of one class, so that it knows nothing of what they tell together: it is right "
+                "where it merely disagrees with the others. Only what is above it can be synergy.",
+            )
+        )
     if audit.pid is not None:
         made.append(
             Table.of_metrics(
