@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types docs bench clean
+.PHONY: demo test lint types docs bench soak clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/synib reproduce spurious-xor --out runs/demo
@@ -26,6 +26,12 @@ bench: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/step_overhead.py
 	$(BIN)/python benchmarks/fleet_cpu.py
 	$(BIN)/python benchmarks/method_cost.py
+
+# Kills at random moments, damaged inputs, and what a cluster costs: an hour; docs/results/reliability.md tells what came of it.
+soak: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/soak.py
+	$(BIN)/python benchmarks/fuzz.py --inputs 10000 --out docs/results/reliability/fuzz.csv
+	$(BIN)/python benchmarks/cluster_overhead.py --seeds 15 --rounds 1 --out docs/results/benchmarks
 
 # torch first and by its pinned version: a range could bring a build with gigabytes of CUDA packages.
 $(VENV)/demo.stamp: pyproject.toml constraints.txt

@@ -1,11 +1,12 @@
 """Does the audit claim synergy where there is none, and find it where there is? Data whose truth is known, written to files.
 
-Kinds of data, each with a label that a logistic link makes noisy:
+Kinds of data, all but one with a label that a logistic link makes noisy:
     synergy     the product of two signs, one in each modality (an XOR), beside numbers that mean nothing
     mixed       half of the evidence is the product, a quarter in each modality alone
     redundant   both modalities are noisy views of one cause: pooling helps, and nothing else
     unique      the first modality alone tells, by a curve that is no line; the second is noise
     both        each modality tells its own part, and the parts add up
+    sum         the sign of a sum of two numbers, one in each modality, without noise: additive, and hard to see alone
     noise       nothing tells
 The audit is called as a user would, `synib audit FILE --quick`, in a process of its own, and knows nothing of this file.
 
@@ -28,7 +29,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
-TRUTH = {"synergy": True, "mixed": True, "redundant": False, "unique": False, "both": False, "noise": False}
+TRUTH = {
+    "synergy": True,
+    "mixed": True,
+    "redundant": False,
+    "unique": False,
+    "both": False,
+    "sum": False,
+    "noise": False,
+}
 
 
 def made(kind: str, rows: int, width: int, seed: int) -> dict[str, NDArray[Any]]:
@@ -48,7 +57,9 @@ def made(kind: str, rows: int, width: int, seed: int) -> dict[str, NDArray[Any]]
         evidence = 2.0 * np.sin(2.0 * a[:, 0]) + 1.5 * a[:, 1]
     if kind == "both":
         evidence = 1.5 * a[:, 0] + 1.5 * np.abs(b[:, 0]) - 1.2
-    label = (rng.uniform(size=rows) < 1 / (1 + np.exp(-evidence))).astype(np.int64)
+    if kind == "sum":
+        evidence = 1000.0 * (a[:, 0] + b[:, 0])
+    label = (rng.uniform(size=rows) < 1 / (1 + np.exp(-evidence.clip(-500, 500)))).astype(np.int64)
     turn = [np.linalg.qr(rng.normal(size=(width, width)))[0] for _ in range(2)]
     return {"first": (a @ turn[0]).astype(np.float32), "second": (b @ turn[1]).astype(np.float32), "label": label}
 

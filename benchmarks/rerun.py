@@ -34,7 +34,7 @@ from synib.experiments import EXPERIMENTS, Experiment
 from synib.models import FusionModel
 from synib.objective import Objective
 
-NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions")
+NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions", "error")
 EQUAL = 1e-9
 HEADER = ("folder", "cell", "method", "factors", "seed", "metric", "committed", "rerun", "difference")
 

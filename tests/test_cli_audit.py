@@ -1,5 +1,6 @@
 """``synib audit``: from a file to a verdict, and one sentence for every mistake."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -40,6 +41,11 @@ def test_a_file_ends_in_a_verdict_a_page_and_sentences(synib_command, file, tmp_
     assert [s["what"] for s in told["shortcuts"]][:1] == ["camera"]
     assert f"Synergy: {told['synergy']}" in said
     assert "Shortcut: camera alone predicts the target" in said
+    record = json.loads((out / "run.json").read_text())
+    assert record["command"].startswith("synib audit ")
+    assert record["data"] == {"mine.npz": {"mine.npz": hashlib.sha256(file.read_bytes()).hexdigest()}}
+    assert record["plan"] == {"k": 3, "seeds": 1, "budget": 2}
+    assert record["seeds"] == [0]
     page = (out / "report.html").read_text()
     assert "Audit of mine.npz" in page
     assert "--nuisance camera" in page

@@ -1,6 +1,7 @@
 """``synib fit`` and ``synib predict``, as a user meets them."""
 
 import csv
+import hashlib
 import importlib
 import json
 import re
@@ -50,6 +51,9 @@ def test_a_model_is_fitted_and_predicts_new_rows(synib_command, data, tmp_path):
     assert "label is taken for 2 classes: other, same." in out
     assert re.search(r"experts, trained on \d+ rows\.\nOf 1 settings the best on \d+ other rows: lr 0\.003", out)
     assert re.search(r"On 24 test rows: accuracy \d\.\d{3}, log-loss \d\.\d{3} nats\.\nModel: model\n$", out)
+    made = json.loads((tmp_path / "model" / "model.json").read_text())["about"]["made"]
+    assert made["command"].startswith("synib fit ")
+    assert made["data"] == {data.name: {data.name: hashlib.sha256(data.read_bytes()).hexdigest()}}
     new = rows(n=30, seed=1)
     np.savez(tmp_path / "new.npz", image=new["image"], text=new["text"])
     code, out, err = synib_command("predict", "model", "new.npz")
@@ -151,6 +155,17 @@ def test_mistakes_in_predicting_are_sentences_and_no_other_file_is_overwritten(s
         assert (code, out) == (2, ""), arguments
         assert re.fullmatch(f"synib: {said}\n", err), err
     assert (tmp_path / "mine.csv").read_text() == "a,b\n1,2\n"
+
+
+@pytest.mark.parametrize("columns", ["image", {"picture": ["image"]}, None])
+def test_a_model_that_remembers_its_columns_wrongly_is_no_traceback(synib_command, model, data, tmp_path, columns):
+    path = tmp_path / "model" / "model.json"
+    said = json.loads(path.read_text())
+    said["about"]["columns"] = columns
+    path.write_text(json.dumps(said))
+    code, _, err = synib_command("predict", "model", data)
+    assert code == 2
+    assert "has none of the model's modalities (picture, words)" in err
 
 
 def test_help_says_what_there_is(synib_command):

@@ -66,3 +66,15 @@ def test_stacking_puts_batches_side_by_side(make):
 def test_moving_takes_padding_along(make):
     moved = tokens.move(make(3), "meta")
     assert {t.device.type for t in ([*moved] if isinstance(moved, Tokens) else [moved])} == {"meta"}
+
+
+def test_the_same_batch_many_times_is_stacked_without_a_copy():
+    x = torch.randn(3, 2)
+    stacked = tokens.stack([x, x, x])
+    assert stacked.shape == (3, 3, 2)
+    assert stacked.data_ptr() == x.data_ptr()
+    assert torch.equal(stacked, torch.stack([x, x, x]))
+    many_tokens = Tokens(torch.randn(3, 2, 4), torch.zeros(3, 2, dtype=torch.bool))
+    many = tokens.stack([many_tokens, many_tokens])
+    assert many.values.data_ptr() == many_tokens.values.data_ptr()
+    assert torch.equal(many.padding, torch.stack([many_tokens.padding] * 2))

@@ -71,7 +71,12 @@ def split(x: Modality, sizes: Sequence[int]) -> list[Modality]:
 
 
 def stack(batches: Sequence[Modality]) -> Modality:
-    """Batches of one size side by side, in a new dimension in front."""
+    """Batches of one size side by side, in a new dimension in front; one that is there many times is not copied."""
+    first = batches[0]
+    if all(b is first for b in batches):
+        if isinstance(first, Tokens):
+            return Tokens(*(part.expand(len(batches), *part.shape) for part in first))
+        return first.expand(len(batches), *first.shape)
     if isinstance(batches[0], Tokens):
         tokens = [b for b in batches if isinstance(b, Tokens)]
         return Tokens(torch.stack([b.values for b in tokens]), torch.stack([b.padding for b in tokens]))

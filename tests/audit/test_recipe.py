@@ -178,3 +178,19 @@ def test_the_weight_of_one_synib_model_falls_to_nothing_before_training_ends():
     objective = make_method("synib-random", own.family, settings)
     assert [objective.weight(torch.tensor(step)).item() for step in (0, steps)] == [3.0, 0.0]
     assert "weight_schedule" not in own.settings("experts", {"lr": 1e-3, "dropout": 0.0, "weight": 3.0}, 0)
+
+
+def test_a_large_file_is_looked_at_in_pieces_and_copied_once(monkeypatch):
+    made = table(lacks=["b"])
+    whole = Own(made, folds(made, 4))
+    monkeypatch.setattr("synib.audit.recipe.CHUNK", 7)
+    pieces = Own(made, folds(made, 4))
+    for name in ("a", "b"):
+        there = whole.parts[0].train[made.present[name][whole.parts[0].train]]
+        seen = made.modalities[name][there].astype(np.float64)
+        assert np.allclose(pieces.scaling(0).mean[name], seen.mean(0))
+        assert np.allclose(1 / pieces.scaling(0).factor[name], seen.std(0))
+        assert np.allclose(pieces.scaling(0).mean[name], whole.scaling(0).mean[name])
+    before = made.modalities["a"].copy()
+    pieces.inputs(0, pieces.parts[0].train)
+    assert np.array_equal(made.modalities["a"], before)

@@ -20,6 +20,8 @@ def e(value, half, n=1000):
         (e(0.2, 0.19), e(0.1, 0.02), 1, "present"),
         (e(0.2, 0.19), e(0.1, 0.02), 4, "unclear"),  # the best of four must be surer
         (e(0.2, 0.05), e(-0.1, 0.02), 4, "absent"),  # likelihood alone, and accuracy objects
+        (e(0.2, 0.05), e(0.005, 0.01), 4, "absent"),  # surer, and not more often right
+        (e(0.2, 0.05), e(0.015, 0.02), 4, "unclear"),
         (e(0.0, 0.01), e(0.0, 0.01), 4, "absent"),
         (e(0.0, 0.05), e(0.0, 0.05), 4, "unclear"),
         (e(-0.1, 0.05), e(-0.05, 0.02), 4, "absent"),

@@ -148,3 +148,8 @@ def test_every_source_says_where_to_get_it_and_under_which_licence():
         assert all((one.about, one.where, one.licence, one.folder, one.files))
         assert all(file.what for file in one.files)
         assert not any(path.startswith("/") or ".." in path for file in one.files for path in file.paths)
+
+
+def test_a_name_that_no_file_can_have_is_a_sentence(tmp_path):
+    with pytest.raises(ValueError, match="is too long for the name of a file"):
+        inside(tmp_path, "9" * 300)

@@ -306,3 +306,25 @@ def test_large_files_are_mapped_or_held_once(tmp_path):
     done = subprocess.run([sys.executable, "-c", MEASURE, *paths], capture_output=True, text=True, check=True)
     for write, peak in zip(most, map(float, done.stdout.split()), strict=True):
         assert peak < most[write], write.__name__
+
+
+def test_modalities_alone_are_read_by_the_names_that_the_caller_chooses(tmp_path):
+    path = tmp_path / "new.npz"
+    image = np.arange(12, dtype=np.float32).reshape(4, 3)
+    image[1] = np.nan
+    np.savez(path, clip=image, words=np.ones((4, 2), np.float32), words_present=np.array([1, 1, 0, 1], bool))
+    seen = []
+
+    def choose(source):
+        seen.extend(source.kinds)
+        return {"image": "clip", "text": "words"}
+
+    x, present = own.read_modalities(path, choose)
+    assert seen == ["clip", "words", "words_present"]
+    assert x["image"].shape == (4, 3)
+    assert present["image"].tolist() == [True, False, True, True]
+    assert present["text"].tolist() == [True, True, False, True]
+    with pytest.raises(ValueError, match=r"is not there"):
+        own.read_modalities(tmp_path / "none.npz", choose)
+    with pytest.raises(ValueError, match="has no column 'clop'"):
+        own.read_modalities(path, lambda source: {"image": "clop"})

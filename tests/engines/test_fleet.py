@@ -297,3 +297,15 @@ def test_training_neither_reads_nor_moves_torchs_generator(tiny, cell):
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(1)
     assert_same(first.learners[0], fleet.train(tiny(0.2), [cell("synib-random")]).learners[0])
+
+
+def test_examples_too_many_to_be_put_in_order_at_once_give_the_same_models(tiny, cell, monkeypatch):
+    cells = three(cell, "synib-random")
+    first = fleet.train(tiny(0.5), cells)
+    monkeypatch.setattr(fleet, "ORDERED", 0)
+    second = fleet.train(tiny(0.5), cells)
+    assert first.metrics == second.metrics
+    for one, other in zip(first.learners, second.learners, strict=True):
+        assert all(
+            torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+        )

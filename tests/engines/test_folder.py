@@ -224,9 +224,54 @@ def test_a_damaged_shard_is_named_in_a_sentence(tmp_path, cell, damage):
     folder.write(shard, content([{}]))
     (file,) = (tmp_path / "shards").iterdir()
     file.write_bytes(damage)
-    with pytest.raises(ValueError, match=rf"{file.name} is damaged .*remove it and run again"):
+    with pytest.raises(ValueError, match=rf"{file.name} is damaged .*run again"):
         folder.collect(shard)
     assert not (tmp_path / "results.csv").exists()
+
+    (sentence,) = folder.set_aside_damaged([shard])
+    assert sentence.startswith(f"{file} is damaged: it is kept as {file.stem}.damaged1 and not used, and its 1 models")
+    assert not folder.finished(shard)
+    assert file.with_suffix(".damaged1").read_bytes() == damage
+    assert folder.set_aside_damaged([shard]) == []
+
+
+def test_a_shard_has_the_checksum_of_its_content_and_one_without_is_read_too(tmp_path, cell):
+    folder, shard = Folder(tmp_path, CONFIG), [cell()]
+    folder.write(shard, content([{"cell": shard[0].id, "a": 0.5}]) | {"curves": [{"a": [float("nan"), 0.1]}]})
+    (file,) = (tmp_path / "shards").iterdir()
+    written = read_json(file)
+    assert len(written["sha256"]) == 64
+    assert folder.finished(shard)
+    file.write_text(file.read_text().replace("0.5", "0.6"))
+    with pytest.raises(ValueError, match="is damaged"):
+        folder.finished(shard)
+    del written["sha256"]
+    write_json(file, written)
+    assert folder.finished(shard)
+
+
+def test_what_killed_runs_left_half_written_is_removed_and_other_files_are_not(tmp_path):
+    folder = Folder(tmp_path, CONFIG)
+    left = [tmp_path / ".results.csv.ab12_xyz", tmp_path / "shards" / ".0123456789abcdef.json.abcdefgh"]
+    others = [tmp_path / ".notes", tmp_path / "my.results.csv.ab12_xyz", tmp_path / ".results.csv.backup"]
+    for path in (*left, *others):
+        path.write_text("")
+    with folder.alone():
+        assert [path.exists() for path in (*left, *others)] == [False, False, True, True, True]
+
+
+def test_failed_cells_have_empty_fields_and_their_cause_whichever_row_they_are(tmp_path, cell):
+    folder, cells = Folder(tmp_path, CONFIG), [cell(seed=0), cell(seed=1)]
+    folder.shards(cells, lambda: [cells])
+    rows = [{"seed": 0, "cell": cells[0].id, "error": "why"}, {"seed": 1, "accuracy": 0.5, "cell": cells[1].id}]
+    folder.write(cells, content(rows) | {"curves": [{}, {"accuracy": [0.5]}]})
+    assert [row["error"] for row in folder.collect(cells)] == ["why"]
+    assert (tmp_path / "results.csv").read_text().splitlines()[0] == "seed,accuracy,cell,error"
+    assert [(row["accuracy"], row["error"]) for row in read_csv(tmp_path / "results.csv")] == [
+        (None, "why"),
+        (0.5, None),
+    ]
+    assert [row["n"] for row in read_csv(tmp_path / "curves.csv")] == [1]
 
 
 def test_a_table_comes_back_as_it_went_and_what_is_missing_stays_missing(tmp_path):

@@ -1,13 +1,8 @@
 """One model on Lightning is the model of the plain loop; what Lightning adds is added exactly."""
 
-import multiprocessing
 import os
-import runpy
-import socket
 import sys
-import textwrap
 import threading
-import time
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -143,7 +138,7 @@ def test_an_experiment_says_which_engine_trains_it_and_keeps_to_it(tmp_path):
     assert 0 <= read_csv(path / "results.csv")[0]["test_accuracy"] <= 1
     with pytest.raises(ValueError, match="a run of the solo engine; go on with --engine solo"):
         run(small, tmp_path, device="cpu")
-    with pytest.raises(ValueError, match="--engine is fleet or solo; got 'duo'"):
+    with pytest.raises(ValueError, match="--engine is fleet, solo or cluster; got 'duo'"):
         run(small, tmp_path, device="cpu", engine="duo")
 
 
@@ -623,118 +618,6 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(made, monkeypatch, mi
         monkeypatch.setattr(loggers, "TensorBoardLogger", absent)
         with pytest.raises(ValueError, match="The logger 'tensorboard' needs tensorboard: pip install tensorboard"):
             fit(made(), loggers="tensorboard")
-
-
-SCRIPT = """
-    import os, time, warnings
-    import torch
-    import synib
-    from synib import methods
-    from synib.data import spurious_xor
-    from synib.engines import solo, solo_state
-
-    def trained(name, folder=None, **options):
-        data = spurious_xor(1.0, 0, train=40, validation=16, test=16)
-        torch.manual_seed(0)
-        model = synib.FusionModel.mlp(data.widths, hidden=[8], head_hidden=[], fusion_hidden=[8])
-        method = methods.build(name, family=synib.Bernoulli())
-        fitted = solo.fit(method, model, data, lr=1e-2, epochs=2, batch_size=16, device="cpu", folder=folder, **options)
-        return model.state_dict(), fitted.history, fitted.metrics
-
-    def resumed(name, folder, **options):
-        def stop(epoch):
-            raise InterruptedError
-
-        def slowly(*arguments, save=solo_state.save):  # the other process must not go on before the file is there
-            time.sleep(0.2)
-            save(*arguments)
-
-        solo_state.save = slowly
-        try:
-            trained(name, folder, on_epoch=stop, **options)
-        except InterruptedError:
-            return trained(name, folder, **options)
-
-    if __name__ == "__main__":
-        warnings.simplefilter("error")
-        torch.set_num_threads(1)
-        os.environ.update(ENVIRONMENT)
-        found = {
-            f"{strategy} {name}": trained(name, f"{OUT}/{strategy}-{name}", strategy=strategy, devices=2)
-            for strategy, name in TRAINED
-        }
-        found["fsdp resumed"] = resumed("experts", f"{OUT}/resumed", strategy="fsdp", devices=2, clip=0.1)
-        found["fsdp experts"] = trained("experts", f"{OUT}/experts", strategy="fsdp", devices=2, clip=0.1)
-        torch.save(found, f"{OUT}/{ENVIRONMENT['RANK']}.pt")
-"""
-TRAINED = [("ddp", "vanilla"), ("ddp", "ogm"), ("fsdp", "vanilla")]
-
-
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory):
-    """What each of two processes found that trained models together."""
-    folder = tmp_path_factory.mktemp("two")
-    (folder / "two.py").write_text(textwrap.dedent(SCRIPT))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    # One server imports what both need; a script is what a process can be given from here.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["synib.engines.solo_module", "synib.methods"])
-    both = []
-    for rank in range(2):
-        environment = {
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank),
-            "NODE_RANK": "0", "GLOO_SOCKET_IFNAME": "lo",
-        }  # fmt: skip
-        given = {"ENVIRONMENT": environment, "OUT": str(folder), "TRAINED": TRAINED}
-        both.append(
-            context.Process(target=runpy.run_path, args=(str(folder / "two.py"), given, "__main__"), daemon=True)
-        )
-        both[-1].start()
-    end = time.monotonic() + 100
-    while any(p.is_alive() for p in both) and not any(p.exitcode for p in both) and time.monotonic() < end:
-        time.sleep(0.05)
-    for process in both:  # one that failed leaves the other waiting
-        process.kill()
-        process.join()
-    assert [process.exitcode for process in both] == [0, 0]
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
-
-
-@pytest.fixture(scope="module")
-def alone():
-    """The same training in one process: ``alone(method, **options)``."""
-    names = {"__name__": "script"}
-    exec(textwrap.dedent(SCRIPT), names)
-    return names["trained"]
-
-
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_two_processes_train_the_model_that_one_trains(ranks, alone, strategy):
-    want = alone("vanilla")
-    for found in ranks:
-        weights, history, metrics = found[f"{strategy} vanilla"]
-        for name, p in want[0].items():
-            torch.testing.assert_close(weights[name], p, rtol=1e-4, atol=1e-5)
-        for mine, theirs in zip(history, want[1], strict=True):
-            assert mine == pytest.approx(theirs, rel=1e-4)
-        assert metrics == pytest.approx(want[2], rel=1e-4)
-
-
-def test_a_method_that_weighs_gradients_weighs_those_of_each_devices_piece(ranks, alone):
-    cut = alone("ogm", accumulate=2)[0]
-    ours, theirs = (found["ddp ogm"][0] for found in ranks)
-    for name, p in cut.items():
-        torch.testing.assert_close(ours[name], p, rtol=1e-4, atol=1e-5)
-        assert torch.equal(ours[name], theirs[name])
-
-
-def test_parameters_spread_over_devices_are_resumed_too(ranks):
-    for found in ranks:
-        for name, p in found["fsdp experts"][0].items():
-            assert torch.equal(found["fsdp resumed"][0][name], p), name
-        assert found["fsdp experts"][1:] == found["fsdp resumed"][1:]
 
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")

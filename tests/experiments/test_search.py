@@ -61,11 +61,33 @@ def test_the_best_mean_is_chosen_and_the_first_of_equals(short):
     search = Search(seeds=1)
     scores = {("vanilla", "lr=0.001"): 0.6, ("vanilla", "lr=0.01"): 0.7, ("synib-oracle", "lr=0.001"): 1.0, ("synib-oracle", "lr=0.01"): 1.0}  # fmt: skip  # noqa: E501
     summary = [
-        {"method": m, "candidate": c, "metric": metric, "mean": mean if metric == "validation_accuracy" else 1 - mean}
+        {
+            "method": m,
+            "candidate": c,
+            "metric": metric,
+            "mean": mean if metric == "validation_accuracy" else 1 - mean,
+            "n": 2,
+        }
         for (m, c), mean in scores.items()
         for metric in ("train_accuracy", "validation_accuracy")
     ]
     assert search.chosen(summary) == {"vanilla": {"lr": 1e-2}, "synib-oracle": {"lr": 1e-3}}
+    summary[-1]["mean"] += 1e-15  # which is rounding, and not better
+    assert search.chosen(summary)["synib-oracle"] == {"lr": 1e-3}
+
+
+@pytest.mark.parametrize("failed", [{"n": 1}, {"n": 0, "mean": None}])
+def test_a_candidate_of_which_models_failed_is_not_chosen(short, failed):
+    candidates = (("lr=0.001", 0.6), ("lr=0.01", 0.9))
+    summary = [
+        {"method": m, "candidate": c, "metric": "validation_accuracy", "mean": mean, "n": 2}
+        | (failed if c == "lr=0.01" else {})
+        for m in ("vanilla", "synib-oracle")
+        for c, mean in candidates
+    ]
+    search = Search(seeds=2)
+    assert search.chosen(summary) == {"vanilla": {"lr": 1e-3}, "synib-oracle": {"lr": 1e-3}}
+    assert len(search.tables(summary)) == 2
 
 
 @pytest.mark.parametrize(

@@ -129,3 +129,10 @@ def test_what_cannot_be_searched_names_what_can(synib_command, untrained, of, sa
     assert code == 2
     assert re.match(f"synib: {said}", err)
     assert not re.search(r"\bsearch,|, search\b", err.partition(";")[2])
+
+
+def test_control_characters_in_names_are_spelled_out_in_the_sentence(synib_command, tmp_path):
+    code, _, err = synib_command("report", "two\nlines \x1b[31m red \u2028 end")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert r"two\nlines \x1b[31m red \u2028 end" in err

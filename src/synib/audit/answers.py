@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from synib.engines import Learner
-from synib.methods import Alone, Ensemble, Experts
+from synib.methods import Additive, Alone, Ensemble, Experts
 from synib.objective import Objective
 from synib.tokens import Modality
 
@@ -26,7 +26,9 @@ class Answers(nn.Module):
     def __init__(self, learner: Learner, outputs: int) -> None:
         super().__init__()
         method = learner.method
-        if type(method).predict is not Objective.predict and not isinstance(method, Alone | Ensemble | Experts):
+        if type(method).predict is not Objective.predict and not isinstance(
+            method, Alone | Additive | Ensemble | Experts
+        ):
             raise ValueError(f"{type(method).__name__} answers in a way of its own, which cannot be taken apart.")
         self.learner, self.outputs = learner, outputs
         self.names: tuple[str, ...] = learner.model.names
@@ -47,6 +49,8 @@ class Answers(nn.Module):
         own = {name: z[..., -self.outputs :] for name, z in projected.items()}
         if isinstance(method, Alone):
             return own[method.modality]
+        if isinstance(method, Additive):
+            return torch.stack([own[name] for name in self.names]).sum(0)
         if isinstance(method, Ensemble):
             return method.family.average(torch.stack([own[name] for name in self.names]))
         fused = self.learner.model.combine({name: z[..., : -self.outputs] for name, z in projected.items()})

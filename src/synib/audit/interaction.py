@@ -1,4 +1,4 @@
-"""Interaction: what a fusion has over the best additive combination of what each modality tells alone."""
+"""Interaction: what a fusion has over the best additive combination of what each modality tells."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -50,10 +50,13 @@ def goodness(outcome: Outcome, method: str) -> Numbers:
 
 
 def interaction(outcome: Outcome, fusion: str, seed: int = 0) -> Interaction:
-    """What one fusion method has over the additive combination of the unimodal models."""
+    """What one fusion method has over the best additive combination of what single modalities tell.
+
+    What is combined: the unimodal models, and an additive model, which learnt its parts together.
+    """
     table = outcome.recipe.table
-    alone = {name: f"unimodal-{name}" for name in table.modalities}
-    said = {name: averaged(outcome, method) for name, method in alone.items()}
+    additive = ["additive"] if "additive" in outcome.methods else []
+    said = {method: averaged(outcome, method) for method in (*(f"unimodal-{n}" for n in table.modalities), *additive)}
     joint = averaged(outcome, fusion)
     asked = ~np.isnan(joint[:, 0])
     group = groups(table, asked)
@@ -67,9 +70,9 @@ def interaction(outcome: Outcome, fusion: str, seed: int = 0) -> Interaction:
         folds=FOLDS,
         seed=seed,
     )
-    additive = np.full(len(table.target), np.nan)
-    additive[asked] = found.additive_right
-    return Interaction(found.log_loss, found.accuracy, additive)
+    right = np.full(len(table.target), np.nan)
+    right[asked] = found.additive_right
+    return Interaction(found.log_loss, found.accuracy, right)
 
 
 def averaged(outcome: Outcome, method: str) -> Numbers:
@@ -101,7 +104,7 @@ def _of_numbers(
     group: NDArray[np.str_] | None,
     seed: int,
 ) -> Interaction:
-    """The same for numbers: a linear combination of the unimodal means, and the fusion's mean recalibrated on the same rows."""
+    """The same for numbers: a linear combination of the means, and the fusion's mean recalibrated on the same rows."""
     y = target[asked]
     part = _dealt(len(y), group, seed)
     rivals = {"additive": np.stack([x[:, 0] for x in own.values()], 1), "fusion": joint[:, :1]}

@@ -26,6 +26,7 @@ Numbers = NDArray[np.float64]
 
 STEPS = 600  # of training, or as many epochs as MOST
 MOST = 40  # epochs
+CHUNK = 1 << 14  # rows that are looked at at once
 KEPT = 1 << 30  # bytes of prepared folds that stay in memory
 OF_MODEL = ("hidden", "dropout")
 OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "rows")
@@ -70,9 +71,7 @@ class Scaling:
         mean, factor = {}, {}
         for name, x in table.modalities.items():
             there = rows[np.asarray(table.present[name])[rows]]
-            seen = np.asarray(x[there], dtype=np.float32)
-            mean[name] = seen.mean(0, dtype=np.float64)
-            spread = seen.std(0, dtype=np.float64)
+            mean[name], spread = _moments(x, there)
             # Rounding alone gives a constant column a spread of about 1e-8 of its size.
             varies = spread > 1e-6 * np.abs(mean[name])
             factor[name] = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
@@ -87,8 +86,11 @@ class Scaling:
         return cls(mean, factor, target)
 
     def __call__(self, name: str, x: ArrayLike) -> Tensor:
-        """Rows of a modality as a model sees them, in single precision."""
-        seen = np.array(x, dtype=np.float32)
+        """Rows of a modality as a model sees them, in single precision; what was given is left as it is."""
+        return self.into(name, np.array(x, dtype=np.float32))
+
+    def into(self, name: str, seen: NDArray[np.float32]) -> Tensor:
+        """The same in the place of what is given."""
         seen -= self.mean[name].astype(np.float32)
         seen *= self.factor[name].astype(np.float32)
         return torch.from_numpy(seen)
@@ -192,7 +194,7 @@ class Own:
         scaling = self.scaling(fold)
         made: dict[str, Modality] = {}
         for name, x in self.table.modalities.items():
-            seen = scaling(name, x[rows])
+            seen = scaling.into(name, x[rows].astype(np.float32, copy=False))  # to be indexed is to be copied, once
             present = torch.from_numpy(np.asarray(self.table.present[name])[rows].astype(bool))
             made[name] = maybe(seen, present) if name in self.missing else seen
         return made
@@ -239,6 +241,17 @@ class Own:
         return cut, (said,)
 
 
+def _moments(x: ArrayLike, rows: Rows) -> tuple[Numbers, Numbers]:
+    """Mean and standard deviation of every column over some rows, of which a few are in memory at a time."""
+    table = np.asanyarray(x)
+    if not len(rows):
+        return np.zeros(table.shape[1]), np.zeros(table.shape[1])
+    pieces = [rows[at : at + CHUNK] for at in range(0, len(rows), CHUNK)]
+    mean = sum(table[p].astype(np.float32, copy=False).sum(0, dtype=np.float64) for p in pieces) / len(rows)
+    square = sum(np.square(table[p].astype(np.float32, copy=False) - mean).sum(0) for p in pieces) / len(rows)
+    return mean, np.sqrt(square)
+
+
 def family_of(classes: Sequence[str]) -> tuple[Family, int]:
     """The family of a target with these classes (none: a number), and how many numbers a prediction has."""
     if not classes:
@@ -249,7 +262,7 @@ def family_of(classes: Sequence[str]) -> tuple[Family, int]:
 def methods_of(table: Table) -> list[str]:
     """Every method that is compared on a user's data; experts add log-odds of classes, and numbers have none."""
     alone = [f"unimodal-{name}" for name in table.modalities]
-    return [*alone, "ensemble", "vanilla", "confidence", *(SYNIB if table.classes else SYNIB_OF_NUMBERS)]
+    return [*alone, "ensemble", "additive", "vanilla", "confidence", *(SYNIB if table.classes else SYNIB_OF_NUMBERS)]
 
 
 def candidates(method: str, budget: int) -> list[dict[str, float]]:

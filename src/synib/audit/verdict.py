@@ -78,8 +78,9 @@ class Verdict:
 
 
 def answer(evidence: Estimate, lead: Estimate, tried: int) -> Answer:
-    """Present where log-likelihood says so beyond doubt and accuracy does not object; absent where accuracy rules out more
-    than little.
+    """Present where both log-likelihood and accuracy say so; absent where accuracy rules out more than little.
+
+    Log-likelihood alone does not suffice: of two networks that know the same one can be surer where it is right.
 
     Args:
         evidence: Log-likelihood that the fusion has over the additive combination.
@@ -90,7 +91,7 @@ def answer(evidence: Estimate, lead: Estimate, tried: int) -> Answer:
 
     tail = (1 - evidence.level) / 2
     error = (evidence.high - evidence.low) / 2 / norm.ppf(1 - tail)
-    if evidence.value > norm.ppf(1 - tail / tried) * error and lead.high > 0:
+    if evidence.value > norm.ppf(1 - tail / tried) * error and lead.low > 0:
         return "present"
     return "absent" if lead.high < SMALL else "unclear"
 

@@ -12,6 +12,8 @@ from synib.cli.audit import audit
 from synib.cli.data import data
 from synib.cli.fit import fit, predict
 from synib.cli.reproduce import reproduce
+from synib.cli.verify import verify
+from synib.engines.files import second_interrupt_ends
 
 app = typer.Typer(
     help="Does my multimodal model use what only the modalities together say, and if not, how do I make it?\n\n"
@@ -26,6 +28,7 @@ app.command()(fit)
 app.command()(predict)
 app.add_typer(data, name="data")
 app.add_typer(reproduce, name="reproduce")
+app.command()(verify)
 
 
 @app.command()
@@ -50,11 +53,17 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 def main() -> None:
-    """Entry point: a user's mistake is one sentence and exit code 2."""
+    """Entry point: a user's mistake is one sentence and exit code 2; a second Ctrl-C ends at once."""
     try:
-        app()
+        with second_interrupt_ends():
+            app()
     except (ValueError, OSError) as mistake:
         if os.environ.get("SYNIB_DEBUG"):
             raise
-        typer.echo(f"synib: {mistake}", err=True)
+        typer.echo(f"synib: {one_line(str(mistake))}", err=True)
         sys.exit(2)
+
+
+def one_line(text: str) -> str:
+    """A sentence as a terminal can have it: what a file's names hold of line ends and control characters is spelled out."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

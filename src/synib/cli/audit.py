@@ -11,7 +11,7 @@ import typer
 QUICK = {"k": 3, "seeds": 1, "budget": 2}
 USUAL = {"k": 5, "seeds": 1, "budget": 6}
 THOROUGH = {"k": 5, "seeds": 3, "budget": 18}
-LEFT = {"verdict.json", "summary.csv", "report.html", "figure.svg"}  # by an audit
+LEFT = {"verdict.json", "summary.csv", "report.html", "figure.svg", "run.json"}  # by an audit
 
 
 def audit(
@@ -46,6 +46,9 @@ def audit(
     from synib.audit.audit import audit as run
     from synib.cli.reproduce import bar
     from synib.data.own import read
+    from synib.engines.device import choose_device
+    from synib.engines.folder import write_json
+    from synib.experiments.provenance import of_path, provenance
     from synib.report.audit import write
 
     if quick and thorough:
@@ -62,13 +65,17 @@ def audit(
         nuisance=tuple(nuisance or ()),
         task=task,  # type: ignore[arg-type]
     )
+    data = of_path(file)
     plan = QUICK if quick else THOROUGH if thorough else USUAL
     console = Console()
     with bar(console) as advance:
         found = run(table, **plan, device=device, on_progress=advance)
     facts = {"rows": f"{len(table.target):,}", "seconds": f"{time.perf_counter() - start:.0f}"}
     folder.mkdir(parents=True, exist_ok=True)
-    write(found, folder, shlex.join(["synib", *sys.argv[1:]]), facts, interactive=not static)
+    command = shlex.join(["synib", *sys.argv[1:]])
+    made = provenance(command, choose_device(device), range(plan["seeds"]), data)
+    write_json(folder / "run.json", made | {"plan": plan})
+    write(found, folder, command, facts, interactive=not static)
     for finding in found.findings:
         if finding.level == "warning":
             console.print(f"Warning: {finding.words}", markup=False)

@@ -2,7 +2,10 @@
 
 import csv
 import io
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,10 +61,13 @@ def fit(
     from synib.audit import model as models
     from synib.audit.saved import check_free
     from synib.data.own import read
+    from synib.engines.device import choose_device
+    from synib.experiments.provenance import of_path, provenance
 
     columns = named(modality)
     check_free(out)
     table = read(file, target=target, modalities=columns, split=split, group=group)
+    data = of_path(file)
     console = Console()
 
     def say(sentence: str) -> None:
@@ -78,6 +84,8 @@ def fit(
     except KeyboardInterrupt:
         typer.echo("synib: stopped. Nothing was written.", err=True)
         raise typer.Exit(130) from None
+    made = provenance(shlex.join(["synib", *sys.argv[1:]]), choose_device(device), range(seeds), data)
+    model = replace(model, about={**model.about, "made": made})
     model.save(out)
     rows, tried = model.about["rows"], len(model.about["validation_log_loss"])
     chosen = ", ".join(f"{name} {model.settings[name]:g}" for name in CHOSEN if name in model.settings)
@@ -154,24 +162,27 @@ def rows_of(
         model: The model.
         columns: Modality → its column, where the user names some; otherwise that of the file that the model was fitted on.
     """
-    from synib.data import own, own_roles
+    from synib.data.own import read_modalities
+    from synib.data.own_columns import Source
 
     for name in columns:
         if name not in model.widths:
             raise ValueError(f"The model has no modality {name!r}: it has {', '.join(model.widths)}.")
-    source = own._opened(file)
-    plain = {column.replace(".", "_"): column for column in source.kinds}
-    known = {name: model.about.get("columns", {}).get(name, plain.get(name, name)) for name in model.widths}
-    found = {name: c for name, c in known.items() if {c, f"{c}_0", f"{c}_1"} & source.kinds.keys()} | dict(columns)
-    if not found:
-        wanted = ", ".join(known.values())
-        raise ValueError(
-            f"{file} has none of the model's modalities ({wanted}): name them with --modality NAME=COLUMN."
-        )
-    vectors = own_roles.named(source, found)
-    flags = own_roles.presence(source, vectors, found)
-    singles, x = source.load(list(dict.fromkeys(flags.values())), vectors)
-    present = {name: own._present(source, name, v, singles.get(flags.get(name, ""))) for name, v in x.items()}
+
+    def choose(source: Source) -> dict[str, str]:
+        plain = {column.replace(".", "_"): column for column in source.kinds}
+        told = model.about.get("columns")
+        fitted = {k: v for k, v in told.items() if isinstance(v, str)} if isinstance(told, dict) else {}
+        known = {name: fitted.get(name, plain.get(name, name)) for name in model.widths}
+        found = {name: c for name, c in known.items() if {c, f"{c}_0", f"{c}_1"} & source.kinds.keys()} | dict(columns)
+        if not found:
+            raise ValueError(
+                f"{file} has none of the model's modalities ({', '.join(known.values())}): name them with --modality "
+                "NAME=COLUMN."
+            )
+        return found
+
+    x, present = read_modalities(file, choose)
     lacking = {name: int((~has).sum()) for name, has in present.items()}
     notes = [f"{name} is not in {file}: predictions are made without it." for name in model.widths if name not in x]
     notes += [f"{name} is missing in {n:,} of {len(x[name]):,} rows." for name, n in lacking.items() if n]

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
+from synib.engines.cluster import Cluster
 from synib.engines.folder import read_json
 from synib.experiments import EXPERIMENTS, Experiment, run
 
@@ -45,8 +46,51 @@ SHARED: dict[str, tuple[Any, Any]] = {
         "float32",
     ),
     "engine": (
-        Annotated[str, typer.Option(help="fleet (many small models at once) or solo (one of any size, on Lightning).")],
+        Annotated[
+            str,
+            typer.Option(
+                help="fleet (many small models at once), solo (one of any size, on Lightning) or cluster (the fleet's work, "
+                "spread over the nodes of a Ray cluster)."
+            ),
+        ],
         "fleet",
+    ),
+    "address": (
+        Annotated[
+            str | None,
+            typer.Option(
+                help="HOST:PORT of a Ray cluster that runs; its token is in RAY_AUTH_TOKEN or the file RAY_AUTH_TOKEN_PATH.  "
+                "\\[default: one of this machine, for this run alone]",
+                show_default=False,
+            ),
+        ],
+        None,
+    ),
+    "cpus_per_shard": (
+        Annotated[
+            int | None,
+            typer.Option(
+                help="With --engine cluster: cores, and threads, for each shard.  \\[default: 1]", show_default=False
+            ),
+        ],
+        None,
+    ),
+    "gpus_per_shard": (
+        Annotated[
+            float | None,
+            typer.Option(
+                help="With --engine cluster: GPUs for each shard; 0.25 lets four share one.  \\[default: 1 on CUDA, else 0]",
+                show_default=False,
+            ),
+        ],
+        None,
+    ),
+    "dashboard": (
+        Annotated[
+            bool,
+            typer.Option("--dashboard", help="With --engine cluster and no --address: Ray's dashboard, on 127.0.0.1."),
+        ],
+        False,
     ),
     "config": (
         Annotated[
@@ -56,6 +100,9 @@ SHARED: dict[str, tuple[Any, Any]] = {
         None,
     ),
 }
+
+
+CLUSTER = tuple(f.name for f in fields(Cluster))  # options of one engine alone
 
 
 def command(kinds: Mapping[str, type[Experiment]]) -> Callable[..., None]:
@@ -125,6 +172,7 @@ def _run(kind: type[Experiment], given: dict[str, Any]) -> None:
     from synib.report import build, terminal
 
     shared = {name: given.pop(name) for name in SHARED}
+    shared["cluster"] = _cluster(shared["engine"], {name: shared.pop(name) for name in CLUSTER})
     quick = given.pop("quick", False)
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if v is not None}
     if "overrides" in options:
@@ -142,16 +190,27 @@ def _run(kind: type[Experiment], given: dict[str, Any]) -> None:
                 on_progress=advance,
                 say=lambda sentence: console.print(sentence, markup=False),
             )
+        summary = build(folder)
     except KeyboardInterrupt:  # typer would take it and say nothing
         typer.echo("synib: stopped. What was finished is kept; the same command goes on from there.", err=True)
         raise typer.Exit(130) from None
-    summary = build(folder)
     for table in experiment.tables(summary):
         console.print(terminal.table(table, *experiment.repeats, console.width))
     for conclusion in experiment.conclusions(summary).values():
         console.print("\n".join(f"{name}: {value}" for name, value in conclusion.items()), soft_wrap=True, markup=False)
     figure = f"Figure: {folder / 'figure.svg'}\n" if (folder / "figure.svg").exists() else ""
     console.print(f"{figure}Page:   {folder / 'report.html'}", soft_wrap=True, markup=False)
+
+
+def _cluster(engine: str, options: Mapping[str, Any]) -> Cluster | None:
+    """The cluster that the options describe; options that nobody would read are refused."""
+    chosen = {name: value for name, value in options.items() if value is not None and value is not False}
+    if engine == "cluster":
+        return Cluster(**chosen)
+    if chosen:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
+        raise ValueError(f"{flags} is for --engine cluster; this run has --engine {engine}.")
+    return None
 
 
 def _saved(kind: type[Experiment], config: Path | None) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,6 +12,10 @@ from typing import Literal
 from synib.kinds import shown
 
 ROOT = "SYNIB_DATA"
+LONGEST = 255  # bytes of a file's name
+
+# Which data sets were asked for, and in which folder, while somebody listens.
+_asked: ContextVar[dict[str, tuple["Source", Path]] | None] = ContextVar("asked", default=None)
 
 State = Literal["there", "missing", "incomplete", "different", "broken"]
 
@@ -70,7 +76,14 @@ class Source:
         """The data set's own folder; see :func:`data_root`."""
         given = data_root(root)
         own = given / self.folder
-        return inside(given, self.folder) if own.is_dir() else given
+        folder = inside(given, self.folder) if own.is_dir() else given
+        if (asked := _asked.get()) is not None:
+            asked[self.name] = self, folder
+        return folder
+
+    def found(self, folder: Path) -> list[list[Path]]:
+        """Those of its files that are in its own folder: the paths of each kind."""
+        return [_matches(folder, file) for file in self.files]
 
     def file(self, root: str | Path | None = None, number: int = 0) -> Path:
         """The path of one of its files, if that is there; else a sentence that says where to get it."""
@@ -128,6 +141,17 @@ class Check:
         return all(finding.right for finding in self.findings)
 
 
+@contextmanager
+def noted() -> Iterator[dict[str, tuple[Source, Path]]]:
+    """A dict that fills with the data sets that are looked for meanwhile: name → the data set and its own folder."""
+    asked: dict[str, tuple[Source, Path]] = {}
+    token = _asked.set(asked)
+    try:
+        yield asked
+    finally:
+        _asked.reset(token)
+
+
 def data_root(root: str | Path | None = None) -> Path:
     """The folder that data are read from: the one given, or else the one named by ``$SYNIB_DATA``."""
     if root is not None and not isinstance(root, str | os.PathLike):
@@ -145,6 +169,8 @@ def data_root(root: str | Path | None = None) -> Path:
 def inside(root: Path, path: str | Path) -> Path:
     """``root / path``, if that stays in ``root`` also when links and ``..`` are followed; else ``ValueError``."""
     whole = root / path
+    if any(len(os.fsencode(part)) > LONGEST for part in whole.parts):
+        raise ValueError(f"{shown(str(path))} is too long for the name of a file.")
     if Path(path).is_absolute() or not whole.resolve().is_relative_to(root.resolve()):
         raise ValueError(
             f"{str(path)!r} leads out of {root}, to {whole.resolve()}: only files inside the folder are read."
@@ -201,7 +227,7 @@ def _look(folder: Path, file: File) -> Finding:
         return Finding(file, "missing")
     size = sum(path.stat().st_size for path in found)
     many = any("*" in path for path in file.paths)
-    digest = "" if many else _sha256(found[0])
+    digest = "" if many else sha256(found[0])
     try:
         said = file.look(found) if file.look else ""
     except ValueError as mistake:
@@ -213,6 +239,7 @@ def _look(folder: Path, file: File) -> Finding:
     return Finding(file, "there", found, size, digest, said)
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """The checksum of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

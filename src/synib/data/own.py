@@ -3,7 +3,8 @@
 import difflib
 import mmap
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -77,8 +78,33 @@ def read(
     if not isinstance(nuisance, Sequence):
         raise ValueError(f"nuisance are names of columns; got {shown(nuisance)}.")
     others = [nuisance] if isinstance(nuisance, str) else list(nuisance)
-    try:
+    with _sentences(path):
         return _table(_opened(path), target, modalities, split, group, others, task)
+
+
+def read_modalities(
+    path: str | os.PathLike[str], choose: Callable[[Source], Mapping[str, str]]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Modalities alone, of rows that nobody knows the target of: name → (rows, width), and name → which rows have it.
+
+    Args:
+        path: As for :func:`read`.
+        choose: From what is in the file to name → its column, or the prefix of its numbered columns.
+    """
+    with _sentences(path):
+        source = _opened(path)
+        wanted = choose(source)
+        vectors = named(source, wanted)
+        flags = presence(source, vectors, wanted)
+        singles, x = source.load(list(dict.fromkeys(flags.values())), vectors)
+        return x, {name: _present(source, name, v, singles.get(flags.get(name, ""))) for name, v in x.items()}
+
+
+@contextmanager
+def _sentences(path: object) -> Iterator[None]:
+    """What a machine says of a file that cannot be read, in a sentence."""
+    try:
+        yield
     except MemoryError as e:
         raise ValueError(f"{path} does not fit into memory, or is damaged.") from e
     except OSError as e:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from synib.data.files import inside
-from synib.data.own_columns import LONGEST, Array, Column, Kind, Source, texts
+from synib.data.own_columns import LONGEST, Array, Column, Kind, Source, check_unpacked, texts
 from synib.kinds import shown
 
 HEAD = 2**20  # bytes of an .npy's head at most
@@ -66,7 +66,7 @@ class Stored:
 
     def read(self, dtype: np.dtype[Any] | None = None) -> Array:
         """The array in memory, once, as ``dtype``."""
-        shape = self.shape[::-1] if self.fortran else self.shape
+        shape = (self.shape[::-1] if self.fortran else self.shape) or (1,)
         out = np.empty(shape, dtype or self.dtype)
         row = math.prod(shape[1:]) * self.dtype.itemsize
         step = max(1, 2**22 // max(row, 1))
@@ -79,7 +79,7 @@ class Stored:
                     raise ValueError(f"{self.path} is cut or damaged: fewer numbers are in it than its head says.")
                 with np.errstate(over="ignore", invalid="ignore"):  # infinite and NaN are looked for in the end
                     part[...] = self._values(held).reshape(part.shape)
-        return out.T if self.fortran else out
+        return out.T if self.fortran else out.reshape(self.shape)
 
     def vectors(self) -> Array:
         """The array as float16, if it is that, or float32: mapped if it lies there so."""
@@ -154,6 +154,7 @@ def npz(path: Path) -> Arrays:
     """What ``np.savez`` or ``np.savez_compressed`` wrote."""
     size, stored = path.stat().st_size, {}
     with zipped(path) as archive:
+        check_unpacked(path, size, sum(info.file_size for info in archive.infolist()))
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if ".." in re.split(r"[/\\]", info.filename) or info.filename.startswith(("/", "\\")):
@@ -165,7 +166,7 @@ def npz(path: Path) -> Arrays:
             if name == info.filename:
                 continue
             with archive.open(info) as stream:
-                head = _head(path, name, cast(BinaryIO, stream), info.file_size)
+                head = npy_head(path, name, cast(BinaryIO, stream), info.file_size)
             if info.compress_type == zipfile.ZIP_STORED:
                 start = _start(path, info)
                 if start + info.file_size > size:
@@ -202,7 +203,7 @@ def npy_folder(path: Path, files: Iterable[Path]) -> Arrays:
     for file in files:
         inside(path, file.name)
         with file.open("rb") as stream:
-            stored[file.stem] = _head(file, file.stem, stream, file.stat().st_size)
+            stored[file.stem] = npy_head(file, file.stem, stream, file.stat().st_size)
     return Arrays(path, stored)
 
 
@@ -224,7 +225,7 @@ def _start(path: Path, info: zipfile.ZipInfo) -> int:
     return info.header_offset + 30 + int(name) + int(extra)
 
 
-def _head(path: Path, name: str, stream: BinaryIO, size: int) -> Stored:
+def npy_head(path: Path, name: str, stream: BinaryIO, size: int) -> Stored:
     """What an .npy of ``size`` bytes says of itself, if the bytes are there. numpy would evaluate its head; this does not."""
     magic = stream.read(8)
     wide = magic[6:7] in (b"\x02", b"\x03")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from synib.data.files import inside
-from synib.data.own_columns import STEP, Array, Column, Kind, Source, Vectors, ragged, texts
+from synib.data.own_columns import STEP, Array, Column, Kind, Source, Vectors, check_unpacked, ragged, texts
 from synib.kinds import shown
 
 END = (
@@ -74,7 +74,11 @@ class Parquet(Batches):
     def __init__(self, path: Path) -> None:
         pyarrow(path)
         with damage(path):
-            super().__init__(path, self._file(path).schema_arrow)
+            file = self._file(path)
+            groups = (file.metadata.row_group(k) for k in range(file.metadata.num_row_groups))
+            values = sum(group.column(k).num_values for group in groups for k in range(group.num_columns))
+            check_unpacked(path, path.stat().st_size, 4 * values)
+            super().__init__(path, file.schema_arrow)
 
     def batches(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         file = self._file(self.path)

@@ -14,6 +14,7 @@ from synib.kinds import shown
 Array = np.ndarray[Any, Any]
 Kind = Literal["vector", "number", "flag", "text", "other"]
 STEP = 1024  # rows that are looked at together, so that looking costs no second copy
+MOST, SWELL = 4 * 2**30, 100  # bytes, and times its own size: a file that unpacks to more than both is refused
 LONGEST = 256  # characters of a class, a group, a split: arrays of texts are as wide as their longest
 
 
@@ -132,6 +133,14 @@ def names_said(names: Sequence[str]) -> str:
     """Columns as a sentence lists them, the first dozen by name."""
     more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
     return (", ".join(names[:12]) or "none") + more
+
+
+def check_unpacked(path: Path, size: int, unpacked: int) -> None:
+    """Raise ``ValueError`` if a compressed file swells as data do not: a few bytes can ask for all the memory there is."""
+    if unpacked > max(MOST, SWELL * size):
+        raise ValueError(
+            f"{path} has {size:,} bytes and would unpack to {unpacked:,}: what swells so much is not read."
+        )
 
 
 def texts(path: Path, name: str, values: Sequence[str]) -> Array:

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from typing import Any, cast
@@ -21,12 +21,15 @@ from synib.engines.recipe import Examining, Recipe, Watching
 from synib.engines.solo_plan import DEFAULTS
 from synib.measure import accuracies, correct
 from synib.objective import Batch
-from synib.tokens import Modality, move, stack, take
+from synib.tokens import Modality, move, stack, take, values
 
 Metrics = dict[str, float]
 
 ON_CPU = 24  # models at once, where memory is not the question
 PROBED = 4  # models trained to learn what one takes
+ORDERED = (
+    1 << 28
+)  # bytes of an epoch's examples up to which they are put in order at once, which saves a kernel in each step
 USED = 0.85  # of the free memory; the rest is for what the allocator cannot place
 
 
@@ -35,14 +38,16 @@ class Trained:
     """What training a shard gave, in the order of its cells.
 
     Args:
-        metrics: For each cell, metric → value at the end of training.
-        curves: For each cell, metric → value after each epoch.
-        fleet: The trained parameters and buffers.
+        metrics: For each cell, metric → value at the end of training; none for one that failed.
+        curves: For each cell, metric → value after each epoch; none for one that failed.
+        fleet: The trained parameters and buffers; of a cell that failed those of its last good epoch.
+        failures: Number of a cell that failed → why.
     """
 
     metrics: list[Metrics]
     curves: list[dict[str, list[float]]]
     fleet: "Fleet"
+    failures: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def learners(self) -> list[Learner]:
@@ -61,7 +66,8 @@ def train(
 
     Parameters of all models are stacked, a row for each; the step is the cell's own step under ``torch.func.vmap``.
     Every draw is keyed by the cell's seed and its step, so a cell's result does not depend on its neighbours beyond the
-    order in which a matrix product adds up. Nothing waits for the device before the last epoch.
+    order in which a matrix product adds up. Nothing waits for the device before the last epoch. A model with a parameter
+    that is no number any more after an epoch has failed: it stays as the epoch before left it, and the others go on.
 
     Args:
         recipe: Gives each cell's data, model and method.
@@ -81,6 +87,7 @@ def train(
     for epoch in range(epochs):
         with matrix_products(precision, fleet.device), without_denormals():
             fleet.epoch(training, epoch)
+        fleet.hold_failed()
         if epoch < epochs - 1:
             fleet.revise(training, validation, epoch)
         else:
@@ -98,12 +105,23 @@ def train(
     tested = {name: v.tolist() for name, v in found.items()}
     each = range(len(cells))
     final = [{name: h[i][-1] for name, h in history.items() if "accuracy_" not in name} for i in each]
-    metrics = [final[i] | {name: v[i] for name, v in tested.items()} for i in each]
+    failures = {i: not_finite(cells[i], good) for i, good in enumerate(fleet.good_epochs()) if good < epochs}
+    metrics = [{} if i in failures else final[i] | {name: v[i] for name, v in tested.items()} for i in each]
     if isinstance(recipe, Examining):
         for i in each:
-            metrics[i] |= recipe.examine(cells[i], fleet.learner(i).eval(), data[i])
+            if i not in failures:
+                metrics[i] |= recipe.examine(cells[i], fleet.learner(i).eval(), data[i])
     kept = history if recipe.curves else {}
-    return Trained(metrics, [{name: h[i] for name, h in kept.items()} for i in each], fleet)
+    curves_of = [{name: h[i] for name, h in kept.items()} if i not in failures else {} for i in each]
+    return Trained(metrics, curves_of, fleet, failures)
+
+
+def not_finite(cell: Cell, good: int) -> str:
+    """Why a cell failed that was good for so many epochs."""
+    return (
+        f"{cell.method} with seed {cell.seed} had a loss or a parameter that is no finite number in epoch {good + 1} of "
+        f"{cell.settings['epochs']}, at learning rate {cell.settings['lr']:g}: try a smaller one."
+    )
 
 
 def capacity(recipe: Recipe, cells: Sequence[Cell], device: torch.device | str, precision: Precision) -> int:
@@ -185,6 +203,9 @@ class Fleet:
         self.seeds = torch.stack([keys.key(cell.seed) for cell in cells]).to(device)
         self.steps = 0
         self.optimiser = self._optimiser(cells)
+        self.good = {name: t.clone() for name, t in (self.parameters | self.buffers).items()}
+        self.failed = torch.zeros(len(cells), dtype=torch.bool, device=device)
+        self.good_for = torch.zeros(len(cells), dtype=torch.long, device=device)
         self.initial = {} if not self._ever_revises(cells[0]) else {k: v.clone() for k, v in self.parameters.items()}
         self.gradient = vmap(self._gradient, randomness="error")
         self.predict = vmap(partial(self._call, _predict), randomness="error")
@@ -240,13 +261,17 @@ class Fleet:
         n = split.target.shape[1]
         order = self.permute(keys.fold(self.seeds, "order", epoch), n)
         cell = torch.arange(len(order), device=self.device)[:, None]
-        modalities = {name: take(x, (cell, order)) for name, x in split.modalities.items()}
         target = split.target[cell, order]
+        at_once = sum(values(x).nbytes for x in split.modalities.values()) <= ORDERED
+        ordered = {name: take(x, (cell, order)) for name, x in split.modalities.items()} if at_once else {}
         self.template.train()
         self.template.method.begin(epoch)
         for start in range(0, n, self.batch_size):
             rows = slice(start, start + self.batch_size)
-            batch = {name: take(x, (slice(None), rows)) for name, x in modalities.items()}
+            if at_once:
+                batch = {name: take(x, (slice(None), rows)) for name, x in ordered.items()}
+            else:
+                batch = {name: take(x, (cell, order[:, rows])) for name, x in split.modalities.items()}
             key = keys.fold(self.seeds, "step", self.steps)
             gradient, self.buffers = self.gradient(
                 self.parameters, self.buffers, batch, target[:, rows], order[:, rows], key
@@ -254,6 +279,28 @@ class Fleet:
             self._update(gradient)
             del gradient  # or two of them would be alive during the next backward pass
             self.steps += 1
+
+    def hold_failed(self) -> None:
+        """Put models back to their last good epoch that have failed in this one or before; nothing waits for the device.
+
+        A loss that is no number makes its gradient none, and Adam the parameters.
+        """
+        fine = [p.flatten(1).isfinite().all(1) for p in self.parameters.values()]
+        self.failed |= ~torch.stack(fine).all(0)
+        self.good_for += ~self.failed
+        with torch.no_grad():
+            for name, good in self.good.items():
+                now = self.parameters[name] if name in self.parameters else self.buffers[name]
+                held = torch.where(self.failed.view(-1, *[1] * (now.ndim - 1)), good, now)
+                good.copy_(held)
+                if name in self.parameters:
+                    now.copy_(held)  # the optimiser holds it
+                else:
+                    self.buffers[name] = held
+
+    def good_epochs(self) -> list[int]:
+        """After how many epochs each model was last good."""
+        return cast(list[int], self.good_for.tolist())
 
     def revise(self, train: Split, validation: Split, epoch: int) -> None:
         """Let the method change parameters between epochs, if this is the time."""

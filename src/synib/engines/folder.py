@@ -1,15 +1,18 @@
 """The results folder: what is finished is written at once and whole, and nothing finished is ever overwritten."""
 
+import contextlib
 import csv
+import hashlib
 import io
 import json
 import os
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from synib.engines import lock
 from synib.engines.cells import Cell, digest
+from synib.engines.files import remove_unfinished, write_whole
 from synib.measure import statistics
 
 Row = Mapping[str, Any]
@@ -21,7 +24,8 @@ class Folder:
     """A run's folder.
 
     ``config.json`` says what is run, ``shards.json`` how its cells were grouped, ``shards/`` holds what is finished;
-    ``results.csv``, ``curves.csv`` and ``timings.csv`` are collected from there.
+    ``results.csv``, ``curves.csv`` and ``timings.csv`` are collected from there. ``failed/`` holds the last good state of
+    models whose training failed. One run at a time writes to it (:meth:`alone`).
 
     Args:
         path: Where; made if it does not exist.
@@ -30,31 +34,54 @@ class Folder:
 
     def __init__(self, path: Path | str, config: Mapping[str, Any]) -> None:
         self.path = Path(path)
+        self._alone = False
         config = json.loads(json.dumps(config))
         try:
-            existing = read_json(self.path / "config.json")
-            if existing is None:
-                self._is_free()
-            if existing is None or existing == config:
-                (self.path / "shards").mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryFile(dir=self.path):
-                    pass
+            self._check(config)
+            (self.path / "shards").mkdir(parents=True, exist_ok=True)
+            with self.alone():
+                if self._check(config) is None:  # as it is now that nobody else can write
+                    write_json(self.path / "config.json", config)
         except OSError as e:
             raise ValueError(
                 f"Cannot write to the output folder {self.path}: {e.strerror}. Choose another with --out."
             ) from e
+
+    def _check(self, config: Row) -> Any:
+        """The config that is there, if any; a folder that holds another run, or something else, is refused."""
+        existing = read_json(self.path / "config.json")
         if existing is None:
-            write_json(self.path / "config.json", config)
+            self._is_free()
         elif existing != config:
             raise ValueError(
                 f"{self.path} holds a run with other settings ({', '.join(_changes(existing, config))}); nothing was "
                 "touched. Choose another folder with --out."
             )
+        return existing
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Within this context no other run writes here; yields whether the file system has locks to see to that.
+
+        What a killed run left half-written is removed. A run in whose midst we are already is no other.
+        """
+        if self._alone:
+            yield True
+            return
+        with lock.alone(self.path) as has_locks:
+            self._alone = True
+            try:
+                for place in (self.path, self.path / "shards", self.path / "failed"):
+                    remove_unfinished(place)
+                yield has_locks
+            finally:
+                self._alone = False
 
     def _is_free(self) -> None:
         """Refuse a folder that holds something else: a run writes a README.md and would take another's place."""
         others = [p.name for p in self.path.iterdir() if p.name != "shards"] if self.path.is_dir() else []
-        others = sorted(name for name in others if not name.startswith(".config.json."))  # what a killed run left
+        left = (".config.json.", lock.LOCK)  # by a killed run
+        others = sorted(name for name in others if not name.startswith(left))
         if others:
             raise ValueError(
                 f"{self.path} holds other files ({', '.join(others[:3])}{', ...' * (len(others) > 3)}) and no run; choose "
@@ -66,6 +93,9 @@ class Folder:
         recorded = read_json(self.path / "shards.json")
         if recorded is None:
             return self._record(propose())
+        lists = isinstance(recorded, list) and all(isinstance(shard, list) for shard in recorded)
+        if not lists or not all(isinstance(i, str) for shard in recorded for i in shard):
+            raise ValueError(f"{self.path}/shards.json is damaged; remove it and run again to make it anew.")
         by_id = {cell.id: cell for cell in cells}
         if {i for shard in recorded for i in shard} != set(by_id):
             raise ValueError(
@@ -89,12 +119,37 @@ class Folder:
         """Whether this shard is already there, whole."""
         return self._read(shard) is not None
 
-    def write(self, shard: Sequence[Cell], content: Mapping[str, Any]) -> None:
-        """Keep a finished shard."""
-        write_json(self._file(shard), content)
+    def set_aside_damaged(self, shards: Sequence[Sequence[Cell]]) -> list[str]:
+        """Rename files of shards that are not what was written, so that they are trained again; returns a sentence for each."""
+        said = []
+        for shard in shards:
+            try:
+                self._read(shard)
+            except ValueError:
+                file = self._file(shard)
+                aside = next(p for i in range(1, 10**6) if not (p := file.with_suffix(f".damaged{i}")).exists())
+                os.replace(file, aside)
+                said.append(
+                    f"{file} is damaged: it is kept as {aside.name} and not used, and its {len(shard)} models are trained "
+                    "again. What else is finished is kept."
+                )
+        return said
 
-    def collect(self, cells: Sequence[Cell]) -> None:
-        """Write the tables from the finished shards, rows in the order of the cells."""
+    def write(self, shard: Sequence[Cell], content: Mapping[str, Any]) -> None:
+        """Keep a finished shard, with the checksum of its content."""
+        plain = json.loads(json.dumps(content))
+        write_json(self._file(shard), {**plain, "sha256": _checksum(plain)})
+
+    def keep_failed(self, cell: Cell, state: Mapping[str, Any]) -> None:
+        """Keep the last good parameters and buffers of a model whose training failed; needs safetensors."""
+        from safetensors.torch import save
+
+        (self.path / "failed").mkdir(exist_ok=True)
+        content = save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()})
+        write_whole(self.path / "failed" / f"{cell.id}.safetensors", lambda file: file.write(content))
+
+    def collect(self, cells: Sequence[Cell]) -> list[Row]:
+        """Write the tables from the finished shards, rows in the order of the cells; returns those of failed cells."""
         rows: dict[str, Row] = {}
         curves: dict[str, dict[str, list[float]]] = {}
         timings = []
@@ -106,27 +161,50 @@ class Folder:
             for cell, row, curve in zip(shard, content["rows"], content["curves"], strict=True):
                 rows[cell.id], curves[cell.id] = row, curve
             timings.append({"shard": self._file(shard).stem, "cells": len(shard), **content["timing"]})
-        write_csv(self.path / "results.csv", [rows[cell.id] for cell in cells])
+        columns = next((row for row in rows.values() if "error" not in row), {})
+        empty = dict.fromkeys(columns)  # of a failed cell, so that columns keep their order
+        table = [rows[cell.id] if "error" not in rows[cell.id] else {**empty, **rows[cell.id]} for cell in cells]
+        write_csv(self.path / "results.csv", table)
         if any(curves.values()):
             write_csv(self.path / "curves.csv", _over_seeds(cells, curves))
         write_csv(self.path / "timings.csv", timings)
+        return [row for row in table if "error" in row]
 
     def _read(self, shard: Sequence[Cell]) -> dict[str, Any] | None:
         content = read_json(self._file(shard))
-        if content is not None and not (isinstance(content, dict) and {"rows", "curves", "timing"} <= content.keys()):
-            raise ValueError(
-                f"{self._file(shard)} is damaged (it holds no results); remove it and run again to make it anew."
-            )
+        if content is None:
+            return None
+        whole = isinstance(content, dict) and {"rows", "curves", "timing"} <= content.keys()
+        # Files of earlier versions have no checksum.
+        if not whole or content.pop("sha256", None) not in (None, _checksum(content)):
+            raise self._damaged(shard, "its content is not what was written")
+        rows = [row.get("cell", cell.id) for cell, row in zip(shard, content["rows"], strict=False)]
+        if rows != [cell.id for cell in shard] or not len(content["rows"]) == len(content["curves"]) == len(shard):
+            raise self._damaged(shard, "it holds other models")
         return content
+
+    def _damaged(self, shard: Sequence[Cell], why: str) -> ValueError:
+        return ValueError(
+            f"{self._file(shard)} is damaged ({why}); run again, and its models are trained anew. What else is finished is "
+            "kept."
+        )
 
     def _file(self, shard: Sequence[Cell]) -> Path:
         return self.path / "shards" / f"{digest([cell.id for cell in shard])}.json"
 
 
+def _checksum(content: Any) -> str:
+    """The SHA-256 of plain values, however a file lays them out."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 def _over_seeds(cells: Sequence[Cell], curves: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Row]:
-    """Mean, standard error and n over seeds of every metric after every epoch; single curves stay in the shards."""
+    """Mean, standard error and n over seeds of every metric after every epoch; single curves stay in the shards.
+
+    Cells that failed have no curves.
+    """
     groups: dict[str, list[Cell]] = {}
-    for cell in cells:
+    for cell in (cell for cell in cells if curves[cell.id]):
         groups.setdefault(digest([cell.method, cell.factors]), []).append(cell)
     table: list[Row] = []
     for same in groups.values():
@@ -150,7 +228,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return None
-    except (json.JSONDecodeError, UnicodeDecodeError) as e:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as e:
         raise ValueError(f"{path} is damaged ({e}); remove it and run again to make it anew.") from e
 
 
@@ -191,17 +269,7 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file, whole or not at all: a reader, or a crash, never sees half of it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def _field(value: Any) -> str:

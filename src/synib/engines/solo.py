@@ -7,7 +7,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,10 +16,11 @@ import torch
 from synib.data import Dataset
 from synib.engines.cells import Cell
 from synib.engines.device import Precision, matrix_products
+from synib.engines.fleet import not_finite
 from synib.engines.learner import Learner, learner
 from synib.engines.recipe import Examining, Recipe, Watching
 from synib.engines.solo_plan import DEFAULTS, MixedPrecision, Plan, Schedule, Select, check_choice
-from synib.engines.solo_state import Progress, load, progress_of, put
+from synib.engines.solo_state import Diverged, Progress, load, progress_of, put
 from synib.kinds import check_kind, check_whole, shown
 from synib.models import FusionModel
 from synib.objective import Objective
@@ -36,14 +37,17 @@ class Trained:
     """What training cells one after the other gave, in their order; as :class:`synib.engines.fleet.Trained`.
 
     Args:
-        metrics: For each cell, metric → value at the end of training.
-        curves: For each cell, metric → value after each epoch; a cell that stopped early stays where it stopped.
-        learners: The trained models with their methods, on the CPU.
+        metrics: For each cell, metric → value at the end of training; none for one that failed.
+        curves: For each cell, metric → value after each epoch; a cell that stopped early stays where it stopped, one that
+            failed has none.
+        learners: The trained models with their methods, on the CPU; one that failed as its last good epoch left it.
+        failures: Number of a cell that failed → why.
     """
 
     metrics: list[dict[str, float]]
     curves: list[dict[str, list[float]]]
     learners: list[Learner]
+    failures: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def train(
         if passed % len(cells) == 0:
             on_epoch()
 
-    for cell in cells:
+    for i, cell in enumerate(cells):
         plan = plan_of(cell, precision)
         data = recipe.data(cell)
         own = learner(recipe, cell, data)
@@ -101,7 +105,14 @@ def train(
         if isinstance(recipe, Watching) and recipe.curves:
             wanted["watching"] = recipe
         where = {"accelerator": device.type, "devices": [device.index or 0] if device.type == "cuda" else 1}
-        progress = _run(own, data, plan, {**place, "on_epoch": pass_epoch}, wanted, where)
+        made.learners.append(own)
+        try:
+            progress = _run(own, data, plan, {**place, "on_epoch": pass_epoch}, wanted, where)
+        except Diverged as e:
+            made.failures[i] = not_finite(cell, e.good)
+            made.metrics.append({})
+            made.curves.append({})
+            continue
         keep = [{k: v for k, v in m.items() if not k.endswith("_loss")} for m in progress.measured]
         final = {k: v for k, v in progress.metrics.items() if not k.endswith("_loss")}
         metrics = {k: v for k, v in final.items() if "accuracy_" not in k or k.startswith("test_")}
@@ -110,7 +121,6 @@ def train(
         made.metrics.append(metrics)
         keep += keep[-1:] * (plan.epochs - len(keep))
         made.curves.append({name: [m[name] for m in keep] for name in keep[0]} if recipe.curves else {})
-        made.learners.append(own)
     return made
 
 
@@ -165,8 +175,8 @@ def fit(
         monitor: A metric on validation data, ``"validation_accuracy"`` (of a group: ``"validation_accuracy_<group>"``) or
             ``"validation_loss"``; by default the first where classes are predicted.
         select: Leave the model of the ``"last"`` epoch, or of the ``"best"`` by ``monitor``.
-        folder: For ``checkpoint.pt`` and ``metrics.csv``. A training that was stopped goes on from there and ends with the same
-            weights, bit for bit.
+        folder: For ``checkpoint.pt``, the one before it, and ``metrics.csv``. A training that was stopped goes on from there
+            and ends with the same weights, bit for bit; where the checkpoint is damaged, from the one before.
         checkpoint_every: Write a checkpoint after so many steps too, and not only after every epoch.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         devices: How many.

@@ -24,7 +24,9 @@ from synib.engines.recipe import Watching
 from synib.engines.solo_data import Batches, Piece, on, rows_of
 from synib.engines.solo_plan import Plan
 from synib.engines.solo_state import Progress
+from synib.masks import Noise
 from synib.measure import accuracies, correct
+from synib.models import Dropout
 from synib.objective import Batch, Objective
 from synib.tokens import Modality, take, values
 
@@ -106,9 +108,11 @@ class Solo(LightningModule):
         if any(learner.method.revises(epoch) for epoch in range(plan.epochs)):
             self.initial = {name: p.detach().clone() for name, p in learner.model.named_parameters()}
         self.best: dict[str, Tensor] | None = None
+        self.good: dict[str, Tensor] | None = None
         self.whole: dict[str, Batch] = {}
         self.noted: dict[tuple[str, ...], tuple[Tensor, float]] = {}
         self.added: dict[str, Tensor] = {}
+        self.shared = 0.0
 
     def _check_monitor(self) -> None:
         known = ["validation_loss"]
@@ -142,7 +146,9 @@ class Solo(LightningModule):
         self.initial = {name: p.to(self.device) for name, p in self.initial.items()}
         if self.saved is not None:
             self._restore(self.saved)
-            self.saved = None
+        if self.saved is None or self.place.folder is None:
+            self.good = solo_state.tensors(self.learner)
+        self.saved = None
 
     def on_train_epoch_start(self) -> None:
         self.learner.method.begin(self.progress.epoch)
@@ -153,14 +159,13 @@ class Solo(LightningModule):
         if piece.number is not None:
             key = keys.fold(key, "piece", piece.number)
         self._seed(key)
-        # A piece that does not count is needed only where passes themselves wait for other devices.
-        if piece.share or self.place.sharded:
-            with self.place.products(), self._autocast():
-                total, parts = self._backward(piece, key)
-            if piece.share:
-                self._note({"loss": total, **parts}, piece.share)
-            if piece.number is not None:
-                self._add(piece.share)
+        # A piece that does not count is passed too: the other devices may wait in theirs, and counters stay alike.
+        with self.place.products(), self._autocast(), self._own_draws(piece):
+            total, parts = self._backward(piece, key)
+        if piece.share:
+            self._note({"loss": total, **parts}, piece.share)
+        if piece.number is not None:
+            self._add(piece.share)
         if piece.last:
             self._update()
 
@@ -169,6 +174,7 @@ class Solo(LightningModule):
         epoch, revised = progress.epoch, False
         last = epoch == plan.epochs - 1
         self.learner.eval()
+        self._check_finite()
         if not last and method.revises(epoch):
             self._revise(epoch)
             revised = True
@@ -190,6 +196,29 @@ class Solo(LightningModule):
         self._log(row)
         self.place.on_epoch(epoch)
 
+    def _check_finite(self) -> None:
+        """Stop where a parameter is no finite number any more; the model is put back to its last good state."""
+        if self._finite():
+            return
+        kept = ""
+        if self.good is None:
+            place = cast(Path, self.place.folder) / CHECKPOINT
+            self.good = cast(dict[str, Any], solo_state.load(place))["tensors"]
+            kept = f", which {place} holds too"
+        solo_state.put(self.learner, self.good)
+        if self.place.sharded:
+            solo_state.put(self.source, self.good)
+        rate = self.plan.rate(self.progress.step - 1, self.steps)
+        raise solo_state.Diverged(self.progress.epoch, self.plan.epochs, rate, kept)
+
+    def _finite(self) -> bool:
+        """Whether all parameters are numbers: a loss that is none makes its gradient none, and Adam the parameters."""
+        own: list[Any] = [p.to_local() if hasattr(p, "to_local") else p for p in self.learner.parameters()]
+        fine = torch.stack([p.isfinite().all() for p in own]).all().float()
+        if self.world > 1:
+            dist.all_reduce(fine, dist.ReduceOp.MIN)
+        return bool(fine)
+
     # A step.
 
     def _seed(self, key: Tensor) -> None:
@@ -198,6 +227,22 @@ class Solo(LightningModule):
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
             torch.cuda.default_generators[self.device.index or 0].manual_seed(seed)
+
+    @contextlib.contextmanager
+    def _own_draws(self, piece: Piece) -> Iterator[None]:
+        """Keys of dropout that are this piece's own, whichever device has it; noise counts no rows that another device has."""
+        drops = [m for m in self.learner.modules() if isinstance(m, Dropout)] if piece.number is not None else []
+        idle = [m for m in self.learner.method.modules() if isinstance(m, Noise) and not piece.share]
+        before = [drop.key for drop in drops]
+        for drop in drops:
+            drop.key = keys.fold(drop.key, "piece", cast(int, piece.number))
+        for noise in idle:
+            noise.counts = False
+        yield
+        for drop, key in zip(drops, before, strict=True):
+            drop.key = keys.fold(key, "batch") if piece.last else key
+        for noise in idle:
+            noise.counts = True
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.plan.precision == "32-true":
@@ -221,6 +266,7 @@ class Solo(LightningModule):
 
     def _add(self, share: float) -> None:
         """Gradients of a piece go to those of its batch, by its share of it."""
+        self.shared += share
         for name, p in self.learner.named_parameters():
             if p.grad is not None:
                 grad = p.grad if self.place.sharded else p.grad * share
@@ -232,9 +278,9 @@ class Solo(LightningModule):
         parameters = dict(self.learner.named_parameters())
         for name, grad in self.added.items():
             parameters[name].grad = grad
-        self.added = {}
         if self.world > 1:
             self._exchange(parameters)
+        self.added, self.shared = {}, 0.0
         trained = [p for p in parameters.values() if p.grad is not None]
         for group in self.optimiser.param_groups:
             group["lr"] = plan.rate(progress.step, self.steps)
@@ -248,7 +294,7 @@ class Solo(LightningModule):
         if progress.step % self.place.log_every == 0:
             self._log_step()
         every = self.place.checkpoint_every
-        if every is not None and progress.step % every == 0 and self.place.folder is not None:
+        if every is not None and progress.step % every == 0 and self.place.folder is not None and self._finite():
             self._save()
 
     def _fits(self, trained: Sequence[nn.Parameter]) -> bool:
@@ -264,20 +310,17 @@ class Solo(LightningModule):
         return fine
 
     def _exchange(self, parameters: Mapping[str, nn.Parameter]) -> None:
-        """Add up gradients over devices, and average what the method and the model remember."""
+        """Add up gradients over devices, and average what method and model remember, by how much of the batch each had."""
         if self.place.sharded:
             # The sharded ones are averages already.
             own = [p for p in parameters.values() if p.grad is not None and not hasattr(p, "full_tensor")]
             add_up([cast(Tensor, p.grad) for p in own], 1 / self.world)
         else:
-            trained = [p for n, p in parameters.items() if p.requires_grad and self.learner.method.trains(n)]
-            for p in trained:
-                if p.grad is None:  # this device had no piece of the batch
-                    p.grad = torch.zeros_like(p)
-            add_up([cast(Tensor, p.grad) for p in trained])
+            add_up([p.grad for p in parameters.values() if p.grad is not None])
         buffers = [b for b in self.learner.buffers() if b.is_floating_point()]
-        kept = [b.detach().clone() for b in buffers]
-        add_up(kept, 1 / self.world)
+        # A buffer may hold infinities, and 0 times those is no number.
+        kept = [b.detach() * self.shared if self.shared else torch.zeros_like(b) for b in buffers]
+        add_up(kept)
         for b, value in zip(buffers, kept, strict=True):
             b.data = value
 
@@ -408,15 +451,18 @@ class Solo(LightningModule):
 
     def _means(self) -> dict[str, float]:
         """Means over the epoch's updates."""
-        self._drain()
-        everyones = [self.progress.sums]
-        if self.world > 1:
-            everyones = [{} for _ in range(self.world)]
-            dist.all_gather_object(everyones, self.progress.sums)
-        names = dict.fromkeys(name for sums in everyones for name in sums)
+        sums = self._everyones_sums()
         self.progress.sums = {}
-        added = {name: [sum(s[name][i] for s in everyones if name in s) for i in (0, 1)] for name in names}
-        return {f"train_{name}": total / of for name, (total, of) in added.items()}
+        return {f"train_{name}": total / of for name, (total, of) in sums.items()}
+
+    def _everyones_sums(self) -> dict[str, list[float]]:
+        self._drain()
+        if self.world == 1:
+            return self.progress.sums
+        everyones: list[dict[str, list[float]]] = [{} for _ in range(self.world)]
+        dist.all_gather_object(everyones, self.progress.sums)
+        names = dict.fromkeys(name for sums in everyones for name in sums)
+        return {name: [sum(s[name][i] for s in everyones if name in s) for i in (0, 1)] for name in names}
 
     def _log(self, row: Mapping[str, float]) -> None:
         if self.global_rank:
@@ -439,10 +485,14 @@ class Solo(LightningModule):
     def _keep(self) -> None:
         if self.place.folder is not None:
             self._save()
+            self.good = None
+        else:
+            self.good = solo_state.tensors(self.learner)
 
     def _save(self) -> None:
         """A checkpoint. Where parameters are sharded all devices gather them, and one writes."""
-        self._drain()
+        sums = self._everyones_sums()
+        self.progress.sums = {} if self.global_rank else sums  # the first device writes them down, for all
         content = {
             "config": config(self.plan, self.data, self.world, self.place),
             "tensors": solo_state.tensors(self.learner),
@@ -451,13 +501,16 @@ class Solo(LightningModule):
             "progress": solo_state.plain(self.progress),
         }
         if self.global_rank == 0:
-            solo_state.save(cast(Path, self.place.folder) / CHECKPOINT, content)
+            keep_before = True
+            solo_state.save(cast(Path, self.place.folder) / CHECKPOINT, content, keep_before)
         self.trainer.strategy.barrier()  # a process that goes on to read it must find what the others find
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
         solo_state.put(self.learner, saved["tensors"])
         solo_state.put_optimiser(self.optimiser, saved["optimiser"])
         self.initial = {name: p.to(self.device) for name, p in saved["initial"].items()}
+        if self.global_rank:
+            self.progress.sums = {}
 
     def _keep_best(self) -> None:
         found = solo_state.tensors(self.learner)
@@ -492,7 +545,7 @@ def strategy_of(name: str, devices: int) -> Strategy | str:
 
 def config(plan: Plan, data: Dataset, world: int, place: Place) -> dict[str, Any]:
     """What must be equal for a training to go on as it began."""
-    rest = {"examples": len(data.train), "pieces": plan.accumulate * world, "sharded": place.sharded}
+    rest = {"examples": len(data.train), "devices": world, "sharded": place.sharded}
     return {**plan.config(), **rest, **place.identity}
 
 

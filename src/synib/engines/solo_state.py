@@ -1,8 +1,9 @@
 """Checkpoints: plain tensors in one file, whole or not at all, read without executing anything."""
 
-import os
+import errno
 import pickle
-import tempfile
+import warnings
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,7 +12,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from synib.engines.files import write_whole
+
 VERSION = 1
+_damaged: set[Path] = set()  # files that were found so and are still there
 
 
 @dataclass
@@ -86,23 +90,54 @@ def put_optimiser(optimiser: torch.optim.Optimizer, saved: Mapping[str, Any]) ->
     optimiser.load_state_dict({"state": state, "param_groups": saved["param_groups"]})
 
 
-def save(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file of plain tensors and values, whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save({"synib": VERSION, **content}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+class Diverged(ValueError):
+    """Training stopped because a parameter was no finite number any more.
+
+    Args:
+        good: After how many epochs the model, which is left as it was then, was last good.
+        epochs: How many there should have been.
+        rate: The learning rate of the epoch that failed.
+        kept: Where the last good state is, in words.
+    """
+
+    def __init__(self, good: int, epochs: int, rate: float, kept: str = "") -> None:
+        super().__init__(
+            f"Training stopped in epoch {good + 1} of {epochs}, at learning rate {rate:g}: a loss or a parameter is no finite "
+            f"number any more. The model is left as it was after {good} epochs{kept}. Try a smaller learning rate."
+        )
+        self.good = good
+
+
+def save(path: Path, content: Mapping[str, Any], keep_before: bool = False) -> None:
+    """Write a file of plain tensors and values, whole or not at all.
+
+    Args:
+        path: The file.
+        content: Tensors and plain values.
+        keep_before: Whether the file that was there is kept as the one before, for when this one is damaged.
+    """
+    before = _before(path) if keep_before else None
+    if path in _damaged:
+        _damaged.discard(path)
+        before = path.with_name(f"{path.name}.damaged")
+    write_whole(path, lambda file: torch.save({"synib": VERSION, **content}, file), before)
 
 
 def load(path: Path) -> dict[str, Any] | None:
-    """What :func:`save` wrote, on the CPU, or ``None`` if there is no such file. Nothing in it is executed."""
+    """What :func:`save` wrote, on the CPU, or ``None`` if there is no such file. Nothing in it is executed.
+
+    Where the file is damaged, it is the one before, or ``None`` if there is none, and a warning says so.
+    """
+    if _cut(path):
+        _damaged.add(path)
+        found = load(_before(path)) if path != _before(path) else None
+        goes_on = "from the checkpoint before" if found is not None else "from the start"
+        warnings.warn(
+            f"{path} is damaged: it is kept as {path.name}.damaged when the next one is written, and training goes on "
+            f"{goes_on}.",
+            stacklevel=2,
+        )
+        return found
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -112,6 +147,29 @@ def load(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict) or content.get("synib") != VERSION:
         raise ValueError(f"{path} is no checkpoint of this version of synib; choose another folder.")
     return content
+
+
+def _before(path: Path) -> Path:
+    return path if path.suffix == ".before" else path.with_name(f"{path.name}.before")
+
+
+def _cut(path: Path) -> bool:
+    """Whether a file began as a checkpoint, a zip archive, and is none any more, or not the one that was written."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(4)
+        if begin not in (b"", b"\0\0\0\0", b"PK\x03\x04"):  # what was never a checkpoint is not ours to judge
+            return False
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is not None
+    except FileNotFoundError:
+        return False
+    except (zipfile.BadZipFile, NotImplementedError, EOFError):
+        return True
+    except OSError as e:
+        if e.errno != errno.EINVAL:  # a place that no file has
+            raise
+        return True
 
 
 def progress_of(content: Mapping[str, Any]) -> Progress:

@@ -4,9 +4,11 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 import synib
 from synib.engines import fleet, solo
@@ -16,7 +18,7 @@ from synib.engines.folder import Folder
 from synib.engines.recipe import Recipe
 
 Progress = Callable[[float, float], None]
-Engine = Literal["fleet", "solo"]
+Engine = Literal["fleet", "solo", "cluster"]
 
 
 def sweep(
@@ -34,7 +36,8 @@ def sweep(
     """Train the cells that are not finished yet, then collect the tables.
 
     Where the device's memory does not suffice after all, the shards that are left are halved and training goes on; what
-    is finished stays as it is.
+    is finished stays as it is. A model whose numbers are none any more fails alone: its row says why. No other run can
+    write to the folder meanwhile.
 
     Args:
         recipe: Gives each cell's data, model and method.
@@ -53,7 +56,23 @@ def sweep(
             solo.plan_of(same[0], precision)
         else:
             fleet.check_together(same)
+    with folder.alone() as has_locks:
+        if not has_locks:
+            say(f"The file system of {folder.path} has no locks: see to it that no other run writes there.")
+        _sweep(recipe, cells, folder, device, precision, together, engine, on_progress, say)
 
+
+def _sweep(
+    recipe: Recipe,
+    cells: Sequence[Cell],
+    folder: Folder,
+    device: str,
+    precision: Precision,
+    together: int | None,
+    engine: Engine,
+    on_progress: Progress,
+    say: Callable[[str], None],
+) -> None:
     def propose() -> list[list[Cell]]:
         if engine == "solo":  # each model is kept as soon as it is trained
             return [[cell] for cell in cells]
@@ -67,6 +86,8 @@ def sweep(
         ]
 
     waiting = deque(folder.shards(cells, propose))
+    for sentence in folder.set_aside_damaged(waiting):
+        say(sentence)
     halvings = 0
     costs = {same[0].program: _cost(recipe, same[0]) for same in programs(cells)}
 
@@ -85,7 +106,7 @@ def sweep(
             def on_epoch(passed: Iterator[int] = passed, before: float = done, work: float = work / epochs) -> None:
                 on_progress(before + work * next(passed), total)
 
-            content = _train(recipe, shard, device, precision, on_epoch, engine)
+            content = train_shard(recipe, shard, device, precision, on_epoch, engine, folder.keep_failed)
             if content is None:
                 halvings += 1
                 left = [half for s in (shard, *waiting) for half in (_halves(s) if not folder.finished(s) else [s])]
@@ -100,25 +121,40 @@ def sweep(
             folder.write(shard, content)
         done += work
         on_progress(done, total)
-    folder.collect(cells)
+    failed = folder.collect(cells)
+    if failed:
+        say(
+            f"{len(failed)} of {len(cells)} models failed. The first: {failed[0]['error']} The column error of results.csv "
+            "has all of them."
+        )
 
 
-def _train(
+def train_shard(
     recipe: Recipe,
     shard: Sequence[Cell],
     device: str,
     precision: Precision,
     on_epoch: Callable[[], None],
     engine: Engine,
+    keep_failed: Callable[[Cell, Mapping[str, Tensor]], None] | None = None,
 ) -> dict[str, Any] | None:
-    """What a folder keeps of a shard, or ``None`` where memory did not suffice."""
+    """What a folder keeps of a shard, or ``None`` where memory did not suffice.
+
+    Args:
+        recipe, shard, device, precision, on_epoch: As for :func:`fleet.train`.
+        engine: Who trains.
+        keep_failed: Given the last good parameters and buffers of each cell that failed, where safetensors is installed.
+    """
     start = time.perf_counter()
     content = None
     try:
         train: Callable[..., fleet.Trained | solo.Trained] = solo.train if engine == "solo" else fleet.train
         trained = train(recipe, shard, device, on_epoch, precision)
         content = {
-            "rows": [row(cell, metrics) for cell, metrics in zip(shard, trained.metrics, strict=True)],
+            "rows": [
+                row(cell, metrics, trained.failures.get(i))
+                for i, (cell, metrics) in enumerate(zip(shard, trained.metrics, strict=True))
+            ],
             "curves": trained.curves,
             "timing": {
                 "seconds": round(time.perf_counter() - start, 3),
@@ -126,6 +162,11 @@ def _train(
                 "precision": precision,
             },
         }
+        if trained.failures and keep_failed is not None and find_spec("safetensors") is not None:
+            learners = trained.learners
+            for i in trained.failures:
+                keep_failed(shard[i], dict([*learners[i].named_parameters(), *learners[i].named_buffers()]))
+            del learners
         del trained
     except (RuntimeError, MemoryError) as e:
         if not out_of_memory(e):
@@ -147,8 +188,14 @@ def _cost(recipe: Recipe, cell: Cell) -> float:
     return recipe.method(cell, recipe.data(cell)).cost
 
 
-def row(cell: Cell, metrics: Mapping[str, float]) -> dict[str, Any]:
-    """A line of ``results.csv``. It has no clock in it, so that a continued run ends with the same bytes."""
+def row(cell: Cell, metrics: Mapping[str, float], error: str | None = None) -> dict[str, Any]:
+    """A line of ``results.csv``. It has no clock in it, so that a continued run ends with the same bytes.
+
+    Args:
+        cell: What was trained.
+        metrics: What was measured.
+        error: Why training failed, if it did.
+    """
     versions = f"synib {synib.__version__}, torch {torch.__version__}"
     return {
         "experiment": cell.experiment,
@@ -158,4 +205,5 @@ def row(cell: Cell, metrics: Mapping[str, float]) -> dict[str, Any]:
         **{name: value for name, value in metrics.items() if value == value},
         "cell": cell.id,
         "versions": versions,
+        **({"error": error} if error is not None else {}),
     }

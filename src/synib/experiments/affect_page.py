@@ -70,7 +70,9 @@ def about(data: str, form: Form) -> str:
             "paper reports."
         )
         return f"{ASKED[data]} {how} {SUBSET} {settings} The paper's subset is one that networks define."
-    settings = f"All methods had the same number of candidate settings, compared on validation accuracy {SEARCHED[data]}."
+    settings = (
+        f"All methods had the same number of candidate settings, compared on validation accuracy {SEARCHED[data]}."
+    )
     paper = (
         "The paper's numbers are of other features (MultiBench's, word by word, vision and text only), of another split, and "
         "of a subset that networks define."

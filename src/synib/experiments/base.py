@@ -18,7 +18,7 @@ from synib.objective import Bernoulli, Family, Objective
 
 # A cell's settings that are not the method's.
 OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "data", *DEFAULTS)
-NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions")
+NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions", "error")
 
 Row = Mapping[str, Any]
 

@@ -1,19 +1,21 @@
 """Run an experiment: from its options to a folder with a row for every trained model, and back."""
 
-import platform
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
-import torch
-
-import synib
+from synib.data.files import noted
+from synib.engines import cluster as many_machines
 from synib.engines import fleet
 from synib.engines.cells import programs
-from synib.engines.device import choose_device, choose_precision, hardware
+from synib.engines.device import choose_device, choose_precision
 from synib.engines.folder import Folder, read_json, write_json
 from synib.engines.sweep import Engine, Progress, sweep
 from synib.experiments.base import Experiment
+from synib.experiments.provenance import changed, of_sources, provenance
+
+LOADER = f"{__name__}:from_config"
 
 
 def run(
@@ -24,6 +26,7 @@ def run(
     precision: str = "float32",
     together: int | None = None,
     engine: str = "fleet",
+    cluster: many_machines.Cluster | None = None,
     command: str = "",
     on_progress: Progress = lambda done, of: None,
     say: Callable[[str], None] = lambda sentence: None,
@@ -36,7 +39,9 @@ def run(
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         precision: Of matrix products in training: ``"float32"``, or on CUDA ``"tf32"`` or ``"bf16"``.
         together: How many models to train at once; by default as many as the memory holds.
-        engine: ``"fleet"`` for many small models at once, ``"solo"`` for one of any size after the other, on Lightning.
+        engine: ``"fleet"`` for many small models at once, ``"solo"`` for one of any size after the other, on Lightning,
+            ``"cluster"`` for the fleet's shards on the nodes of a Ray cluster.
+        cluster: Which one; by default one of this machine, for this run alone.
         command: What the user typed, for the record.
         on_progress: Called with the work done and the work there is.
         say: Called with what the user should know.
@@ -49,50 +54,84 @@ def run(
         ...     sorted(path.name for path in run(small, folder).glob("*.csv"))
         ['curves.csv', 'results.csv', 'timings.csv']
     """
-    experiment.check()
-    device = choose_device(device)
-    chosen = choose_precision(precision, device)
+    with noted() as asked:
+        experiment.check()
     if engine not in get_args(Engine):
-        raise ValueError(f"--engine is {' or '.join(get_args(Engine))}; got {engine!r}.")
+        *others, last = get_args(Engine)
+        raise ValueError(f"--engine is {', '.join(others)} or {last}; got {engine!r}.")
     cells = experiment.cells()
-    if engine == "fleet":
+    if engine != "solo":
         for same in programs(cells):
             fleet.check_together(same)  # before the folder says that a fleet begun it
-    folder = Folder(out if out is not None else Path("runs") / experiment.name, experiment.config())
-    _record(folder, precision, engine, command)
-    say(f"{experiment.title}\n{len(cells)} model{'s' * (len(cells) != 1)} on {device}.")
-    sweep(
-        experiment,
-        cells,
-        folder,
-        device=device,
-        precision=chosen,
-        together=together,
-        engine=cast(Engine, engine),
-        on_progress=on_progress,
-        say=say,
-    )
+    if engine != "cluster":
+        if cluster is not None:
+            raise ValueError(f"A cluster is for --engine cluster; this run has --engine {engine}.")
+        nodes: contextlib.AbstractContextManager[many_machines.Session | None] = contextlib.nullcontext()
+    else:
+        _check_known(experiment)
+        nodes = many_machines.joined(cluster or many_machines.Cluster(), say)
+    with contextlib.ExitStack() as held:
+        session = held.enter_context(nodes)
+        device = choose_device(device) if session is None else session.place(device)
+        chosen = choose_precision(precision, device)
+        folder = Folder(out if out is not None else Path("runs") / experiment.name, experiment.config())
+        if not held.enter_context(folder.alone()):
+            say(f"The file system of {folder.path} has no locks: see to it that no other run writes there.")
+        seeds = (cell.seed for cell in cells)
+        made = provenance(command, device if session is None else "cpu", seeds, of_sources(asked))
+        # A cluster trains the fleet's shards: either may go on with what the other began.
+        made |= {"precision": precision, "engine": "solo" if engine == "solo" else "fleet"}
+        where = device if session is None else f"{device}, {session.slots()} shards at once on a Ray cluster"
+        made |= {"device": where} if session is not None else {}
+        _record(folder, made)
+        say(f"{experiment.title}\n{len(cells)} model{'s' * (len(cells) != 1)} on {where}.")
+        how: dict[str, Any] = {
+            "device": device,
+            "precision": chosen,
+            "together": together,
+            "on_progress": on_progress,
+            "say": say,
+        }
+        if session is None:
+            sweep(experiment, cells, folder, engine=cast(Engine, engine), **how)
+        else:
+            many_machines.sweep(experiment, cells, folder, session, loader=LOADER, config=experiment.config(), **how)
     return folder.path
 
 
-def _record(folder: Folder, precision: str, engine: str, command: str) -> None:
-    """Write down how a run was begun; one in another precision, or by another engine, must not go on in the same folder."""
+def _check_known(experiment: Experiment) -> None:
+    """Refuse an experiment that workers would not find."""
+    from synib.experiments import EXPERIMENTS
+
+    if EXPERIMENTS.get(experiment.name) is not type(experiment):
+        raise ValueError(
+            f"The cluster engine makes an experiment from its name on every node, and {experiment.name!r} is none that synib "
+            "has: name it in synib.experiments.EXPERIMENTS and install that on all nodes."
+        )
+
+
+def _record(folder: Folder, made: Mapping[str, Any]) -> None:
+    """Write down how a run was begun; one in another precision, by another engine or of other data must not go on there."""
     begun = read_json(folder.path / "run.json")
     if begun is None:
-        versions = {"synib": synib.__version__, "torch": torch.__version__, "python": platform.python_version()}
-        record = {"command": command, "precision": precision, "versions": versions, "hardware": hardware()}
-        record |= {"engine": engine} if engine != "fleet" else {}
-        write_json(folder.path / "run.json", record)
-    elif isinstance(begun, dict) and begun.get("precision", precision) != precision:
+        write_json(folder.path / "run.json", made)
+        return
+    if not isinstance(begun, dict):
         raise ValueError(
-            f"{folder.path} holds a run in {begun['precision']}; go on with --precision {begun['precision']}, or choose "
-            "another folder with --out."
+            f"{folder.path / 'run.json'} is damaged: it describes no run. Choose another folder with --out."
         )
-    elif isinstance(begun, dict) and begun.get("engine", "fleet") != engine:
-        before = begun.get("engine", "fleet")
+    before = {"precision": made["precision"], "engine": "fleet", **begun}
+    for name, words in (("precision", "a run in {}"), ("engine", "a run of the {} engine")):
+        if before[name] != made[name]:
+            raise ValueError(
+                f"{folder.path} holds {words.format(before[name])}; go on with --{name} {before[name]}, or choose another "
+                "folder with --out."
+            )
+    others = changed(begun.get("data"), made["data"])
+    if others:
         raise ValueError(
-            f"{folder.path} holds a run of the {before} engine; go on with --engine {before}, or choose another folder with "
-            "--out."
+            f"{folder.path} holds a run on other data: the files of {', '.join(others)} have changed since it began. Put them "
+            "back, or choose another folder with --out."
         )
 
 
@@ -106,4 +145,11 @@ def load(folder: Path | str) -> Experiment:
     name = config.get("experiment") if isinstance(config, dict) else None
     if not isinstance(name, str) or name not in EXPERIMENTS:
         raise ValueError(f"{folder} is not the folder of a run: it has no config.json that names an experiment.")
+    return from_config(config)
+
+
+def from_config(config: Mapping[str, Any]) -> Experiment:
+    """The experiment that a config names, with its options."""
+    from synib.experiments import EXPERIMENTS
+
     return EXPERIMENTS[config["experiment"]].from_config(config)

@@ -103,7 +103,7 @@ class Search(Experiment):
         made = []
         for method in self.methods:
             mine = [r for r in summary if r["method"] == method and r["metric"] == metric]
-            best = sorted(mine, key=lambda r: -r["mean"])[:SHOWN]
+            best = sorted((r for r in mine if r["mean"] is not None), key=lambda r: -r["mean"])[:SHOWN]
             who = dict.fromkeys([chosen[method], *(r["candidate"] for r in best)])
             title = f"{method}: the best {len(who)} of {len(mine)} candidates"
             rows = [r for r in summary if r["method"] == method]
@@ -117,11 +117,16 @@ class Search(Experiment):
         return {"chosen": self.chosen(summary)}
 
     def chosen(self, summary: Sequence[Row]) -> dict[str, dict[str, Any]]:
-        """The candidate of each method that the experiment prefers."""
+        """The candidate of each method that the experiment prefers; one of which some models failed is the worst."""
         scores: dict[tuple[str, str], dict[str, float]] = {}
+        whole: dict[str, int] = {}
         for row in summary:
+            whole[row["metric"]] = max(row["n"], whole.get(row["metric"], 0))
+        for row in summary:
+            failed = row["mean"] is None or row["n"] < whole[row["metric"]]
             # Rounded: how sums end in their last bits, which differs by machine, must not decide between equals.
-            scores.setdefault((row["method"], row["candidate"]), {})[row["metric"]] = round(row["mean"], 9)
+            score = float("-inf") if failed else round(row["mean"], 9)
+            scores.setdefault((row["method"], row["candidate"]), {})[row["metric"]] = score
         experiment = self.experiment
         candidates = experiment.candidates()
         return {

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from synib import keys
@@ -18,10 +19,12 @@ class Noise(nn.Module):
         shuffles: Whether a replacement is another row of the same batch, the one that :meth:`rows` names. Together with a
             mask over the whole modality this lets the objective reuse what it has already encoded.
         within_classes: Whether :meth:`rows` wants to know which class each row's own values predict.
+        counts: Whether what :meth:`observe` is shown counts. An engine says no of rows that only keep other processes company.
     """
 
     shuffles: bool = False
     within_classes: bool = False
+    counts: bool = True
 
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
         """``draws`` replacements for every row, one draw after the other: ``(draws * batch, ...)``."""
@@ -83,6 +86,9 @@ class MatchedNoise(Noise):
     each coordinate of a vector, each feature of a token, each channel of a map; they update in training mode only and
     are part of ``state_dict``.
 
+    Where processes train together (``torch.distributed``), a batch is what all of them hold: every process has the statistics
+    of the joint batch, before it draws. All must then call the objective equally often in training mode.
+
     Args:
         momentum: :math:`\alpha`.
         widths: For each modality the number of coordinates, features or channels, if known beforehand; otherwise taken
@@ -104,6 +110,8 @@ class MatchedNoise(Noise):
         mean, variance = _statistics(x)
         self._prepare(modality, mean)
         self._check_width(modality, len(mean))
+        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+            mean, variance = _joint(mean, variance, _count(x) if self.counts else 0)
         for kind, new in (("mean", mean), ("variance", variance)):
             buffer = f"{kind}_{modality}"
             setattr(self, buffer, torch.lerp(new, getattr(self, buffer).to(new.dtype), self.momentum))
@@ -281,6 +289,23 @@ def _statistics(x: Modality) -> tuple[Tensor, Tensor]:
         return mean, ((v - mean).square() * here).sum((0, 1)) / count
     around = tuple(d for d in range(v.ndim) if d != _feature_dim(v))
     return v.mean(around), v.var(around, correction=0)
+
+
+def _count(x: Modality) -> Tensor | int:
+    """Of how many numbers each feature's statistics are."""
+    if isinstance(x, Tokens):
+        return (~x.padding).sum()
+    return x.numel() // x.shape[_feature_dim(x)]
+
+
+def _joint(mean: Tensor, variance: Tensor, count: Tensor | int) -> tuple[Tensor, Tensor]:
+    """Mean and variance over the batches of all processes, from those of each and its count; in one message."""
+    own = mean.double()  # the square of a mean is no small number
+    moments = torch.stack([torch.ones_like(own), own, variance.double() + own.square()]) * count
+    dist.all_reduce(moments)
+    total, first, second = moments
+    joint = first / total.clamp(min=1.0)
+    return joint.to(mean.dtype), (second / total.clamp(min=1.0) - joint.square()).clamp(min=0.0).to(mean.dtype)
 
 
 def _feature_dim(v: Tensor) -> int:

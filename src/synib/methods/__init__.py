@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from synib.kinds import shown
+from synib.methods.additive import Additive
 from synib.methods.agm import AGM
 from synib.methods.confidence import Confidence
 from synib.methods.dnr import DnR
@@ -24,6 +25,7 @@ from synib.objective import Annealing, LinearWarmup, Objective, Reference, Unifo
 METHODS: dict[str, Callable[..., Objective]] = {
     "unimodal": Alone,
     "ensemble": Ensemble,
+    "additive": Additive,
     "vanilla": Vanilla,
     "confidence": Confidence,
     "masked-random": masked_random,
@@ -115,6 +117,7 @@ __all__ = [
     "MCR",
     "METHODS",
     "OGM",
+    "Additive",
     "Alone",
     "Confidence",
     "DnR",

@@ -1,0 +1,130 @@
+"""Files that were damaged after they had been written are named, not used, and made again; nothing else is."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+import synib
+from synib.data import spurious_xor
+from synib.engines import solo
+from synib.engines.solo_state import load
+from synib.experiments import run
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def changed(path):
+    """Other numbers, and still good JSON."""
+    text = path.read_text()
+    assert '"test_accuracy": 0.' in text
+    path.write_text(text.replace('"test_accuracy": 0.', '"test_accuracy": 0.9', 1))
+
+
+def of_others(path):
+    other = next(p for p in path.parent.iterdir() if p != path)
+    shutil.copy(other, path)
+
+
+@pytest.mark.parametrize("damage", [cut, emptied, changed, of_others])
+def test_a_damaged_shard_is_set_aside_and_trained_again_and_the_bytes_are_the_same(
+    small, whole, tables, tmp_path, damage
+):
+    path = shutil.copytree(whole, tmp_path / "run")
+    first, *others = sorted((path / "shards").iterdir())
+    damage(first)
+    damaged, before, said = first.read_bytes(), [p.stat().st_mtime_ns for p in others], []
+    run(small, path, device="cpu", say=said.append)
+    assert (
+        f"{first} is damaged: it is kept as {first.stem}.damaged1 and not used, and its 1 models are trained" in said[1]
+    )
+    assert first.with_suffix(".damaged1").read_bytes() == damaged
+    assert [p.stat().st_mtime_ns for p in others] == before
+    assert tables(path) == tables(whole)
+
+    damage(first)  # and again: the one before is not overwritten
+    run(small, path, device="cpu")
+    assert sorted(p.suffix for p in (path / "shards").iterdir()) == [".damaged1", ".damaged2", *[".json"] * 3]
+    assert tables(path) == tables(whole)
+
+
+def test_shards_of_an_earlier_version_which_have_no_checksum_are_read(small, whole, tables, tmp_path, untrained):
+    path = shutil.copytree(whole, tmp_path / "run")
+    for file in (path / "shards").iterdir():
+        content = json.loads(file.read_text())
+        assert len(content.pop("sha256")) == 64
+        file.write_text(json.dumps(content))
+    (path / "results.csv").unlink()
+    run(small, path, device="cpu")
+    assert tables(path) == tables(whole)
+
+
+@pytest.fixture
+def fitted(tmp_path):
+    """Trains one model in a folder; ``stop=n`` interrupts it after so many epochs."""
+
+    def fit(name, stop=None):
+        data = spurious_xor(1.0, 0, train=40, validation=16, test=16)
+        torch.manual_seed(0)
+        model = synib.FusionModel.mlp(data.widths, hidden=[8], head_hidden=[])
+        method = synib.SynIB(synib.RandomMask(0.4), family=synib.Bernoulli(), weight=1.0)
+        seen = []
+
+        def on_epoch(epoch):
+            seen.append(epoch)
+            if stop is not None and epoch + 1 == stop:
+                raise InterruptedError
+
+        options = {"lr": 1e-2, "epochs": 4, "batch_size": 16, "device": "cpu", "progress": False}
+        if stop is None:
+            solo.fit(method, model, data, folder=tmp_path / name, on_epoch=on_epoch, **options)
+        else:
+            with pytest.raises(InterruptedError):
+                solo.fit(method, model, data, folder=tmp_path / name, on_epoch=on_epoch, **options)
+        return model.state_dict(), seen
+
+    return fit
+
+
+def flipped(path):
+    """One bit of a weight."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, emptied, flipped])
+@pytest.mark.parametrize(("stop", "goes_on"), [(3, "from the checkpoint before"), (1, "from the start")])
+def test_a_damaged_checkpoint_is_named_and_training_goes_on_from_the_one_before(
+    fitted, tmp_path, damage, stop, goes_on
+):
+    want, _ = fitted("whole")
+    fitted("damaged", stop=stop)
+    checkpoint = tmp_path / "damaged" / "checkpoint.pt"
+    damage(checkpoint)
+    damaged = checkpoint.read_bytes()
+    with pytest.warns(UserWarning, match=rf"checkpoint\.pt is damaged: .* training goes on {goes_on}\."):
+        found, epochs = fitted("damaged")
+    assert epochs == list(range(stop - 1, 4))
+    assert all(torch.equal(found[name], want[name]) for name in want)
+    assert (tmp_path / "damaged" / "checkpoint.pt.damaged").read_bytes() == damaged
+    assert load(checkpoint)["progress"]["finished"]
+    assert fitted("damaged")[1] == []  # it is finished now
+
+
+def test_a_checkpoint_before_that_is_damaged_too_is_not_used(fitted, tmp_path):
+    want, _ = fitted("whole")
+    fitted("damaged", stop=3)
+    for name in ("checkpoint.pt", "checkpoint.pt.before"):
+        cut(tmp_path / "damaged" / name)
+    with pytest.warns(UserWarning, match="from the start"):
+        found, epochs = fitted("damaged")
+    assert epochs == [0, 1, 2, 3]
+    assert all(torch.equal(found[name], want[name]) for name in want)

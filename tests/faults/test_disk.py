@@ -1,0 +1,112 @@
+"""A disk that is full, or a folder that is read-only: a sentence, nothing half-written, and nothing finished is lost."""
+
+import errno
+import os
+import resource
+
+import pytest
+
+from synib.engines.files import write_whole
+from synib.engines.folder import write_text
+
+OPTIONS = [
+    "--seeds",
+    "3",
+    "--beta",
+    "1.0",
+    "--method",
+    "vanilla",
+    "--epochs",
+    "2",
+    "--device",
+    "cpu",
+    "--together",
+    "1",
+]
+
+
+@pytest.fixture
+def full(monkeypatch):
+    """``full(n)``: the disk is full from the nth file on."""
+
+    def from_file(n):
+        real, written = os.fsync, iter(range(1000))
+
+        def fsync(file):
+            if next(written) >= n:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            real(file)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+
+    return from_file
+
+
+@pytest.mark.parametrize(("files", "finished"), [(3, 0), (4, 1), (6, 3), (7, 3)])
+def test_a_disk_that_is_full_is_a_sentence_and_the_same_command_goes_on(
+    full, monkeypatch, synib_command, tmp_path, whole, tables, hidden, files, finished
+):
+    """Config, record and grouping are three files, then three shards, then the tables."""
+    with monkeypatch.context():
+        full(files)
+        code, _, err = synib_command("reproduce", "spurious-xor", *OPTIONS, "--out", "run")
+        monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert code == 2
+    assert "No space left on device. What was finished before is kept" in err
+    assert "the same command goes on from there." in err
+    assert "Traceback" not in err
+    assert hidden(tmp_path / "run") == []
+    assert len(list((tmp_path / "run" / "shards").iterdir())) == finished
+    assert not (tmp_path / "run" / "curves.csv").exists()
+
+    assert synib_command("reproduce", "spurious-xor", *OPTIONS, "--out", "run")[0] == 0
+    assert tables(tmp_path / "run") == tables(whole)
+
+
+def test_a_file_that_becomes_too_large_for_the_system_leaves_the_one_before(tmp_path):
+    path = tmp_path / "table.csv"
+    write_text(path, "old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match=r"Cannot write .*table\.csv: File too large\. What was finished"):
+            write_text(path, "x" * 10**6)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["table.csv"]
+
+
+def test_a_disk_that_is_full_for_the_temporary_file_is_said_too(tmp_path, monkeypatch):
+    def mkstemp(*_, **__):
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr("tempfile.mkstemp", mkstemp)
+    with pytest.raises(OSError, match=r"Cannot write .*a\.json: Disk quota exceeded"):
+        write_whole(tmp_path / "a.json", lambda file: file.write(b"1"))
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_folder_that_is_read_only_is_one_sentence_and_stays_as_it_is(
+    synib_command, tmp_path, monkeypatch, begun, untrained
+):
+    if begun:
+        (tmp_path / "run" / "shards").mkdir(parents=True)
+    real_open, real_mkdir = os.open, os.mkdir
+
+    def refuse(real):
+        def call(path, *rest, **options):
+            writes = real is real_mkdir or (rest and rest[0] & (os.O_WRONLY | os.O_RDWR))
+            if writes and "run" in str(path).split(os.sep):
+                raise OSError(errno.EROFS, "Read-only file system", str(path))
+            return real(path, *rest, **options)
+
+        return call
+
+    monkeypatch.setattr(os, "open", refuse(real_open))
+    monkeypatch.setattr(os, "mkdir", refuse(real_mkdir))
+    code, _, err = synib_command("reproduce", "spurious-xor", *OPTIONS, "--out", "run")
+    assert code == 2
+    assert err == "synib: Cannot write to the output folder run: Read-only file system. Choose another with --out.\n"
+    assert [p.name for p in (tmp_path / "run").rglob("*")] == ["shards"] * begun

@@ -1,0 +1,84 @@
+"""Ctrl-C once, and twice."""
+
+import os
+import signal
+import time
+
+import pytest
+
+COMMAND = """
+    os.dup2(os.open(OUT + "/said", os.O_WRONLY | os.O_CREAT), 2)
+    os.chdir(OUT)
+    from synib.cli import main
+    from synib.engines import fleet
+    train, calls = fleet.train, iter(range(10))
+
+    def slow(*arguments):
+        if next(calls) < 1:
+            return train(*arguments)
+        try:
+            open("training", "w").close()
+            time.sleep(600)
+        finally:  # as a library may, which ends its threads
+            open("interrupted", "w").close()
+            if STUBBORN:
+                time.sleep(600)
+
+    fleet.train = slow
+    sys.argv = ["synib", "reproduce", "spurious-xor", *OPTIONS]
+    main()
+"""
+OPTIONS = ["--seeds", "2", "--beta", "1.0", "--method", "vanilla", "--epochs", "1", "--device", "cpu"]
+OPTIONS += ["--together", "1", "--out", "run"]
+
+
+def wait_for(path, process):
+    while not path.exists():
+        assert process.is_alive()
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_an_interrupted_run_says_so_keeps_what_is_finished_and_ends_with_130(child, tmp_path, hidden, twice):
+    process = child(COMMAND, OUT=str(tmp_path), OPTIONS=OPTIONS, STUBBORN=twice)
+    for mark in ("training", "interrupted")[: 1 + twice]:
+        wait_for(tmp_path / mark, process)
+        os.kill(process.pid, signal.SIGINT)
+    process.join()
+    assert process.exitcode == 130
+    said = (tmp_path / "said").read_text()
+    if twice:
+        assert said == "synib: ended at once. What was finished is kept.\n"
+    else:
+        assert said == "synib: stopped. What was finished is kept; the same command goes on from there.\n"
+    assert len(list((tmp_path / "run" / "shards").iterdir())) == 1
+    assert set(hidden(tmp_path / "run")) <= {".lock"}  # which nobody holds any more
+
+
+WRITING = """
+    from pathlib import Path
+    from synib.engines.files import second_interrupt_ends, write_whole
+
+    def write(file):
+        file.write(b"half")
+        file.flush()
+        for _ in range(2):
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(600)
+            except KeyboardInterrupt:
+                assert len(list(Path(OUT).iterdir())) == 2
+
+    with second_interrupt_ends():
+        write_whole(Path(OUT) / "a.json", write)
+"""
+
+
+def test_a_second_interrupt_in_the_midst_of_a_file_leaves_the_one_before(child, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "a.json").write_text("old")
+    process = child(WRITING, OUT=str(folder))
+    process.join()
+    assert process.exitcode == 130
+    assert {p.name: p.read_text() for p in folder.iterdir()} == {"a.json": "old"}
