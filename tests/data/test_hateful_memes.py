@@ -14,23 +14,12 @@ from synib.data.hateful_memes import (
     dataset,
     load,
     picture_bytes,
-    pixel_batches,
-    pixel_values,
     read_memes,
     read_picture,
 )
 from synib.data.media import BrokenFile
 
 Image = pytest.importorskip("PIL.Image")
-
-
-class Processor:
-    """Called as transformers' image processors are."""
-
-    def __call__(self, images, return_tensors):
-        assert return_tensors == "pt"
-        pixels = [np.asarray(image.resize((4, 4))) for image in images]
-        return {"pixel_values": torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2) / 255}
 
 
 def write(path, records):
@@ -60,26 +49,6 @@ def test_records_hold_pictures_texts_and_labels(root):
         assert data.validation.labels.tolist() == [1, 0, 1]
         assert data.validation.texts[1] == "text\u2028 6"  # a line's end to Python, not to jsonl
         assert data.test.images[0] == root / "img" / "00008.png"
-
-
-def test_pictures_go_through_the_processor_batch_after_batch(root):
-    train = load(root).train
-    batches = list(pixel_batches(train, Processor(), batch_size=2))
-    assert [len(batch) for batch in batches] == [2, 2, 1]
-    together = torch.cat(batches)
-    assert together[:, 0].mean((1, 2)).mul(255).round().tolist() == [0, 10, 20, 30, 40]
-    assert torch.equal(together, pixel_values(train.images, Processor()))
-
-
-def test_a_processor_of_transformers_is_one(root):
-    transformers = pytest.importorskip("transformers")
-    processor = transformers.CLIPImageProcessor(size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16})
-    assert pixel_values(load(root).train.images, processor).shape == (5, 3, 16, 16)
-
-
-def test_a_processor_that_gives_something_else_is_refused(root):
-    with pytest.raises(ValueError, match="a row for each of 5 pictures"):
-        pixel_values(load(root).train.images, lambda **_: {"pixel_values": torch.zeros(2)})
 
 
 @pytest.mark.parametrize("mode", ["P", "RGBA", "L", "LA", "1", "CMYK"])
@@ -124,12 +93,12 @@ def test_a_broken_picture_is_named_and_left_out_only_if_the_user_says_so(root, h
     path.write_bytes(harm(path.read_bytes()))
     train = load(root).train
     with pytest.raises(BrokenFile, match=r"00003\.png (is damaged or truncated|is no png or jpeg)"):
-        list(pixel_batches(train, Processor()))
+        [read_picture(image) for image in train.images]
     kept = load(root, skip_broken=True).train
     assert kept.ids == ("0", "1", "2", "4")
     assert list(kept.skipped) == ["3"]
     assert kept.labels.tolist() == [0, 1, 0, 0]
-    assert len(list(pixel_batches(kept, Processor()))) == 1
+    assert len([read_picture(image) for image in kept.images]) == 4
 
 
 def test_a_picture_that_unpacks_to_too_much_is_refused(root, monkeypatch):
@@ -236,7 +205,7 @@ def test_bytes_are_those_of_clips_own_processor(tmp_path, shape):
     processor = transformers.CLIPImageProcessor(
         size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16}, do_rescale=False, do_normalize=False
     )
-    theirs = pixel_values([tmp_path / "a.png"], processor)[0].float()
+    theirs = processor(images=[read_picture(tmp_path / "a.png")], return_tensors="pt")["pixel_values"][0].float()
     ours = torch.from_numpy(picture_bytes(tmp_path / "a.png", 16)).float()
     assert (ours - theirs).abs().mean() < 4
     assert (ours - theirs).abs().max() < 20

@@ -22,7 +22,6 @@ from synib.data.ravdess import (
     make_irony,
     parse,
     read_clips,
-    read_voices,
 )
 
 ACTORS = [people[0] for people in FOLDS]
@@ -130,19 +129,9 @@ def test_a_missing_or_broken_file_is_named(root):
     assert list(read_clips(root, size=16, skip_broken=True).skipped) == [name]
 
 
-def test_voices_can_be_read_without_faces(root):
-    for path in root.rglob("*.mp4"):
-        path.unlink()
-    clips, made = read_voices(root)
-    assert [clip.id for clip in clips] == [clip.id for clip in list_clips(root)]
-    assert made.values.shape == (80, 257, 188)
-    assert made.broken == {}
-
-
 def test_a_folder_without_clips_is_said(tmp_path):
-    for call in (list_clips, read_voices):
-        with pytest.raises(ValueError, match=r"holds no .*: get RAVDESS from https"):
-            call(tmp_path)
+    with pytest.raises(ValueError, match=r"holds no .*: get RAVDESS from https"):
+        list_clips(tmp_path)
 
 
 def test_the_source_counts_what_is_there(root):

@@ -1,7 +1,7 @@
 """Hateful Memes: is a picture with its text hateful? Read from its jsonl files and images."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ class HatefulMemes:
 def load(root: str | Path | None = None, *, skip_broken: bool = False) -> HatefulMemes:
     """The three splits of the paper: train, dev_unseen to validate, test_seen to test.
 
-    Every picture must be there and lie in the folder. Whether it can be decoded shows when it is (:func:`pixel_batches`); with
+    Every picture must be there and lie in the folder. Whether it can be decoded shows when it is (:func:`dataset`); with
     ``skip_broken`` all are decoded once, now, and memes whose picture is missing or broken are left out, named in ``skipped``.
 
     Args:
@@ -142,23 +142,6 @@ def read_picture(path: str | Path) -> Any:
         if isinstance(e, BrokenFile):
             raise
         raise BrokenFile(f"{path} is damaged or truncated ({str(e).rstrip('.')}).") from None
-
-
-def pixel_values(images: Sequence[str | Path], processor: Any) -> Tensor:
-    """Pictures through an image processor of transformers (or anything called like one), as one batch."""
-    out = processor(images=[read_picture(path) for path in images], return_tensors="pt")["pixel_values"]
-    if not isinstance(out, Tensor) or len(out) != len(images):
-        raise ValueError(
-            f"processor gives a tensor 'pixel_values' with a row for each of {len(images)} pictures; got {shown(out)}."
-        )
-    return out
-
-
-def pixel_batches(memes: Memes, processor: Any, batch_size: int = 32) -> Iterator[Tensor]:
-    """The pictures of a split, batch after batch, in order: to encode them once and keep the features."""
-    check_whole("batch_size", batch_size)
-    for start in range(0, len(memes), batch_size):
-        yield pixel_values(memes.images[start : start + batch_size], processor)
 
 
 def dataset(

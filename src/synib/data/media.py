@@ -8,12 +8,10 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from synib.kinds import check_number, check_whole
 
 RATE, SECONDS, WINDOW, HOP, FLOOR = 22_050, 3.0, 512, 353, 1e-7
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels, in red, green, blue
 
 # The container is said by the file's ending and never guessed: some that FFmpeg would guess are playlists of other files.
 CONTAINERS = {
@@ -123,12 +121,6 @@ def read_frames(path: str | Path, count: int = 3, fps: float = 1.0, size: int = 
     except av.FFmpegError as e:
         raise BrokenFile(f"{path} cannot be read as video: {e.strerror}.") from None
     return np.stack(taken)
-
-
-def normalised(frames: Tensor) -> Tensor:
-    """Frames of bytes, ``(..., 3, height, width)``, as numbers with ImageNet's mean and deviation taken out."""
-    mean, deviation = (torch.tensor(x, device=frames.device)[:, None, None] for x in (MEAN, DEVIATION))
-    return (frames.float() / 255 - mean) / deviation
 
 
 def check_complete(path: Path) -> None:

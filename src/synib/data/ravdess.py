@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from synib.data.cache import Cached
-from synib.data.clips import Clips, Progress, clips_of, spectrograms
+from synib.data.clips import Clips, Progress, clips_of
 from synib.data.dataset import Dataset
 from synib.data.files import File, Source, inside
 from synib.data.irony import Donors, Irony
@@ -145,21 +144,6 @@ def make_irony(
     within = actors if same_actor else None
     ids, labels = [clip.id for clip in clips], [clip.label for clip in clips]
     return Irony.make(ids, labels, CONTRADICTIONS, splits, alpha, donors=donors, seed=seed, within=within)
-
-
-def read_voices(
-    root: str | Path | None = None,
-    cache: str | Path | None = None,
-    *,
-    workers: int = 1,
-    on_file: Progress | None = None,
-) -> tuple[list[Clip], Cached]:
-    """The clips that have an audio file, and their spectrograms, where there are no videos."""
-    _, audio = find_files(root)
-    if not audio:
-        raise ValueError(f"{RAVDESS.find(root)} holds no sound files: get RAVDESS from {RAVDESS.where}.")
-    made = spectrograms(audio, _cache(root, cache), workers=workers, on_file=on_file)
-    return [parse(f"03-{name}") for name in audio], made
 
 
 def read_clips(

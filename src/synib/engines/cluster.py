@@ -17,7 +17,7 @@ from synib.engines.cluster_session import Cluster, Session, joined
 from synib.engines.device import Precision
 from synib.engines.folder import Folder
 from synib.engines.recipe import Recipe
-from synib.engines.sweep import Progress, train_shard
+from synib.engines.sweep import Progress, begun, costs_of, ended, grouped, train_shard
 
 __all__ = ["Cluster", "Session", "joined", "order_of", "sweep"]
 
@@ -67,23 +67,10 @@ def sweep(
         few = [cell.id for cell in same[: fleet.PROBED]]  # measured where they will be trained, and not here
         return int(_answer(session.ray.get(session.start(_measure, order, few, session.gpus))))
 
-    def propose() -> list[list[Cell]]:
-        alike = (sorted(s, key=lambda c: (c.settings["lr"], c.settings["weight_decay"])) for s in programs(cells))
-        return [shard for same in alike for shard in cut(same, size(same))]
-
-    with folder.alone() as has_locks:
-        if not has_locks:
-            say(f"The file system of {folder.path} has no locks: see to it that no other run writes there.")
-        shards = folder.shards(cells, propose)
-        for sentence in folder.set_aside_damaged(shards):
-            say(sentence)
-        costs = {same[0].program: recipe.method(same[0], recipe.data(same[0])).cost for same in programs(cells)}
-        _Driver(session, order, folder, costs, on_progress, say).run(shards)
-        failed = folder.collect(cells)
-    if failed:
-        say(
-            f"{len(failed)} of {len(cells)} models failed, the first: {failed[0]['error']} All are in results.csv, in words."
-        )
+    with folder.alone(say):
+        shards = begun(folder, cells, lambda: grouped(cells, size), say)
+        _Driver(session, order, folder, costs_of(recipe, cells), on_progress, say).run(shards)
+        ended(folder, cells, say)
 
 
 class _Driver:

@@ -60,20 +60,22 @@ class Folder:
         return existing
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[bool]:
-        """Within this context no other run writes here; yields whether the file system has locks to see to that.
+    def alone(self, say: Callable[[str], None] = lambda sentence: None) -> Iterator[None]:
+        """Within this context no other run writes here; where the file system has no locks to see to that, this is said.
 
         What a killed run left half-written is removed. A run in whose midst we are already is no other.
         """
         if self._alone:
-            yield True
+            yield
             return
         with lock.alone(self.path) as has_locks:
+            if not has_locks:
+                say(f"The file system of {self.path} has no locks: see to it that no other run writes there.")
             self._alone = True
             try:
                 for place in (self.path, self.path / "shards", self.path / "failed"):
                     remove_unfinished(place)
-                yield has_locks
+                yield
             finally:
                 self._alone = False
 

@@ -56,9 +56,7 @@ def sweep(
             solo.plan_of(same[0], precision)
         else:
             fleet.check_together(same)
-    with folder.alone() as has_locks:
-        if not has_locks:
-            say(f"The file system of {folder.path} has no locks: see to it that no other run writes there.")
+    with folder.alone(say):
         _sweep(recipe, cells, folder, device, precision, together, engine, on_progress, say)
 
 
@@ -76,20 +74,11 @@ def _sweep(
     def propose() -> list[list[Cell]]:
         if engine == "solo":  # each model is kept as soon as it is trained
             return [[cell] for cell in cells]
-        # Neighbours with the same learning rate and weight decay are updated in one go.
-        alike = (
-            sorted(same, key=lambda cell: (cell.settings["lr"], cell.settings["weight_decay"]))
-            for same in programs(cells)
-        )
-        return [
-            shard for same in alike for shard in cut(same, together or fleet.capacity(recipe, same, device, precision))
-        ]
+        return grouped(cells, lambda same: together or fleet.capacity(recipe, same, device, precision))
 
-    waiting = deque(folder.shards(cells, propose))
-    for sentence in folder.set_aside_damaged(waiting):
-        say(sentence)
+    waiting = deque(begun(folder, cells, propose, say))
     halvings = 0
-    costs = {same[0].program: _cost(recipe, same[0]) for same in programs(cells)}
+    costs = costs_of(recipe, cells)
 
     def work_of(shard: Sequence[Cell]) -> float:
         """What training a shard takes, in epochs of a vanilla model."""
@@ -121,6 +110,35 @@ def _sweep(
             folder.write(shard, content)
         done += work
         on_progress(done, total)
+    ended(folder, cells, say)
+
+
+def grouped(cells: Sequence[Cell], size: Callable[[Sequence[Cell]], int]) -> list[list[Cell]]:
+    """Shards of the fleet, each of one program and of at most so many cells."""
+    # Neighbours with the same learning rate and weight decay are updated in one go.
+    alike = (
+        sorted(same, key=lambda cell: (cell.settings["lr"], cell.settings["weight_decay"])) for same in programs(cells)
+    )
+    return [shard for same in alike for shard in cut(same, size(same))]
+
+
+def begun(
+    folder: Folder, cells: Sequence[Cell], propose: Callable[[], list[list[Cell]]], say: Callable[[str], None]
+) -> list[list[Cell]]:
+    """The shards of a folder; files of them that are damaged are set aside, which is said."""
+    shards = folder.shards(cells, propose)
+    for sentence in folder.set_aside_damaged(shards):
+        say(sentence)
+    return shards
+
+
+def costs_of(recipe: Recipe, cells: Sequence[Cell]) -> dict[str, float]:
+    """Program → what an epoch of one of its models costs, in those of a vanilla model."""
+    return {same[0].program: recipe.method(same[0], recipe.data(same[0])).cost for same in programs(cells)}
+
+
+def ended(folder: Folder, cells: Sequence[Cell], say: Callable[[str], None]) -> None:
+    """Collect the tables, and say how many models failed."""
     failed = folder.collect(cells)
     if failed:
         say(
@@ -182,10 +200,6 @@ def train_shard(
 
 def _halves(shard: list[Cell]) -> list[list[Cell]]:
     return cut(shard, max(1, -(-len(shard) // 2)))
-
-
-def _cost(recipe: Recipe, cell: Cell) -> float:
-    return recipe.method(cell, recipe.data(cell)).cost
 
 
 def row(cell: Cell, metrics: Mapping[str, float], error: str | None = None) -> dict[str, Any]:

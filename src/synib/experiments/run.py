@@ -75,8 +75,7 @@ def run(
         device = choose_device(device) if session is None else session.place(device)
         chosen = choose_precision(precision, device)
         folder = Folder(out if out is not None else Path("runs") / experiment.name, experiment.config())
-        if not held.enter_context(folder.alone()):
-            say(f"The file system of {folder.path} has no locks: see to it that no other run writes there.")
+        held.enter_context(folder.alone(say))
         seeds = (cell.seed for cell in cells)
         made = provenance(command, device if session is None else "cpu", seeds, of_sources(asked))
         # A cluster trains the fleet's shards: either may go on with what the other began.
