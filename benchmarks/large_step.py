@@ -22,6 +22,7 @@ import argparse
 import csv
 import gc
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -78,7 +79,7 @@ def naive(model: synib.FusionModel, batch: Batch, target: Tensor) -> Tensor:
     return total
 
 
-def steps(model: synib.FusionModel, batch: Batch, target: Tensor, device: str, compiled: bool) -> dict[str, Step]:
+def steps(model: synib.FusionModel, batch: Batch, target: Tensor, device: str, compiled: str | None) -> dict[str, Step]:
     """A training step of each kind; they share the model, so that its memory is paid once."""
     space: Literal["inputs", "latents"] = "inputs" if compiled else "latents"  # compiled, latents are what is given
     objectives: dict[str, Objective] = {
@@ -103,9 +104,9 @@ def steps(model: synib.FusionModel, batch: Batch, target: Tensor, device: str, c
     def loss(objective: Objective) -> Callable[[], Tensor]:
         if not compiled:
             return lambda: objective(model, batch, target)[0]
-        graph = torch.compile(
-            objective, dynamic=False, fullgraph=True, mode="reduce-overhead" if kind == "cuda" else None
-        )
+        mode = "reduce-overhead" if kind == "cuda" and compiled == "inductor" else None
+        graph = torch.compile(objective, dynamic=False, fullgraph=True, backend=compiled, mode=mode)
+        objective.to(device)  # a weight that lies on the host keeps the graph from being recorded
         behind = model.on_latents()
         return lambda: graph(behind, model.encode_all(batch), target)[0]
 
@@ -124,6 +125,8 @@ def measure(runs: Mapping[str, Step], rounds: int, device: str, repeats: int) ->
             for _ in range(repeats):
                 run()
             wait()
+            if not turn and time.perf_counter() - start > 10:
+                print(f"({kind}: {time.perf_counter() - start:.0f} s to compile and start)", file=sys.stderr, flush=True)
             if turn >= 3:
                 found[kind].append(1e3 * (time.perf_counter() - start) / repeats)
     return found
@@ -148,7 +151,13 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--words", type=int, default=64)
     parser.add_argument("--small", action="store_true", help="a tiny model, to see that it runs")
-    parser.add_argument("--compile", action="store_true", help="compile what lies behind the encoders")
+    parser.add_argument(
+        "--compile",
+        nargs="?",
+        const="inductor",
+        choices=("inductor", "cudagraphs", "aot_eager"),
+        help="compile what lies behind the encoders: inductor writes kernels, cudagraphs only records those there are",
+    )
     parser.add_argument("--only", action="append", help="only these encoders: full, lora or frozen (with cached)")
     parser.add_argument("--out", help="also write the table there")
     options = parser.parse_args()
@@ -191,7 +200,7 @@ def main() -> None:
             rows.append({"encoders": encoders, "step": kind, "milliseconds": round(median, 3), "ratio": middle,
                          "low": low, "high": high,
                          "times_faster_than_uncached": "" if faster is None else round(faster, 3), "batch": options.batch,
-                         "words": options.words, "compiled": options.compile,
+                         "words": options.words, "compiled": options.compile or "no",
                          "peak_gib": round(memory, 2), "rounds": options.rounds, "device": where,
                          "torch": torch.__version__, "transformers": transformers.__version__})  # fmt: skip
 

@@ -107,6 +107,7 @@ def forms(task: Task, batch_size: int) -> dict[str, Form]:
         "shuffled within class": masked(**whole, noise="class-shuffled"),
         "shuffled within class, 16 draws": masked(**whole, noise="class-shuffled", draws=16),
         "learned": Form("synib-learned", learned),
+        "learned, annealed": Form("synib-learned", learned | falling),
         "learned, latents": Form("synib-learned", learned | {"space": "latents"}),
         "amortised": Form("synib-amortized", {"sparsity": 1e-2, "noise": "shuffled"}),
         "4 draws": marginal(4),

@@ -39,8 +39,8 @@ class Penalised(Objective):
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
     def weight_of_step(self) -> Tensor:
-        """λ now; in training mode the step counts on."""
+        """λ now; in training mode the step counts on, if the weight follows it."""
         weight = self.weight(self.step)
-        if self.training:
+        if self.training and type(self.weight) is not Constant:  # what counts cannot be recorded as a CUDA graph
             self.step = self.step + 1
         return cast(Tensor, weight)
