@@ -126,7 +126,9 @@ def measure(runs: Mapping[str, Step], rounds: int, device: str, repeats: int) ->
                 run()
             wait()
             if not turn and time.perf_counter() - start > 10:
-                print(f"({kind}: {time.perf_counter() - start:.0f} s to compile and start)", file=sys.stderr, flush=True)
+                print(
+                    f"({kind}: {time.perf_counter() - start:.0f} s to compile and start)", file=sys.stderr, flush=True
+                )
             if turn >= 3:
                 found[kind].append(1e3 * (time.perf_counter() - start) / repeats)
     return found

@@ -67,7 +67,37 @@ def test_numbers_are_audited_too():
     assert told.measure == "explained variance"
     assert told.synib == "synib-marginal"
     assert told.verdict.synergy == "present"
-    assert told.pid is None
+    assert not told.pid
+
+
+def test_of_three_modalities_each_is_decomposed_beside_the_others_joined(monkeypatch):
+    one = table()
+    noise = np.random.default_rng(9).normal(size=(N, 2)).astype(np.float32)
+    three = replace(one, modalities=one.modalities | {"c": noise}, present=one.present | {"c": one.present["a"]})
+    told = audit(three, k=3, budget=1, epochs=1)
+    assert list(told.pid) == ["a", "b", "c"]
+    parts = {row["method"]: row["mean"] for row in summary(told) if row["metric"] == "pid_bits"}
+    assert len(parts) == 12
+    beyond = {name: pid.synergy.value - max(null.synergy for null in pid.null) for name, pid in told.pid.items()}
+    assert min(beyond["a"], beyond["b"]) > 0.05 > 0 > beyond["c"]
+    assert parts["c and the others together"] == told.pid["c"].synergy.value
+    (shown,) = [t for t in page(told, summary(told), "synib audit mine.npz", {}).tables if "BROJA" in t.title]
+    assert "the others without c" in shown.rows
+    assert "set against the others joined" in shown.note
+
+    monkeypatch.setattr("synib.audit.audit.PID_ROWS", 100)
+    fewer = audit(three, k=3, budget=1, epochs=1)
+    assert fewer.pid["a"].synergy.n == 100 < told.pid["a"].synergy.n
+
+
+def test_a_package_that_is_missing_is_missed_before_anything_is_trained(monkeypatch):
+    def missing(*_, **__):
+        raise ImportError("BROJA needs cvxpy")
+
+    monkeypatch.setattr("synib.audit.audit.pid_quantised", missing)
+    monkeypatch.setattr("synib.audit.audit.train", lambda *_, **__: pytest.fail("hours went by"))
+    with pytest.raises(ImportError, match="cvxpy"):
+        audit(table())
 
 
 def test_everything_is_left_behind_and_says_the_same(found, tmp_path):

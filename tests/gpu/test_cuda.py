@@ -99,6 +99,29 @@ def test_the_step_compiles_whole_and_gives_the_same_loss(model, batch, mask):
         torch.testing.assert_close(compiled(x, y, key), objective(model, x, y, key=key)[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "options", [{"backend": "cudagraphs"}, {"mode": "reduce-overhead"}], ids=["cudagraphs", "inductor"]
+)
+def test_a_recorded_step_has_new_draws_and_the_weight_that_is_set_from_outside(model, batch, options):
+    torch.compiler.reset()
+    objective, model = synib.SynIB(synib.RandomMask(0.5), synib.StandardNoise(), weight=3.0).cuda(), model.cuda()
+    recorded = torch.compile(objective, fullgraph=True, dynamic=False, **options)
+    x, y = on_cuda(batch)
+    parameters = list(model.parameters())
+    for seed in range(6):
+        key = keys.key(seed, "cuda")
+        objective.weight.weight.fill_(float(seed))
+        loss = recorded(model, x, y, key=key)[0]
+        gradients = [g.clone() for g in torch.autograd.grad(loss, parameters)]
+        found = loss.item()
+        expected = objective(model, x, y, key=key)[0]
+        torch.testing.assert_close(found, expected.item(), rtol=1e-4, atol=1e-5)
+        for mine, theirs in zip(gradients, torch.autograd.grad(expected, parameters), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+    own = {recorded(model, x, y)[0].item() for _ in range(4)}  # each draws a key of its own
+    assert len(own) == 4
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_mixed_precision_trains(model, batch, dtype):
     objective, model = synib.SynIB(synib.RandomMask(0.5), weight=3.0).cuda(), model.cuda()

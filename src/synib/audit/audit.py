@@ -19,6 +19,7 @@ from synib.data.own import Table
 from synib.measure import Estimate, PIDEstimate, pid_quantised
 
 Numbers = NDArray[np.float64]
+PID_ROWS = 20_000  # that a decomposition looks at: clusters and counts want no more
 FUSIONS = ("vanilla", "confidence", *SYNIB, *SYNIB_OF_NUMBERS)
 
 
@@ -35,7 +36,7 @@ class Audit:
         interactions: Fusion method → what it has over the additive combination.
         best: The fusion by which the verdict was reached.
         synib: The form of SynIB that is compared with plain fusion.
-        pid: What the data hold, by clusters; for two modalities and classes.
+        pid: Modality → what the data hold of it and the others (of two modalities: the first), by clusters; of classes.
         subset: What fusions reach where every single modality is wrong; of classes.
         verdict: The answer.
     """
@@ -48,7 +49,7 @@ class Audit:
     interactions: Mapping[str, Interaction]
     best: str
     synib: str
-    pid: PIDEstimate | None
+    pid: Mapping[str, PIDEstimate]
     subset: Subset | None
     verdict: Verdict
 
@@ -83,6 +84,7 @@ def audit(
     """
     parts = folds(table, k, seed)
     findings = check(table, parts)
+    held = _pid(table, seed)
     outcome = train(
         table,
         parts,
@@ -117,7 +119,7 @@ def audit(
     scores["additive combination"] = lead(additive, np.zeros_like(additive))
     reached = subset(outcome, fusions, group, device=device, seed=seed)
     verdict = Verdict(told, found[best].lead, pooling, gain, plain, leaning, alarms, said)
-    return Audit(table, parts, findings, outcome, scores, found, best, synib, _pid(table, seed), reached, verdict)
+    return Audit(table, parts, findings, outcome, scores, found, best, synib, held, reached, verdict)
 
 
 def _sure(evidence: Estimate) -> float:
@@ -159,15 +161,19 @@ def _reliance(
     }
 
 
-def _pid(table: Table, seed: int) -> PIDEstimate | None:
-    """By clusters of the rows that have both modalities; of two, for classes with enough rows."""
-    there = np.stack(list(table.present.values())).all(0)
-    if len(table.modalities) != 2 or not table.classes or np.bincount(table.target[there]).min() < 8:
-        return None
-    first, second = (np.asarray(x[there], dtype=np.float64) for x in table.modalities.values())
+def _pid(table: Table, seed: int) -> dict[str, PIDEstimate]:
+    """Each modality beside the others joined, by clusters of rows that have all; for classes with enough rows."""
+    (there,) = np.nonzero(np.stack(list(table.present.values())).all(0))
+    if len(there) > PID_ROWS:
+        there = np.sort(np.random.default_rng(seed).choice(there, PID_ROWS, replace=False))
+    if not table.classes or np.bincount(table.target[there], minlength=len(table.classes)).min() < 8:
+        return {}
 
     def scaled(x: Numbers) -> Numbers:
         spread = x.std(0)
         return (x - x.mean(0)) / np.where(spread > 0, spread, 1.0)
 
-    return pid_quantised(scaled(first), scaled(second), table.target[there], seed=seed)
+    values = {name: scaled(np.asarray(x[there], dtype=np.float64)) for name, x in table.modalities.items()}
+    asked = list(values)[:1] if len(values) == 2 else list(values)
+    rest = {name: np.concatenate([x for other, x in values.items() if other != name], 1) for name in asked}
+    return {name: pid_quantised(values[name], rest[name], table.target[there], seed=seed) for name in asked}

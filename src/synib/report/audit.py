@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from synib.audit.audit import Audit
+from synib.audit.audit import PID_ROWS, Audit
 from synib.engines.folder import write_csv, write_json
 from synib.experiments.charts import Bars, Figure, Table
 from synib.measure import Estimate
@@ -42,22 +42,29 @@ def summary(audit: Audit) -> list[dict[str, Any]]:
     if audit.subset is not None:
         rows += [_row(method, "subset_accuracy", e) for method, e in audit.subset.accuracy.items()]
         rows += [_row(method, "subset_over_control", e) for method, e in audit.subset.above.items()]
-    if audit.pid is not None:
-        for name, shown in components(audit).items():
-            rows.append(_row(shown, "pid_bits", getattr(audit.pid, name)))
-            null = [getattr(one, name) for one in audit.pid.null]
+    for modality, pid in audit.pid.items():
+        for name, shown in components(audit, modality).items():
+            rows.append(_row(shown, "pid_bits", getattr(pid, name)))
+            null = [getattr(one, name) for one in pid.null]
             middle = sum(null) / len(null)
             rows.append(_row(shown, "pid_null_bits", Estimate(middle, min(null), max(null), len(null))))
     return rows
 
 
-def components(audit: Audit) -> dict[str, str]:
-    """What the parts of the decomposition are called."""
-    first, second = audit.table.modalities
+def components(audit: Audit, modality: str) -> dict[str, str]:
+    """What the parts of the decomposition of a modality and the others are called."""
+    others = [name for name in audit.table.modalities if name != modality]
+    if len(others) > 1:
+        return {
+            "redundant": f"{modality} and the others alike",
+            "unique1": f"{modality} alone",
+            "unique2": f"the others without {modality}",
+            "synergy": f"{modality} and the others together",
+        }
     return {
-        "redundant": f"{first} and {second} alike",
-        "unique1": f"{first} alone",
-        "unique2": f"{second} alone",
+        "redundant": f"{modality} and {others[0]} alike",
+        "unique1": f"{modality} alone",
+        "unique2": f"{others[0]} alone",
         "synergy": "both together",
     }
 
@@ -142,16 +149,18 @@ def _tables(audit: Audit, rows: Sequence[Mapping[str, Any]]) -> list[Table]:
                 "where it merely disagrees with the others. Only what is above it can be synergy.",
             )
         )
-    if audit.pid is not None:
+    if audit.pid:
+        joined = " Each modality is set against the others joined into one." if len(audit.table.modalities) > 2 else ""
+        some = f" {PID_ROWS:,} rows, drawn at random." if len(audit.table.target) > PID_ROWS else ""
         made.append(
             Table.of_metrics(
                 "What the data hold, by clusters (BROJA, bits)",
                 {"estimate": "pid_bits", "with permuted labels": "pid_null_bits"},
                 rows,
-                components(audit).values(),
+                [shown for modality in audit.pid for shown in components(audit, modality).values()],
                 of="part",
                 note="Read each part against permuted labels: what they show is bias. BROJA counts part of pooling as synergy, "
-                "and clusters see only what is coarse; the verdict does not rest on this.",
+                f"and clusters see only what is coarse; the verdict does not rest on this.{joined}{some}",
             )
         )
     return made

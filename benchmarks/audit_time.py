@@ -1,0 +1,74 @@
+"""How long an audit takes, quick, usual and thorough, and what it says of data whose truth is known.
+
+The audit is called as a library (what the command `synib audit` does between reading a file and writing a page), so that it
+runs where the command's own dependencies are not installed. Kinds of data are those of audit_truth.py. The first audit of a
+process also pays for starting the device, so a small one goes before and is not counted.
+
+    python benchmarks/audit_time.py [--plan quick] [--kind mixed] [--size 2000x16] [--device auto] [--out FILE.csv]
+"""
+
+import argparse
+import csv
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from audit_truth import TRUTH, made
+
+from synib.audit.audit import audit
+from synib.data.own import read
+from synib.engines.device import choose_device, device_name
+
+PLANS = {  # of synib audit --quick, without an option, --thorough
+    "quick": {"k": 3, "seeds": 1, "budget": 2},
+    "usual": {"k": 5, "seeds": 1, "budget": 6},
+    "thorough": {"k": 5, "seeds": 3, "budget": 18},
+}
+
+
+def timed(kind: str, rows: int, width: int, plan: str, device: str) -> dict[str, Any]:
+    """Seconds from the file to the verdict, and what it says."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.npz"
+        np.savez(file, **made(kind, rows, width, 0))  # type: ignore[arg-type]
+        start = time.perf_counter()
+        found = audit(read(file, target="label"), **PLANS[plan], device=device)
+        seconds = time.perf_counter() - start
+    told = found.verdict.plain()
+    return {
+        "plan": plan, "kind": kind, "truth": "synergy" if TRUTH[kind] else "none", "rows": rows, "width": width,
+        "seconds": round(seconds, 1), "synergy": told["synergy"],
+        **{f"gain_{end}": round(told["gain"][end], 4) for end in ("mean", "low", "high")},
+        "device": device_name(choose_device(device)), "threads": torch.get_num_threads(), "torch": torch.__version__,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plan", action="append", choices=PLANS, help="all by default")
+    parser.add_argument("--kind", action="append", choices=TRUTH, help="synergy, mixed and both by default")
+    parser.add_argument("--size", action="append", help="ROWSxNUMBERS of each modality; 2000x16 by default")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", help="also write the table there")
+    options = parser.parse_args()
+    sizes = [tuple(map(int, size.split("x"))) for size in options.size or ["2000x16"]]
+    audit_rows: list[dict[str, Any]] = []
+    timed("both", 200, 8, "quick", options.device)
+    for plan in options.plan or PLANS:
+        for rows, width in sizes:
+            for kind in options.kind or ("synergy", "mixed", "both"):
+                row = timed(kind, rows, width, plan, options.device)
+                audit_rows.append(row)
+                print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
+                if options.out:
+                    with open(options.out, "w", newline="") as file:
+                        writer = csv.DictWriter(file, list(row), lineterminator="\n")
+                        writer.writeheader()
+                        writer.writerows(audit_rows)
+
+
+if __name__ == "__main__":
+    main()
