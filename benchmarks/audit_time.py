@@ -1,14 +1,17 @@
 """How long an audit takes, quick, usual and thorough, and what it says of data whose truth is known.
 
 The audit is called as a library (what the command `synib audit` does between reading a file and writing a page), so that it
-runs where the command's own dependencies are not installed. Kinds of data are those of audit_truth.py. The first audit of a
-process also pays for starting the device, so a small one goes before and is not counted.
+runs where the command's own dependencies are not installed; without cvxpy the decomposition is left out ("pid"). Kinds of data
+are those of audit_truth.py. The first audit of a process also pays for starting the device, so a small one goes before and is
+not counted.
 
     python benchmarks/audit_time.py [--plan quick] [--kind mixed] [--size 2000x16] [--device auto] [--out FILE.csv]
 """
 
 import argparse
 import csv
+import importlib
+import importlib.util
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +25,7 @@ from synib.audit.audit import audit
 from synib.data.own import read
 from synib.engines.device import choose_device, device_name
 
+HAS_PID = importlib.util.find_spec("cvxpy") is not None
 PLANS = {  # of synib audit --quick, without an option, --thorough
     "quick": {"k": 3, "seeds": 1, "budget": 2},
     "usual": {"k": 5, "seeds": 1, "budget": 6},
@@ -43,6 +47,7 @@ def timed(kind: str, rows: int, width: int, plan: str, device: str) -> dict[str,
         "seconds": round(seconds, 1), "synergy": told["synergy"],
         **{f"gain_{end}": round(told["gain"][end], 4) for end in ("mean", "low", "high")},
         "device": device_name(choose_device(device)), "threads": torch.get_num_threads(), "torch": torch.__version__,
+        "pid": HAS_PID,
     }  # fmt: skip
 
 
@@ -55,6 +60,8 @@ def main() -> None:
     parser.add_argument("--out", help="also write the table there")
     options = parser.parse_args()
     sizes = [tuple(map(int, size.split("x"))) for size in options.size or ["2000x16"]]
+    if not HAS_PID:
+        importlib.import_module("synib.audit.audit")._pid = lambda table, seed: {}
     audit_rows: list[dict[str, Any]] = []
     timed("both", 200, 8, "quick", options.device)
     for plan in options.plan or PLANS:
