@@ -56,8 +56,8 @@ FIXED: dict[str, dict[str, Any]] = {
     "synib-marginal": {"draws": 16},
     "experts": {"draws": 16},
 }
-# Of features, by `synib reproduce forms` on validation data of other tasks: weights fall to 0, over four fifths of the steps that
-# training takes (MUStARD: where it is shortest), and the experts' draws are unbiased. Sequences keep to the paper's settings.
+# Of features, by `synib reproduce forms` on validation data of other tasks: weights fall to 0, over four fifths of a training's
+# steps (MUStARD: of the shortest), and the experts' draws are unbiased. Sequences keep to the paper's settings.
 STEPS = {"mosi": 432, "mustard": 120}
 FALLING = ("synib-random", "synib-learned", "synib-marginal")
 # For so many modalities, rounds of 10 epochs: training ends with the rectification of one.
