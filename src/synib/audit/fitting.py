@@ -16,7 +16,7 @@ from synib.audit.recipe import Own, candidates
 from synib.data import Split
 from synib.data.own import Table
 from synib.engines import Cell, Learner, fleet
-from synib.engines.cells import cut, programs
+from synib.engines.cells import grouped
 from synib.engines.device import choose_device, release
 from synib.kinds import check_whole, shown
 from synib.methods import check_method
@@ -145,9 +145,8 @@ def train(
     found = {}
     for method, mine in cells.items():
         fitted: dict[str, Fitted] = {}
-        for program in programs(mine):
-            for shard in cut(program, _together(recipe, program, device, together)):
-                fitted |= zip((cell.id for cell in shard), trained(shard), strict=True)
+        for shard in grouped(mine, lambda same: at_once(recipe, same, device, together)):
+            fitted |= zip((cell.id for cell in shard), trained(shard), strict=True)
         order = [fitted[cell.id] for cell in mine]
         found[method] = _chosen(recipe, method, order, candidates(method, budget), seeds)
     return Outcome(recipe, found, budget, seeds)
@@ -286,7 +285,8 @@ def _chosen(
     return Trained(predictions, validation, chosen, losses, temperatures, learners)
 
 
-def _together(recipe: Own, cells: Sequence[Cell], device: str, together: int | None) -> int:
+def at_once(recipe: Own, cells: Sequence[Cell], device: str, together: int | None = None) -> int:
+    """How many cells of one program to train together: so many as are asked for, or as the memory holds."""
     if together is not None:
         return check_whole("together", together)
     if device.startswith("cuda"):

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from synib.audit.fitting import Outcome, Trained, fit_shard, predict
+from synib.audit.fitting import Outcome, Trained, at_once, fit_shard, predict
 from synib.audit.interaction import goodness
 from synib.audit.recipe import Own
 from synib.audit.verdict import over
 from synib.data import Dataset
 from synib.engines import Cell
-from synib.engines.cells import cut, programs
+from synib.engines.cells import grouped
 from synib.engines.device import choose_device
 from synib.measure import Estimate, shuffle_within_class
 
@@ -88,11 +88,10 @@ def control(outcome: Outcome, device: str = "auto") -> Trained:
         for seed in range(outcome.seeds)
     ]
     said = np.full_like(model.predictions, np.nan)
-    for program in programs(cells):
-        for shard in cut(program, len(outcome.parts)):
-            for cell, fitted in zip(shard, fit_shard(recipe, shard, device), strict=True):
-                fold = int(cell.factors["fold"])  # type: ignore[arg-type]
-                test = outcome.parts[fold].test
-                if len(test):
-                    said[cell.seed, test] = predict(fitted.learner, recipe.split(fold, test)).numpy()
+    for shard in grouped(cells, lambda same: at_once(recipe, same, device)):
+        for cell, fitted in zip(shard, fit_shard(recipe, shard, device), strict=True):
+            fold = int(cell.factors["fold"])  # type: ignore[arg-type]
+            test = outcome.parts[fold].test
+            if len(test):
+                said[cell.seed, test] = predict(fitted.learner, recipe.split(fold, test)).numpy()
     return replace(model, predictions=said)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -50,6 +50,15 @@ def programs(cells: Sequence[Cell]) -> list[list[Cell]]:
     for cell in cells:
         groups.setdefault(cell.program, []).append(cell)
     return list(groups.values())
+
+
+def grouped(cells: Sequence[Cell], size: Callable[[Sequence[Cell]], int]) -> list[list[Cell]]:
+    """Shards of the fleet, each of one program and of at most so many cells."""
+    # Neighbours with the same learning rate and weight decay are updated in one go.
+    alike = (
+        sorted(same, key=lambda cell: (cell.settings["lr"], cell.settings["weight_decay"])) for same in programs(cells)
+    )
+    return [shard for same in alike for shard in cut(same, size(same))]
 
 
 def cut(cells: Sequence[Cell], size: int) -> list[list[Cell]]:

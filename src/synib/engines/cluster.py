@@ -12,12 +12,12 @@ import torch
 
 import synib
 from synib.engines import fleet
-from synib.engines.cells import Cell, cut, digest, programs
+from synib.engines.cells import Cell, cut, digest, grouped, programs
 from synib.engines.cluster_session import Cluster, Session, joined
 from synib.engines.device import Precision
 from synib.engines.folder import Folder
 from synib.engines.recipe import Recipe
-from synib.engines.sweep import Progress, begun, costs_of, ended, grouped, train_shard
+from synib.engines.sweep import Progress, begun, costs_of, ended, train_shard
 
 __all__ = ["Cluster", "Session", "joined", "order_of", "sweep"]
 

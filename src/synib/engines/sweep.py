@@ -12,7 +12,7 @@ from torch import Tensor
 
 import synib
 from synib.engines import fleet, solo
-from synib.engines.cells import Cell, cut, programs
+from synib.engines.cells import Cell, cut, grouped, programs
 from synib.engines.device import Precision, device_name, out_of_memory, release
 from synib.engines.folder import Folder
 from synib.engines.recipe import Recipe
@@ -111,15 +111,6 @@ def _sweep(
         done += work
         on_progress(done, total)
     ended(folder, cells, say)
-
-
-def grouped(cells: Sequence[Cell], size: Callable[[Sequence[Cell]], int]) -> list[list[Cell]]:
-    """Shards of the fleet, each of one program and of at most so many cells."""
-    # Neighbours with the same learning rate and weight decay are updated in one go.
-    alike = (
-        sorted(same, key=lambda cell: (cell.settings["lr"], cell.settings["weight_decay"])) for same in programs(cells)
-    )
-    return [shard for same in alike for shard in cut(same, size(same))]
 
 
 def begun(
