@@ -19,6 +19,7 @@ from synib.engines.device import Precision, matrix_products
 from synib.engines.fleet import not_finite
 from synib.engines.learner import Learner, learner
 from synib.engines.recipe import Examining, Recipe, Watching
+from synib.engines.solo_place import Place, Wanted, config, identity
 from synib.engines.solo_plan import DEFAULTS, MixedPrecision, Plan, Schedule, Select, check_choice
 from synib.engines.solo_state import Diverged, Progress, load, progress_of, put
 from synib.kinds import check_kind, check_whole, shown
@@ -260,23 +261,25 @@ def _run(
     module = _lightning()
     from lightning.pytorch import Trainer
 
+    from synib.engines.solo_parallel import strategy_of
+
     with _quiet():
-        made = module.Place(**place, identity=module.identity(own, data))
+        made = Place(**place, identity=identity(own, data))
         folder = made.folder
         saved = load(folder / module.CHECKPOINT) if folder is not None else None
-        if saved is not None:
+        if folder is not None and saved is not None:
             world = where["devices"] if where.get("strategy", "auto") != "auto" else 1
-            _check_same(saved["config"], module.config(plan, data, world, made), folder)
+            _check_same(saved["config"], config(plan, data, world, made), folder)
             if progress_of(saved).finished:
                 put(own, saved["tensors"])
                 own.eval()
                 return progress_of(saved)
-        solo = module.Solo(own, data, plan, made, module.Wanted(**wanted), saved)
+        solo = module.Solo(own, data, plan, made, Wanted(**wanted), saved)
         own.train()
         trainer = Trainer(
             accelerator=where["accelerator"],
             devices=where["devices"],
-            strategy=module.strategy_of(where.get("strategy", "auto"), where["devices"]),
+            strategy=strategy_of(where.get("strategy", "auto"), where["devices"]),
             max_epochs=plan.epochs - solo.progress.epoch,
             min_epochs=0,
             log_every_n_steps=1,

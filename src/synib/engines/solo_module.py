@@ -2,16 +2,13 @@
 
 import contextlib
 import copy
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import torch
 import torch.distributed as dist
 from lightning.pytorch import LightningModule
-from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -20,62 +17,20 @@ from synib.data import Dataset, Split
 from synib.engines import solo_state
 from synib.engines.folder import write_csv
 from synib.engines.learner import Learner
-from synib.engines.recipe import Watching
 from synib.engines.solo_data import Batches, Piece, on, rows_of
+from synib.engines.solo_parallel import add_up, agree, by_kind, clip, shard
+from synib.engines.solo_place import Place, Wanted, config
 from synib.engines.solo_plan import Plan
 from synib.engines.solo_state import Progress
+from synib.engines.solo_tally import Tally
 from synib.masks import Noise
 from synib.measure import accuracies, correct
 from synib.models import Dropout
 from synib.objective import Batch, Objective
-from synib.tokens import Modality, take, values
+from synib.tokens import Modality
 
 CHECKPOINT, BEST, METRICS = "checkpoint.pt", "best.pt", "metrics.csv"
-BUCKET = 1 << 23  # numbers that devices add up in one message
-LOOKED_AT = 64  # examples of each split that a checkpoint knows its data by, besides all targets
 GROW = 2000  # updates without an overflow after which losses in 16-bit floats are scaled up
-
-
-@dataclass(frozen=True)
-class Place:
-    """Everything that does not decide what a model becomes.
-
-    Args:
-        folder: Where checkpoints and ``metrics.csv`` go; ``None`` for nowhere.
-        checkpoint_every: Updates between two checkpoints, besides one after every epoch.
-        log_every: Updates between two entries in the loggers.
-        ahead: Pieces of batches that a thread reads ahead.
-        sharded: Whether parameters are spread over the devices.
-        identity: What :func:`identity` says of the learner and its data, for checkpoints.
-        products: A context for training steps, such as one that allows TensorFloat-32.
-        on_epoch: Called after each epoch with its number, counted from 0.
-    """
-
-    folder: Path | None = None
-    checkpoint_every: int | None = None
-    log_every: int = 50
-    ahead: int = 0
-    sharded: bool = False
-    identity: Mapping[str, str] = field(default_factory=dict)
-    products: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
-    on_epoch: Callable[[int], None] = lambda epoch: None
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What to measure.
-
-    Args:
-        train: Accuracy on the training data too, and not their loss alone.
-        curves: After every epoch, and not at the end only.
-        test: On test data, once, at the end.
-        watching: A recipe that records more after every epoch.
-    """
-
-    train: bool = False
-    curves: bool = True
-    test: bool = False
-    watching: Watching | None = None
 
 
 class Solo(LightningModule):
@@ -110,7 +65,7 @@ class Solo(LightningModule):
         self.best: dict[str, Tensor] | None = None
         self.good: dict[str, Tensor] | None = None
         self.whole: dict[str, Batch] = {}
-        self.noted: dict[tuple[str, ...], tuple[Tensor, float]] = {}
+        self.tally = Tally(self.progress)
         self.added: dict[str, Tensor] = {}
         self.shared = 0.0
 
@@ -163,7 +118,7 @@ class Solo(LightningModule):
         with self.place.products(), self._autocast(), self._own_draws(piece):
             total, parts = self._backward(piece, key)
         if piece.share:
-            self._note({"loss": total, **parts}, piece.share)
+            self.tally.note({"loss": total, **parts}, piece.share)
         if piece.number is not None:
             self._add(piece.share)
         if piece.last:
@@ -185,7 +140,7 @@ class Solo(LightningModule):
             measured = self._measure()
             progress.measured.append(measured)
         row = {"epoch": epoch + 1, "step": progress.step, "lr": plan.rate(progress.step - 1, self.steps)}
-        row |= self._means() | measured
+        row |= self.tally.means(self.world) | measured
         progress.history.append(row)
         progress.epoch, progress.at = epoch + 1, 0
         worse = self._no_better(measured, epoch)
@@ -435,35 +390,6 @@ class Solo(LightningModule):
 
     # Writing down.
 
-    def _note(self, parts: Mapping[str, Tensor], share: float) -> None:
-        names = tuple(parts)
-        now = torch.stack([p.detach().double() for p in parts.values()]) * share
-        before, steps = self.noted.get(names, (None, 0.0))
-        self.noted[names] = now if before is None else before + now, steps + share
-
-    def _drain(self) -> None:
-        """Losses noted on the device, as numbers."""
-        for names, (sums, steps) in self.noted.items():
-            for name, value in zip(names, sums.tolist(), strict=True):
-                total, of = self.progress.sums.get(name, (0.0, 0.0))
-                self.progress.sums[name] = [total + value, of + steps]
-        self.noted = {}
-
-    def _means(self) -> dict[str, float]:
-        """Means over the epoch's updates."""
-        sums = self._everyones_sums()
-        self.progress.sums = {}
-        return {f"train_{name}": total / of for name, (total, of) in sums.items()}
-
-    def _everyones_sums(self) -> dict[str, list[float]]:
-        self._drain()
-        if self.world == 1:
-            return self.progress.sums
-        everyones: list[dict[str, list[float]]] = [{} for _ in range(self.world)]
-        dist.all_gather_object(everyones, self.progress.sums)
-        names = dict.fromkeys(name for sums in everyones for name in sums)
-        return {name: [sum(s[name][i] for s in everyones if name in s) for i in (0, 1)] for name in names}
-
     def _log(self, row: Mapping[str, float]) -> None:
         if self.global_rank:
             return
@@ -475,8 +401,7 @@ class Solo(LightningModule):
     def _log_step(self) -> None:
         if not self.trainer.loggers and not self.trainer.progress_bar_callback:
             return
-        self._drain()
-        means = {f"step/{name}": total / of for name, (total, of) in self.progress.sums.items()}
+        means = {f"step/{name}": total / of for name, (total, of) in self.tally.sums().items()}
         for logger in self.trainer.loggers if self.global_rank == 0 else []:
             logger.log_metrics(means | {"step/lr": self.optimiser.param_groups[0]["lr"]}, step=self.progress.step)
         if self.trainer.progress_bar_callback and "step/loss" in means:
@@ -491,7 +416,7 @@ class Solo(LightningModule):
 
     def _save(self) -> None:
         """A checkpoint. Where parameters are sharded all devices gather them, and one writes."""
-        sums = self._everyones_sums()
+        sums = self.tally.sums(self.world)
         self.progress.sums = {} if self.global_rank else sums  # the first device writes them down, for all
         content = {
             "config": config(self.plan, self.data, self.world, self.place),
@@ -534,85 +459,6 @@ class Solo(LightningModule):
         return self.trainer.world_size
 
 
-def strategy_of(name: str, devices: int) -> Strategy | str:
-    """Lightning's strategy of a name of ours."""
-    if name == "ddp":
-        return Processes()
-    if name == "fsdp":
-        return ModelParallelStrategy(data_parallel_size=devices, tensor_parallel_size=1)
-    return "auto"
-
-
-def config(plan: Plan, data: Dataset, world: int, place: Place) -> dict[str, Any]:
-    """What must be equal for a training to go on as it began."""
-    rest = {"examples": len(data.train), "devices": world, "sharded": place.sharded}
-    return {**plan.config(), **rest, **place.identity}
-
-
-def identity(own: Learner, data: Dataset) -> dict[str, str]:
-    """What is trained, and on what: the method in words, the model's shapes, and a hash of targets and some of the inputs."""
-    shapes = [(name, tuple(p.shape)) for name, p in own.model.named_parameters()]
-    seen = hashlib.sha256()
-    for split in (data.train, data.validation):
-        seen.update(split.target.cpu().contiguous().numpy().tobytes())
-        rows = torch.linspace(0, len(split) - 1, min(len(split), LOOKED_AT)).long()
-        for name, x in sorted(split.modalities.items()):
-            few = values(take(x, rows)).cpu()
-            seen.update(f"{name} {tuple(values(x).shape)} {few.dtype}".encode() + few.contiguous().numpy().tobytes())
-    model = hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
-    return {"method": " ".join(repr(own.method).split()), "model": model, "data": seen.hexdigest()[:16]}
-
-
-def by_kind(parameters: Iterable[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """Parameters that one operation can take together: the sharded ones apart from the others."""
-    kinds: dict[bool, list[nn.Parameter]] = {}
-    for p in parameters:
-        kinds.setdefault(hasattr(p, "full_tensor"), []).append(p)
-    return list(kinds.values())
-
-
-def clip(trained: Sequence[nn.Parameter], most: float) -> None:
-    """Shorten the gradient of all parameters together to a norm of at most so much."""
-    kinds = by_kind(trained)
-    norms: list[Any] = [nn.utils.get_total_norm([cast(Tensor, p.grad) for p in same]) for same in kinds]
-    whole = torch.stack([n.full_tensor() if hasattr(n, "full_tensor") else n for n in norms]).norm()
-    for same in kinds:
-        nn.utils.clip_grads_with_norm_(same, most, whole)
-
-
-class Processes(DDPStrategy):
-    """A process for each device and nothing more: gradients of methods do not pass through DDP's hooks."""
-
-    def configure_ddp(self) -> None:
-        pass
-
-
-def agree(module: nn.Module, device: torch.device) -> None:
-    """Give every device the parameters and buffers of the first."""
-    for tensor in [*module.parameters(), *module.buffers()]:
-        there = tensor.detach().to(device, copy=True)
-        dist.broadcast(there, 0)
-        with torch.no_grad():
-            tensor.copy_(there)
-
-
-def add_up(tensors: Sequence[Tensor], times: float = 1.0) -> None:
-    """Add tensors up over devices in place, in few messages."""
-    by_kind: dict[torch.dtype, list[Tensor]] = {}
-    for tensor in tensors:
-        by_kind.setdefault(tensor.dtype, []).append(tensor)
-    for same in by_kind.values():
-        waiting: list[Tensor] = []
-        for i, tensor in enumerate(same):
-            waiting.append(tensor)
-            if i == len(same) - 1 or sum(t.numel() for t in waiting) >= BUCKET:
-                flat = torch.cat([t.reshape(-1) for t in waiting])
-                dist.all_reduce(flat)
-                for t, value in zip(waiting, flat.split([t.numel() for t in waiting]), strict=True):
-                    t.copy_(value.view_as(t) * times if times != 1.0 else value.view_as(t))
-                waiting = []
-
-
 @contextlib.contextmanager
 def scaled(method: Objective, scale: float) -> Iterator[None]:
     """Losses multiplied before their gradients are taken, so that small ones survive in 16 bits, and divided after."""
@@ -630,17 +476,3 @@ def scaled(method: Objective, scale: float) -> Iterator[None]:
         yield
     finally:
         del vars(method)["losses"], vars(method)["direction"]
-
-
-def shard(learner: Learner, mesh: Any) -> None:
-    """Spread the parameters of every encoder, head and fusion over the devices (FSDP2)."""
-    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
-
-    for model in (m for m in learner.modules() if hasattr(m, "encoders") and hasattr(m, "fusion")):
-        for part in (*model.encoders.values(), *model.heads.values(), model.fusion):  # type: ignore[operator, union-attr]
-            if part is None or not any(True for _ in part.parameters()):
-                continue
-            fully_shard(part, mesh=mesh)
-            for name in ("project", "combine"):
-                if hasattr(part, name):
-                    register_fsdp_forward_method(part, name)
