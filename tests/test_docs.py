@@ -1,5 +1,6 @@
 """Every example in the documentation is executed, and every local link leads somewhere."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -31,3 +32,16 @@ def test_local_links_and_pictures_exist(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if not target.startswith(("http://", "https://", "mailto:")):
             assert (page.parent / target).exists(), f"{page.name} points to {target}, which is not there"
+
+
+@pytest.mark.parametrize(
+    "package", ["synib", "synib.data", "synib.engines", "synib.measure", "synib.methods", "synib.models"]
+)
+def test_every_public_class_and_function_is_in_the_reference(package: str) -> None:
+    text = "\n".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
+    module = importlib.import_module(package)
+    called = [name for name in module.__all__ if callable(getattr(module, name))]
+    assert called
+    shown = set(re.findall(r"^::: [\w.]*?(\w+)$", text, re.MULTILINE))
+    listed = set(re.findall(r"^ +- (\w+)$", text, re.MULTILINE))
+    assert set(called) <= shown | listed
