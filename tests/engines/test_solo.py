@@ -142,6 +142,16 @@ def test_an_experiment_says_which_engine_trains_it_and_keeps_to_it(tmp_path):
         run(small, tmp_path, device="cpu", engine="duo")
 
 
+@pytest.mark.parametrize("engine", ["fleet", "solo"])
+def test_a_setting_that_cannot_be_is_said_before_a_folder_is_made(tmp_path, engine):
+    given = {"solo": ("confidence", {"lr": 1e38}, "below 1e"), "fleet": ("vanilla", {"warmup": 3}, "--engine solo")}
+    method, setting, said = given[engine]
+    experiment = SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla", "confidence"), overrides={method: setting})
+    with pytest.raises(ValueError, match=said):
+        run(experiment, tmp_path / "run", engine=engine)
+    assert not (tmp_path / "run").exists()
+
+
 def test_settings_that_only_solo_knows_reach_it_and_are_refused_by_the_fleet(tmp_path):
     warm = SpuriousXOR(
         seeds=1, beta=(1.0,), methods=("vanilla",), epochs=2, overrides={"vanilla": {"warmup": 4, "schedule": "cosine"}}
@@ -568,6 +578,7 @@ def test_an_interrupted_training_interrupts_and_does_not_end_the_program(made, t
     ("options", "said"),
     [
         ({"lr": 0.0}, "lr is a number above 0"),
+        ({"lr": 1e38}, "below 1e\\+37; got 1e\\+38"),
         ({"accumulate": 17}, "accumulate is at most batch_size, 16"),
         ({"schedule": "linear"}, "schedule is 'constant' or 'cosine'; got 'linear'"),
         ({"precision": "16"}, "precision is '32-true' or 'bf16-mixed' or '16-mixed'; got '16'"),

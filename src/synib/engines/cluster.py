@@ -12,12 +12,12 @@ import torch
 
 import synib
 from synib.engines import fleet
-from synib.engines.cells import Cell, cut, digest, grouped, programs
+from synib.engines.cells import Cell, cut, digest, grouped
 from synib.engines.cluster_session import Cluster, Session, joined
 from synib.engines.device import Precision
 from synib.engines.folder import Folder
 from synib.engines.recipe import Recipe
-from synib.engines.sweep import Progress, begun, costs_of, ended, train_shard
+from synib.engines.sweep import Progress, begun, check_cells, costs_of, ended, train_shard
 
 __all__ = ["Cluster", "Session", "joined", "order_of", "sweep"]
 
@@ -57,8 +57,7 @@ def sweep(
         on_progress: Called with the work done and the work there is, in epochs of a vanilla model.
         say: Called with what the user should know.
     """
-    for same in programs(cells):
-        fleet.check_together(same)
+    check_cells(cells, "cluster")
     order = order_of(loader, config, device, precision)
 
     def size(same: Sequence[Cell]) -> int:

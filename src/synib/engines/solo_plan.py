@@ -60,7 +60,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
-        check_number("lr", self.lr, above=0)
+        check_number("lr", self.lr, above=0, below=1e37)  # ten times that is beyond 32 bits, where Adam begins
         check_number("weight_decay", self.weight_decay, least=0)
         for name in ("epochs", "batch_size", "accumulate"):
             check_whole(name, getattr(self, name))

@@ -51,13 +51,19 @@ def sweep(
         on_progress: Called with the work done and the work there is, in epochs of a vanilla model.
         say: Called with what the user should know.
     """
-    for same in programs(cells):  # a setting that cannot be is said before anything is trained
-        if engine == "solo":
-            solo.plan_of(same[0], precision)
-        else:
-            fleet.check_together(same)
+    check_cells(cells, engine)
     with folder.alone(say):
         _sweep(recipe, cells, folder, device, precision, together, engine, on_progress, say)
+
+
+def check_cells(cells: Sequence[Cell], engine: Engine) -> None:
+    """Raise ``ValueError`` if an engine cannot train them: it is said before a folder is made or anything trained."""
+    if engine == "solo":
+        for cell in cells:
+            solo.plan_of(cell)
+    else:
+        for same in programs(cells):
+            fleet.check_together(same)
 
 
 def _sweep(

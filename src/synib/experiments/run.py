@@ -7,11 +7,9 @@ from typing import Any, cast, get_args
 
 from synib.data.files import noted
 from synib.engines import cluster as many_machines
-from synib.engines import fleet
-from synib.engines.cells import programs
 from synib.engines.device import choose_device, choose_precision
 from synib.engines.folder import Folder, read_json, write_json
-from synib.engines.sweep import Engine, Progress, sweep
+from synib.engines.sweep import Engine, Progress, check_cells, sweep
 from synib.experiments.base import Experiment
 from synib.experiments.provenance import changed, of_sources, provenance
 
@@ -60,9 +58,7 @@ def run(
         *others, last = get_args(Engine)
         raise ValueError(f"--engine is {', '.join(others)} or {last}; got {engine!r}.")
     cells = experiment.cells()
-    if engine != "solo":
-        for same in programs(cells):
-            fleet.check_together(same)  # before the folder says that a fleet begun it
+    check_cells(cells, cast(Engine, engine))
     if engine != "cluster":
         if cluster is not None:
             raise ValueError(f"A cluster is for --engine cluster; this run has --engine {engine}.")
