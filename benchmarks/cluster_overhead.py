@@ -1,27 +1,32 @@
-"""The cluster engine on one node against the fleet, and with a second node, in one run; and how large shards are.
+"""The cluster engine on one node against the fleet, at the same time; with a second node; and how large shards are.
 
-The fleet, the cluster on one node (a shard has all its ``--cores``, so that both train one shard after the other with as many
-threads) and the cluster on two nodes of ``--cores`` each take turns, ``--rounds`` times, on the same cells and shards; the
-``results.csv`` of all must be the same bytes. Seconds are those of whole runs; those of the cluster include that its nodes
-(at 127.0.0.1, with a token) are started and stopped, and that workers import torch.
+In each of ``--rounds`` rounds the fleet and the cluster on one node train the same cells in the same shards at the same time,
+each with everything that belongs to it (driver, Ray's own processes, worker) on ``--cores`` cores of its own, which they exchange
+from round to round: a machine whose speed changes within minutes is as fast for both. Then the cluster trains them on two nodes,
+on the cores of both. All ``results.csv`` must be the same bytes. Seconds are those of whole runs; those of the cluster include
+that its nodes (at 127.0.0.1, with a token) are started and stopped, and that workers import torch. "training" is what shards
+took, as they say themselves: what a run takes beyond it is the engine's.
 
     python benchmarks/cluster_overhead.py [--seeds 3] [--together 7] [--rounds 3] [--cores 1] [--out FOLDER]
 
-``cluster_overhead.csv`` has a line for each way of training: median seconds, ratio to the fleet in the same round (median,
+``cluster_overhead.csv`` has a line for each way of training: median seconds, ratio to the fleet of the same round (median,
 smallest, largest) and rounds. ``cluster_sizes.csv`` has what a driver, an object store and a folder see of one shard and one
 model: bytes of a task's arguments, of its result, of its file, of a row of ``results.csv`` and of its part of ``shards.json``.
 ``cluster_driver.csv`` has what a shard of that size costs the driver, in milliseconds: to send a task that trains nothing and
 get its result back through one worker, to write the file, and to find that it is finished.
-For ten minutes' work of two cores: ``--seeds 15 --rounds 1``; a few: ``--seeds 1 --rounds 1``. ``--rounds 0`` measures
-sizes and the driver instead, which make tables of their own.
+For ten minutes' work: ``--seeds 41 --rounds 1``; a few: ``--seeds 1 --rounds 1``. ``--rounds 0`` measures sizes and the
+driver instead, which make tables of their own.
 """
 
 import argparse
 import csv
+import json
 import os
 import pickle
 import secrets
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -34,10 +39,11 @@ import torch
 from synib.engines import cluster as engine
 from synib.engines.cells import digest
 from synib.engines.cluster import Cluster
-from synib.engines.folder import Folder, read_json
+from synib.engines.folder import Folder, read_csv, read_json
 from synib.experiments import SpuriousXOR, run
 from synib.experiments.run import LOADER
 
+WAYS = ("fleet", "cluster, one node", "cluster, two nodes")
 METHODS = ("vanilla", "confidence", "synib-random", "synib-marginal", "synib-oracle")
 
 
@@ -56,10 +62,8 @@ def nodes(count: int, cores: int, private: Path) -> Iterator[str]:
         made.shutdown()
 
 
-def train(
-    experiment: SpuriousXOR, out: Path, count: int, cores: int, together: int, private: Path
-) -> tuple[float, bytes]:
-    """Seconds that a run takes on so many nodes, 0 for the fleet; and its table."""
+def train(experiment: SpuriousXOR, out: Path, count: int, cores: int, together: int, private: Path) -> float:
+    """Seconds that a run takes on so many nodes, 0 for the fleet."""
     start = time.perf_counter()
     if count == 0:
         run(experiment, out, device="cpu", together=together)
@@ -67,7 +71,92 @@ def train(
         with nodes(count, cores, private) as address:
             cluster = Cluster(address, cpus_per_shard=cores)
             run(experiment, out, device="cpu", together=together, engine="cluster", cluster=cluster)
-    return time.perf_counter() - start, (out / "results.csv").read_bytes()
+    return time.perf_counter() - start
+
+
+def begun(options: argparse.Namespace, count: int, places: set[int], private: Path) -> subprocess.Popen[str]:
+    """A run on so many nodes, in a process of its own and with all that it starts on these cores."""
+    given = [f"--seeds={options.seeds}", f"--together={options.together}", f"--cores={options.cores}"]
+    way = json.dumps([count, sorted(places), str(private)])
+    return subprocess.Popen([sys.executable, __file__, *given, "--way", way], stdout=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str], name: str) -> float:
+    """Seconds that a run took, by itself."""
+    told, _ = process.communicate()
+    if process.returncode:
+        raise SystemExit(f"{name} failed.")
+    seconds = float(told.splitlines()[-1])
+    print(f"{name} {seconds:.1f} s", flush=True)
+    return seconds
+
+
+def trained(folder: Path) -> float:
+    """Seconds that the shards of a run took, added up."""
+    return sum(row["seconds"] for row in read_csv(folder / "timings.csv"))
+
+
+@contextmanager
+def token() -> Iterator[Path]:
+    """A folder with a token in it, and Ray told of it, before it is imported: loopback alone, a token, no reports."""
+    with tempfile.TemporaryDirectory(prefix="synib-") as place:
+        file = Path(place) / "token"
+        file.touch(0o600)
+        file.write_text(secrets.token_hex(32))
+        os.environ |= {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(file),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        }
+        yield Path(place)
+
+
+def compared(options: argparse.Namespace, private: Path) -> list[dict[str, Any]]:
+    """All rounds; a row for each way of training."""
+    here = sorted(os.sched_getaffinity(0))
+    if len(here) < 2 * options.cores:
+        raise SystemExit(
+            f"Two runs at a time on {options.cores} cores each need {2 * options.cores}; there are {len(here)}."
+        )
+    mine, theirs = set(here[: options.cores]), set(here[options.cores : 2 * options.cores])
+    seconds: dict[str, list[float]] = {name: [] for name in WAYS}
+    training: dict[str, list[float]] = {name: [] for name in WAYS}
+    for i in range(options.rounds):
+        of = {name: private / f"{i}-{n}" for n, name in enumerate(WAYS)}
+        for folder in of.values():
+            folder.mkdir()
+        fleet, one, two = WAYS
+        print(f"round {i + 1}", flush=True)
+        together = [begun(options, 0, mine, of[fleet]), begun(options, 1, theirs, of[one])]
+        for process, name in zip(together, (fleet, one), strict=True):
+            seconds[name].append(ended(process, name))
+        seconds[two].append(ended(begun(options, 2, mine | theirs, of[two]), two))
+        for name, folder in of.items():
+            training[name].append(trained(folder / "run"))
+        if len({(folder / "run" / "results.csv").read_bytes() for folder in of.values()}) != 1:
+            raise SystemExit("Engines differ.")
+        mine, theirs = theirs, mine
+    return [
+        {
+            "engine": name,
+            "models": len(SpuriousXOR(seeds=options.seeds, methods=METHODS).cells()),
+            "seconds": round(statistics.median(all_took), 2),
+            "training": round(statistics.median(training[name]), 2),
+            **spread([t / base for t, base in zip(all_took, seconds[WAYS[0]], strict=True)]),
+            "rounds": options.rounds,
+            "cores": options.cores,
+        }
+        for name, all_took in seconds.items()
+    ]
+
+
+def spread(ratios: list[float]) -> dict[str, float]:
+    return {
+        "ratio": round(statistics.median(ratios), 3),
+        "smallest": round(min(ratios), 3),
+        "largest": round(max(ratios), 3),
+    }
 
 
 def sizes(experiment: SpuriousXOR, folder: Path) -> list[dict[str, Any]]:
@@ -134,54 +223,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=1, help="of each node, and for each shard")
     parser.add_argument("--out", type=Path, help="also write the tables there")
+    parser.add_argument("--way", help=argparse.SUPPRESS)
     options = parser.parse_args()
 
     experiment = SpuriousXOR(seeds=options.seeds, methods=METHODS)
+    torch.set_num_threads(options.cores)
+    if options.way:
+        count, places, folder = json.loads(options.way)
+        os.sched_setaffinity(0, places)
+        print(train(experiment, Path(folder) / "run", count, options.cores, options.together, Path(folder)))
+        return
     print(
         f"{len(experiment.cells())} models, {options.together} at once, {options.cores} cores, torch {torch.__version__}"
     )
-    torch.set_num_threads(options.cores)
-    seconds: dict[str, list[float]] = {"fleet": [], "cluster, one node": [], "cluster, two nodes": []}
-    with tempfile.TemporaryDirectory(prefix="synib-") as place:
-        private = Path(place)
-        token = private / "token"
-        token.touch(0o600)
-        token.write_text(secrets.token_hex(32))
-        # Before Ray is imported, as for a cluster that a run starts itself: loopback alone, a token, no reports.
-        os.environ |= {
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN_PATH": place + "/token",
-            "RAY_USAGE_STATS_ENABLED": "0",
-        }
-        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-        for i in range(options.rounds):
-            same = set()
-            for n, name in enumerate(seconds):
-                place_of = private / f"{i}-{n}"
-                took, table = train(experiment, place_of, n, options.cores, options.together, private)
-                seconds[name].append(took)
-                same.add(table)
-                print(f"round {i + 1}: {name} {took:.1f} s", flush=True)
-            assert len(same) == 1, "engines differ"
-        made: dict[str, list[dict[str, Any]]] = {}
-        if not options.rounds:
+    made: dict[str, list[dict[str, Any]]] = {}
+    with token() as private:
+        if options.rounds:
+            made["cluster_overhead"] = compared(options, private)
+        else:
             train(experiment, private / "sizes", 0, options.cores, options.together, private)
             made["cluster_sizes"] = sizes(experiment, private / "sizes")
             made["cluster_driver"] = driver(experiment, private / "sizes", private)
-    for name, all_took in seconds.items() if options.rounds else ():
-        ratios = [t / base for t, base in zip(all_took, seconds["fleet"], strict=True)]
-        made.setdefault("cluster_overhead", []).append(
-            {
-                "engine": name,
-                "models": len(experiment.cells()),
-                "seconds": round(statistics.median(all_took), 2),
-                "ratio": round(statistics.median(ratios), 3),
-                "smallest": round(min(ratios), 3),
-                "largest": round(max(ratios), 3),
-                "rounds": options.rounds,
-                "cores": options.cores,
-            }
-        )
     for table_name, table_rows in made.items():
         for row in table_rows:
             print(*(f"{k} {v:.1f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), sep=", ")
