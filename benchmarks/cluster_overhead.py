@@ -1,11 +1,11 @@
 """The cluster engine on one node against the fleet, at the same time; with a second node; and how large shards are.
 
 In each of ``--rounds`` rounds the fleet and the cluster on one node train the same cells in the same shards at the same time,
-each with everything that belongs to it (driver, Ray's own processes, worker) on ``--cores`` cores of its own, which they exchange
-from round to round: a machine whose speed changes within minutes is as fast for both. Then the cluster trains them on two nodes,
-on the cores of both. All ``results.csv`` must be the same bytes. Seconds are those of whole runs; those of the cluster include
-that its nodes (at 127.0.0.1, with a token) are started and stopped, and that workers import torch. "training" is what shards
-took, as they say themselves: what a run takes beyond it is the engine's.
+each with everything that belongs to it (driver, Ray's own processes, worker) on ``--cores`` cores of its own, which they
+exchange from round to round: a machine whose speed changes within minutes is as fast for both. Then the cluster trains them
+on two nodes, on the cores of both. All ``results.csv`` must be the same bytes. Seconds are those of whole runs; those of the
+cluster include that its nodes (at 127.0.0.1, with a token) are started and stopped, and that workers import torch. "training"
+is what shards took, as they say themselves: what a run takes beyond it is the engine's.
 
     python benchmarks/cluster_overhead.py [--seeds 3] [--together 7] [--rounds 3] [--cores 1] [--out FOLDER]
 
