@@ -26,7 +26,7 @@ from synib.data.own import read
 from synib.engines.device import choose_device, device_name
 
 HAS_PID = importlib.util.find_spec("cvxpy") is not None
-PLANS = {  # of synib audit --quick, without an option, --thorough
+PLANS: dict[str, dict[str, Any]] = {  # of synib audit --quick, without an option, --thorough
     "quick": {"k": 3, "seeds": 1, "budget": 2},
     "usual": {"k": 5, "seeds": 1, "budget": 6},
     "thorough": {"k": 5, "seeds": 3, "budget": 18},
@@ -61,7 +61,8 @@ def main() -> None:
     options = parser.parse_args()
     sizes = [tuple(map(int, size.split("x"))) for size in options.size or ["2000x16"]]
     if not HAS_PID:
-        importlib.import_module("synib.audit.audit")._pid = lambda table, seed: {}
+        module: Any = importlib.import_module("synib.audit.audit")
+        module._pid = lambda table, seed: {}
     audit_rows: list[dict[str, Any]] = []
     timed("both", 200, 8, "quick", options.device)
     for plan in options.plan or PLANS:
