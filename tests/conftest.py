@@ -1,6 +1,7 @@
 """What every test shares: a fixed seed, and hypothesis without deadlines, examples that repeat, and no folder left behind."""
 
 import gc
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -19,6 +20,8 @@ torch.set_num_threads(
 )  # tensors here are tiny: a second thread costs more than it brings, much more on a busy machine
 settings.register_profile("synib", deadline=None, max_examples=25, derandomize=True, database=None)
 settings.load_profile("synib")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job that a shell has put into the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # or processes started here could not be interrupted
 
 
 @pytest.fixture(autouse=True)
