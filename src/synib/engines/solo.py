@@ -19,9 +19,8 @@ from synib.engines.device import Precision, matrix_products
 from synib.engines.fleet import not_finite
 from synib.engines.learner import Learner, learner
 from synib.engines.recipe import Examining, Recipe, Watching
-from synib.engines.solo_place import Place, Wanted, config, identity
-from synib.engines.solo_plan import DEFAULTS, MixedPrecision, Plan, Schedule, Select, check_choice
-from synib.engines.solo_state import Diverged, Progress, load, progress_of, put
+from synib.engines.solo_plan import DEFAULTS, MixedPrecision, Place, Plan, Schedule, Select, Wanted, check_choice
+from synib.engines.solo_state import Diverged, Progress, config, identity, load, progress_of, put
 from synib.kinds import check_kind, check_whole, shown
 from synib.models import FusionModel
 from synib.objective import Objective

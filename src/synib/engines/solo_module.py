@@ -19,10 +19,8 @@ from synib.engines.folder import write_csv
 from synib.engines.learner import Learner
 from synib.engines.solo_data import Batches, Piece, on, rows_of
 from synib.engines.solo_parallel import add_up, agree, by_kind, clip, shard
-from synib.engines.solo_place import Place, Wanted, config
-from synib.engines.solo_plan import Plan
-from synib.engines.solo_state import Progress
-from synib.engines.solo_tally import Tally
+from synib.engines.solo_plan import Place, Plan, Wanted
+from synib.engines.solo_state import Progress, Tally, config
 from synib.masks import Noise
 from synib.measure import accuracies, correct
 from synib.models import Dropout

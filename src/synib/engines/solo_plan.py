@@ -1,12 +1,15 @@
-"""How one model is trained: the optimiser's settings, the learning rate of every step, and the pieces of every batch."""
+"""How one model is trained: the optimiser's settings, the learning rate of every step; where, and what is measured."""
 
+import contextlib
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from torch import Tensor
 
+from synib.engines.recipe import Watching
 from synib.kinds import check_number, check_whole, shown
 
 MixedPrecision = Literal["32-true", "bf16-mixed", "16-mixed"]
@@ -117,3 +120,45 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
     """Raise ``ValueError`` if a value is none of a ``Literal``'s."""
     if value not in get_args(choices):
         raise ValueError(f"{name} is {' or '.join(map(repr, get_args(choices)))}; got {shown(value)}.")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Everything that does not decide what a model becomes.
+
+    Args:
+        folder: Where checkpoints and ``metrics.csv`` go; ``None`` for nowhere.
+        checkpoint_every: Updates between two checkpoints, besides one after every epoch.
+        log_every: Updates between two entries in the loggers.
+        ahead: Pieces of batches that a thread reads ahead.
+        sharded: Whether parameters are spread over the devices.
+        identity: What :func:`identity` says of the learner and its data, for checkpoints.
+        products: A context for training steps, such as one that allows TensorFloat-32.
+        on_epoch: Called after each epoch with its number, counted from 0.
+    """
+
+    folder: Path | None = None
+    checkpoint_every: int | None = None
+    log_every: int = 50
+    ahead: int = 0
+    sharded: bool = False
+    identity: Mapping[str, str] = field(default_factory=dict)
+    products: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    on_epoch: Callable[[int], None] = lambda epoch: None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to measure.
+
+    Args:
+        train: Accuracy on the training data too, and not their loss alone.
+        curves: After every epoch, and not at the end only.
+        test: On test data, once, at the end.
+        watching: A recipe that records more after every epoch.
+    """
+
+    train: bool = False
+    curves: bool = True
+    test: bool = False
+    watching: Watching | None = None

@@ -1,6 +1,7 @@
 """Checkpoints: plain tensors in one file, whole or not at all, read without executing anything."""
 
 import errno
+import hashlib
 import pickle
 import warnings
 import zipfile
@@ -10,11 +11,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
+from synib.data import Dataset
 from synib.engines.files import write_whole
+from synib.engines.learner import Learner
+from synib.engines.solo_plan import Place, Plan
+from synib.tokens import take, values
 
 VERSION = 1
+LOOKED_AT = 64  # examples of each split that a checkpoint knows its data by, besides all targets
 _damaged: set[Path] = set()  # files that were found so and are still there
 
 
@@ -47,6 +54,65 @@ class Progress:
     metrics: dict[str, float] = field(default_factory=dict)
     scale: float = 2.0**16
     calm: int = 0
+
+
+class Tally:
+    """Sums of losses, of which a checkpoint's progress keeps what was read.
+
+    Args:
+        progress: Where they are kept.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self._noted: dict[tuple[str, ...], tuple[Tensor, float]] = {}
+
+    def note(self, parts: Mapping[str, Tensor], share: float) -> None:
+        """Add the losses of a piece that is so large a share of an update; nothing waits for the device."""
+        names = tuple(parts)
+        now = torch.stack([p.detach().double() for p in parts.values()]) * share
+        before, steps = self._noted.get(names, (None, 0.0))
+        self._noted[names] = now if before is None else before + now, steps + share
+
+    def sums(self, world: int = 1) -> dict[str, list[float]]:
+        """Loss → its sum and of how many updates; of all devices, if there are several."""
+        for names, (sums, steps) in self._noted.items():
+            for name, value in zip(names, sums.tolist(), strict=True):
+                total, of = self.progress.sums.get(name, (0.0, 0.0))
+                self.progress.sums[name] = [total + value, of + steps]
+        self._noted = {}
+        if world == 1:
+            return self.progress.sums
+        everyones: list[dict[str, list[float]]] = [{} for _ in range(world)]
+        dist.all_gather_object(everyones, self.progress.sums)
+        known = dict.fromkeys(name for one in everyones for name in one)
+        return {name: [sum(one[name][i] for one in everyones if name in one) for i in (0, 1)] for name in known}
+
+    def means(self, world: int) -> dict[str, float]:
+        """Means over the epoch's updates, of all devices; the next epoch begins anew."""
+        sums = self.sums(world)
+        self.progress.sums = {}
+        return {f"train_{name}": total / of for name, (total, of) in sums.items()}
+
+
+def config(plan: Plan, data: Dataset, world: int, place: Place) -> dict[str, Any]:
+    """What must be equal for a training to go on as it began."""
+    rest = {"examples": len(data.train), "devices": world, "sharded": place.sharded}
+    return {**plan.config(), **rest, **place.identity}
+
+
+def identity(own: Learner, data: Dataset) -> dict[str, str]:
+    """What is trained, and on what: the method in words, the model's shapes, and a hash of targets and some of the inputs."""
+    shapes = [(name, tuple(p.shape)) for name, p in own.model.named_parameters()]
+    seen = hashlib.sha256()
+    for split in (data.train, data.validation):
+        seen.update(split.target.cpu().contiguous().numpy().tobytes())
+        rows = torch.linspace(0, len(split) - 1, min(len(split), LOOKED_AT)).long()
+        for name, x in sorted(split.modalities.items()):
+            few = values(take(x, rows)).cpu()
+            seen.update(f"{name} {tuple(values(x).shape)} {few.dtype}".encode() + few.contiguous().numpy().tobytes())
+    model = hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
+    return {"method": " ".join(repr(own.method).split()), "model": model, "data": seen.hexdigest()[:16]}
 
 
 def tensors(module: nn.Module) -> dict[str, Tensor]:
