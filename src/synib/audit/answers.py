@@ -49,7 +49,7 @@ class Answers(nn.Module):
         own = {name: z[..., -self.outputs :] for name, z in projected.items()}
         if isinstance(method, Alone):
             return own[method.modality]
-        if isinstance(method, Additive):
+        if isinstance(method, Additive):  # which is an Ensemble too
             return torch.stack([own[name] for name in self.names]).sum(0)
         if isinstance(method, Ensemble):
             return method.family.average(torch.stack([own[name] for name in self.names]))

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from synib.kinds import shown
-from synib.methods.additive import Additive
 from synib.methods.agm import AGM
 from synib.methods.confidence import Confidence
 from synib.methods.dnr import DnR
-from synib.methods.ensemble import Ensemble
+from synib.methods.ensemble import Additive, Ensemble
 from synib.methods.experts import Experts, experts
 from synib.methods.masked_input import MaskedInput, masked_oracle, masked_random
 from synib.methods.mcr import MCR

@@ -1,4 +1,4 @@
-"""Unimodal models side by side, averaged: what aggregation gives without any fusion."""
+"""Modalities side by side, without any fusion: unimodal models averaged, and what they tell added up."""
 
 from collections.abc import Mapping
 
@@ -38,3 +38,26 @@ class Ensemble(Objective):
 
     def extra_repr(self) -> str:
         return f"family={self.family!r}"
+
+
+class Additive(Ensemble):
+    r"""A sum of one function for each modality, trained as one model.
+
+    .. math:: q(y \mid x_1..x_n) \propto \exp \textstyle\sum_i h_i(f_i(x_i))
+
+    Encoders and unimodal heads learn together what to add up. It can pool evidence and weigh it, and represent whatever has no
+    interaction, such as the sign of a sum, of which a unimodal model sees one half and takes the other for noise. What a fusion
+    has over this is interaction. The fusion head stays as it was.
+
+    Args:
+        settings: ``family``, ``check``, see :class:`Objective`. ``unimodal_weight`` has no loss to weigh here.
+    """
+
+    with_heads = "adds up unimodal heads"
+
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        total = self.family.nll(self.predict(model, batch.modalities), batch.target).mean()
+        return total, {"task": total.detach()}
+
+    def predict(self, model: Fusible, modalities: Mapping[str, Modality]) -> Tensor:
+        return torch.stack([own_prediction(self, model, name, modalities) for name in modalities]).sum(0)
