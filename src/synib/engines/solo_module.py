@@ -424,8 +424,7 @@ class Solo(LightningModule):
             "progress": solo_state.plain(self.progress),
         }
         if self.global_rank == 0:
-            keep_before = True
-            solo_state.save(cast(Path, self.place.folder) / CHECKPOINT, content, keep_before)
+            solo_state.save(cast(Path, self.place.folder) / CHECKPOINT, content, keep_before=True)
         self.trainer.strategy.barrier()  # a process that goes on to read it must find what the others find
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
