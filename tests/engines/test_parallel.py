@@ -152,11 +152,13 @@ def trained(name, folder=None, dropout=0.0, steps=None, **options):
 def resumed(name, folder, steps, **options):
     """A training that is ended and goes on."""
 
-    def slowly(*arguments, save=solo_state.save):  # the other process must not go on before the file is there
-        time.sleep(0.2)
-        save(*arguments)
+    save = solo_state.save
 
-    solo_state.save, save = slowly, solo_state.save
+    def slowly(*arguments, **flags):  # the other process must not go on before the file is there
+        time.sleep(0.2)
+        save(*arguments, **flags)
+
+    solo_state.save = slowly
     try:
         trained(name, folder, steps=steps, **options)
     except InterruptedError:
