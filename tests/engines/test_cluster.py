@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -108,6 +109,24 @@ def test_whoever_has_no_token_is_not_let_in(nodes):
     done = subprocess.run([sys.executable, "-c", code, nodes.address], env=environment, capture_output=True, text=True)
     assert done.returncode != 0
     assert "let in" not in done.stdout
+
+
+def test_a_run_that_is_stopped_leaves_no_node_at_work(tmp_path, nodes):
+    endless = SpuriousXOR(seeds=4, beta=(1.0,), methods=("vanilla",), epochs=10**6)
+
+    def stop():
+        try:
+            until(lambda: ray.is_initialized() and not ray.available_resources().get("CPU"))  # both nodes train
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(endless, tmp_path / "out", engine="cluster", cluster=Cluster(nodes.address), **OPTIONS)
+    stopper.join()
+    with joined(Cluster(nodes.address)) as session:
+        until(lambda: session.ray.available_resources().get("CPU") == 2, 30.0)
 
 
 def test_a_node_killed_in_the_midst_costs_nothing_and_the_bytes_are_the_fleets(tmp_path, nodes):
@@ -221,7 +240,7 @@ def test_a_run_of_its_own_is_out_of_reach_and_leaves_nothing_behind(tmp_path, st
     until(lambda: len(list((out / "shards").glob("*.json"))) > kept)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
-    assert process.returncode == 130
+    assert process.returncode == 130, said.decode()
     assert "the same command goes on from there" in said.decode()
     assert "Traceback" not in said.decode()
     until(lambda: not marked(mark))
@@ -238,7 +257,7 @@ class Fates:
         self.ray = SimpleNamespace(exceptions=ray.exceptions, get=self.get)
         self.cluster, self.gpus = Cluster(), 0.0
         self.room, self.fate = slots, fate
-        self.sent, self.held, self.most, self.cancelled = [], {}, 0, None
+        self.sent, self.held, self.most = [], {}, 0
 
     def slots(self):
         return self.room
@@ -258,9 +277,6 @@ class Fates:
         if isinstance(fate, BaseException):
             raise fate
         return fate if fate is not None else function(order, ids, *rest)
-
-    def cancel(self, references):
-        self.cancelled = references
 
 
 @pytest.fixture
@@ -309,7 +325,6 @@ def test_a_shard_that_ends_its_process_again_and_again_is_blamed_and_the_others_
     kept = [row["cell"] for file in (tmp_path / "out" / "shards").iterdir() for row in read_json(file)["rows"]]
     assert kept
     assert bad not in kept
-    assert session.cancelled  # what was away when it ended
 
 
 def test_a_shard_that_ends_its_process_once_is_trained_again(swept):
@@ -331,18 +346,6 @@ def test_shards_too_large_for_a_workers_memory_are_halved(swept, told):
 def test_one_model_that_does_not_fit_alone_is_said(swept):
     with pytest.raises(ValueError, match="One vanilla model alone does not fit into the memory of a worker"):
         swept(Fates(fate=lambda ids, time: ray.exceptions.OutOfMemoryError("the node's")), ONE)
-
-
-def test_what_is_away_is_cancelled_when_a_run_is_stopped(swept, tmp_path):
-    def stop(done, of):
-        if done:
-            raise KeyboardInterrupt
-
-    session = Fates(slots=2)
-    with pytest.raises(KeyboardInterrupt):
-        swept(session, ONE, on_progress=stop)
-    assert len(session.cancelled) == 2 * engine.AHEAD - 1
-    assert len(list((tmp_path / "out" / "shards").glob("*.json"))) == 1
 
 
 def test_without_any_room_it_waits_and_says_so(swept):

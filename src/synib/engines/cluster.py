@@ -96,26 +96,25 @@ class _Driver:
         self.halvings = 0
 
     def run(self, shards: Sequence[list[Cell]]) -> None:
-        """Have every shard trained that is not finished; when this ends early, nothing is left running."""
+        """Have every shard trained that is not finished.
+
+        When this ends early, what is away goes on until the session ends, which ends it: to cancel a task that comes back at
+        this moment can end the driver's own process (seen in Ray 2.60).
+        """
         self.total = sum(map(self._work, shards))
         self.waiting.extend(shard for shard in shards if not self.folder.finished(shard))
         self.done = self.total - sum(map(self._work, self.waiting))
         self.on_progress(self.done, self.total)
         idle = False
-        try:
-            while self.waiting or self.away:
-                room = AHEAD * self.session.slots()
-                if not room and not idle:
-                    self.say(
-                        "No node of the cluster has room for a shard any more; waiting for one. Ctrl-C ends the run."
-                    )
-                idle = not room
-                while self.waiting and len(self.away) < room:
-                    self._send(self.waiting.popleft())
-                for reference in self.session.ready(list(self.away)):
-                    self._receive(reference)
-        finally:
-            self.session.cancel(list(self.away))
+        while self.waiting or self.away:
+            room = AHEAD * self.session.slots()
+            if not room and not idle:
+                self.say("No node of the cluster has room for a shard any more; waiting for one. Ctrl-C ends the run.")
+            idle = not room
+            while self.waiting and len(self.away) < room:
+                self._send(self.waiting.popleft())
+            for reference in self.session.ready(list(self.away)):
+                self._receive(reference)
 
     def _work(self, shard: Sequence[Cell]) -> float:
         """What training a shard takes, in epochs of a vanilla model."""

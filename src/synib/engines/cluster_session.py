@@ -125,11 +125,6 @@ class Session:
             some += self.ray.wait(others, num_returns=len(others), timeout=0)[0]
         return list(some)
 
-    def cancel(self, references: Sequence[Any]) -> None:
-        """End tasks, also those that are running."""
-        for reference in references:
-            self.ray.cancel(reference, force=True)
-
     def _nodes(self) -> list[Mapping[str, float]]:
         return [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
 
@@ -143,7 +138,7 @@ class Session:
 
 @contextlib.contextmanager
 def joined(cluster: Cluster, say: Callable[[str], None] = lambda sentence: None) -> Iterator[Session]:
-    """Within this context the cluster is there; afterwards what was started is stopped."""
+    """Within this context the cluster is there; afterwards what was started is stopped, tasks on other nodes too."""
     private = Path(tempfile.mkdtemp(prefix="synib-")) if cluster.address is None else None  # for its owner alone
     try:
         with _environment(_settings(cluster, private)):
