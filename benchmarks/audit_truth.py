@@ -8,6 +8,7 @@ Kinds of data, all but one with a label that a logistic link makes noisy:
     both        each modality tells its own part, and the parts add up
     sum         the sign of a sum of two numbers, one in each modality, without noise: additive, and hard to see alone
     noise       nothing tells
+    copied      one number is in both modalities, and its square tells: a product of both is no more than a square of one
 The audit is called as a user would, `synib audit FILE --quick`, in a process of its own, and knows nothing of this file.
 
     python benchmarks/audit_truth.py [--sets 100] [--rows 2000] [--width 16] [--kind redundant] [--out FILE.csv] [--jobs 2]
@@ -37,6 +38,7 @@ TRUTH = {
     "both": False,
     "sum": False,
     "noise": False,
+    "copied": False,
 }
 
 
@@ -57,6 +59,9 @@ def made(kind: str, rows: int, width: int, seed: int) -> dict[str, NDArray[Any]]
         evidence = 2.0 * np.sin(2.0 * a[:, 0]) + 1.5 * a[:, 1]
     if kind == "both":
         evidence = 1.5 * a[:, 0] + 1.5 * np.abs(b[:, 0]) - 1.2
+    if kind == "copied":
+        b[:, 0] = a[:, 0]
+        evidence = 1.5 * (np.square(a[:, 0]) - 1)
     if kind == "sum":
         evidence = 1000.0 * (a[:, 0] + b[:, 0])
     label = (rng.uniform(size=rows) < 1 / (1 + np.exp(-evidence.clip(-500, 500)))).astype(np.int64)

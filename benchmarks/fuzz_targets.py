@@ -161,7 +161,7 @@ def direct(reader: str) -> Callable[[random.Random, Path, Path], Made]:
 
     def make(rng: random.Random, home: Path, box: Path) -> Made:
         from synib.data import hateful_memes
-        from synib.data.npz import read_npz
+        from synib.data.own_arrays import read_npz
         from synib.data.pickles import read_pickle
         from synib.engines import solo_state
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from synib.audit.audit import audit
+from synib.audit.interaction import products
 from synib.data.own import Table
 from synib.report.audit import page, summary, write
 
@@ -68,6 +69,44 @@ def test_numbers_are_audited_too():
     assert told.synib == "synib-marginal"
     assert told.verdict.synergy == "present"
     assert not told.pid
+
+
+def weak(classes=("no", "yes"), rows=N):
+    """Where a product tells, and networks that are not trained find nothing."""
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=(2, rows, 4)).astype(np.float32)
+    number = a[:, 0] * b[:, 0] + 0.5 * rng.normal(size=rows)
+    there = np.ones(rows, dtype=bool)
+    y = (number > 0).astype(np.int64) if classes else number
+    return Table({"a": a, "b": b}, {"a": there, "b": there}, y, classes, None, None, {}, "mine.npz", ())
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), ()])
+def test_a_product_that_no_model_has_learned_is_found_all_the_same(classes):
+    told = audit(weak(classes), k=3, budget=1, epochs=1)
+    assert told.best == "products"
+    assert told.verdict.synergy == "present"
+    assert told.verdict.interaction == told.interactions["products"].lead
+    assert told.scores["products"].low > told.scores["vanilla"].high
+    assert not told.verdict.found.low > 0.02
+    (models,) = [t for t in page(told, summary(told), "x", {}).tables if t.title == "Models"]
+    assert models.rows["products"][0]["mean"] == pytest.approx(told.scores["products"].value, abs=1e-6)
+
+
+def test_products_are_of_rows_that_have_both_and_of_some_where_there_are_many(monkeypatch):
+    one = weak()
+    gone = np.arange(N) % 3 == 0
+    lacks = replace(
+        one,
+        modalities=one.modalities | {"b": np.where(gone[:, None], np.float32(1e6), one.modalities["b"])},
+        present=one.present | {"b": ~gone},
+    )
+    told = audit(lacks, k=3, budget=1, epochs=1)
+    assert told.interactions["products"].evidence.low > 0  # what stands where nothing is does not matter
+    monkeypatch.setattr("synib.audit.interaction.ROWS", 120)
+    fewer = products(told.outcome)
+    assert fewer.evidence.n == 120
+    assert np.isfinite(fewer.additive).sum() == 120
 
 
 def test_of_three_modalities_each_is_decomposed_beside_the_others_joined(monkeypatch):

@@ -59,27 +59,35 @@ def test_what_is_no_share_may_be_below_zero():
 
 
 @pytest.mark.parametrize(
-    ("told", "gain", "found", "words"),
+    ("told", "best", "gain", "found", "words"),
     [
         (
             "present",
+            "products",
             e(0.1, 0.01),
             e(0.0, 0.01),
-            ["There is synergy", "Plain fusion does not show it", "SynIB is better"],
+            [
+                "There is synergy",
+                "Plain fusion does not show it",
+                "products of two modalities' numbers",
+                "SynIB is better",
+            ],
         ),
         (
             "present",
+            "experts",
             e(0.0, 0.01),
             e(0.1, 0.01),
             ["There is synergy", "Plain fusion finds it", "gains nothing worth having"],
         ),
-        ("absent", e(-0.1, 0.01), e(0.0, 0.01), ["No synergy was found", "keep plain fusion"]),
-        ("unclear", e(0.0, 0.1), e(0.0, 0.01), ["From 300 rows one cannot tell", "cannot be told"]),
+        ("absent", "products", e(-0.1, 0.01), e(0.0, 0.01), ["No synergy was found", "keep plain fusion"]),
+        ("unclear", "vanilla", e(0.0, 0.1), e(0.0, 0.01), ["From 300 rows one cannot tell", "cannot be told"]),
     ],
 )
-def test_sentences_say_what_intervals_say(told, gain, found, words):
-    said = " ".join(sentences(told, e(0.05, 0.01), e(0.03, 0.01), gain, found, "accuracy", 300))
+def test_sentences_say_what_intervals_say(told, best, gain, found, words):
+    said = " ".join(sentences(told, e(0.05, 0.01), best, e(0.03, 0.01), gain, found, "accuracy", 300))
     assert all(word in said for word in words)
+    assert ("products" in said) == (told == "present" and best == "products")
     assert "Pooling helps" in said
     assert "[" in said
 

@@ -6,8 +6,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from synib.data import npz
-from synib.data.npz import read_npz
+from synib.data import own_arrays
+from synib.data.own_arrays import read_npz
 
 ARRAYS = {"x": np.arange(6, dtype=np.float16).reshape(2, 3), "id": np.array(["a", "bc"]), "empty": np.zeros((0, 2))}
 
@@ -52,7 +52,7 @@ def test_a_header_that_claims_more_than_there_is_makes_no_array(path):
 
 
 def test_more_than_the_limit_is_refused_before_it_is_unpacked(path, monkeypatch):
-    monkeypatch.setattr(npz, "MOST", 100)
+    monkeypatch.setattr(own_arrays, "MOST", 100)
     with pytest.raises(ValueError, match=r"unpacks to [\d,]+ bytes; at most 100 are read"):
         read_npz(path, ["x"])
 

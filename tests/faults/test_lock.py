@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from synib.engines import lock
+from synib.engines import files
 from synib.engines.folder import Folder
 from synib.experiments import run
 from synib.report import build
@@ -46,7 +46,7 @@ def test_a_second_run_is_refused_with_the_firsts_process_and_host_until_that_has
     process.join()
     run(small, path, device="cpu", together=1)
     assert tables(path) == tables(whole)
-    assert not (path / lock.LOCK).exists()
+    assert not (path / files.LOCK).exists()
 
 
 def test_the_command_says_so_in_a_sentence(held, small, synib_command):
@@ -60,7 +60,7 @@ def test_the_command_says_so_in_a_sentence(held, small, synib_command):
 
 
 def test_a_report_may_be_made_while_a_run_goes_on(whole, tmp_path):
-    with lock.alone(whole):
+    with files.alone(whole):
         assert build(whole, interactive=False)
 
 
@@ -69,7 +69,7 @@ def test_a_folder_is_free_again_after_its_run_however_that_ended(tmp_path):
 
     def interrupted():
         with folder.alone():
-            assert (tmp_path / lock.LOCK).exists()
+            assert (tmp_path / files.LOCK).exists()
             with folder.alone():  # a part of the same run
                 pass
             with pytest.raises(ValueError, match=f"process {os.getpid()} on"):
@@ -78,7 +78,7 @@ def test_a_folder_is_free_again_after_its_run_however_that_ended(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert not (tmp_path / lock.LOCK).exists()
+    assert not (tmp_path / files.LOCK).exists()
     Folder(tmp_path, {"a": 1})
 
 
@@ -88,11 +88,11 @@ def test_whoever_waits_at_a_lock_that_is_removed_takes_the_new_one(tmp_path, mon
 
     def flock(handle, how):
         if next(meanwhile, False):
-            (tmp_path / lock.LOCK).unlink()
+            (tmp_path / files.LOCK).unlink()
         real(handle, how)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with lock.alone(tmp_path), pytest.raises(ValueError, match="another run"), lock.alone(tmp_path):
+    with files.alone(tmp_path), pytest.raises(ValueError, match="another run"), files.alone(tmp_path):
         pass
 
 
@@ -118,7 +118,7 @@ def test_where_there_is_no_fcntl_the_other_systems_locks_serve(tmp_path, monkeyp
 
     monkeypatch.setitem(sys.modules, "fcntl", None)
     monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(LK_NBLCK=2, locking=locking))
-    with lock.alone(tmp_path) as has_locks:
+    with files.alone(tmp_path) as has_locks:
         assert has_locks
-        with pytest.raises(ValueError, match=f"process {os.getpid()} on"), lock.alone(tmp_path):
+        with pytest.raises(ValueError, match=f"process {os.getpid()} on"), files.alone(tmp_path):
             pass

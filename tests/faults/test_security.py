@@ -15,8 +15,8 @@ import torch
 import synib
 from synib.audit import recipe
 from synib.data import hateful_memes
-from synib.data.npz import read_npz
 from synib.data.own import read
+from synib.data.own_arrays import read_npz
 from synib.data.pickles import read_pickle
 from synib.engines import solo_state
 
@@ -125,7 +125,7 @@ def test_an_archive_that_swells_is_refused_before_it_does(tmp_path, monkeypatch)
     bomb(path, 1000, 500)
     assert len(read(path).target) == 1000  # a small one is no harm
     monkeypatch.setattr("synib.data.own_columns.MOST", 2**20)
-    monkeypatch.setattr("synib.data.npz.MOST", 2**20)
+    monkeypatch.setattr("synib.data.own_arrays.MOST", 2**20)
     with pytest.raises(
         ValueError, match=r"has [\d,]+ bytes and would unpack to 4,\d+,\d+: what swells so much is not read"
     ):

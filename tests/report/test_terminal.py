@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from synib.experiments.charts import Table
-from synib.report.terminal import MOST, table
+from synib.report.numbers import MOST, table
 
 CELL = {"mean": 0.5, "se": 0.1, "n": 3, "paper": None}
 

@@ -10,7 +10,7 @@ from synib.audit import reliance
 from synib.audit.checks import Finding, check
 from synib.audit.fitting import Outcome, train
 from synib.audit.folds import Fold, folds
-from synib.audit.interaction import Interaction, goodness, groups, interaction
+from synib.audit.interaction import Interaction, goodness, groups, interaction, products
 from synib.audit.recipe import SYNIB, SYNIB_OF_NUMBERS, methods_of
 from synib.audit.shortcuts import shortcuts
 from synib.audit.subset import Subset, subset
@@ -33,8 +33,8 @@ class Audit:
         findings: What is to know about them.
         outcome: The trained models.
         scores: Method → accuracy (or share of variance explained) at test.
-        interactions: Fusion method → what it has over the additive combination.
-        best: The fusion by which the verdict was reached.
+        interactions: Fusion method, and ``"products"`` of two modalities' numbers → what it has over the additive combination.
+        best: The one of them by which the verdict was reached.
         synib: The form of SynIB that is compared with plain fusion.
         pid: Modality → what the data hold of it and the others (of two modalities: the first), by clusters; of classes.
         subset: What fusions reach where every single modality is wrong; of classes.
@@ -104,8 +104,9 @@ def audit(
 
     fusions = [method for method in FUSIONS if method in outcome.methods]
     found = {method: interaction(outcome, method, seed) for method in fusions}
-    best = max(fusions, key=lambda method: _sure(found[method].evidence))
-    told = answer(found[best].evidence, found[best].lead, len(fusions))
+    found["products"] = products(outcome, seed)
+    best = max(found, key=lambda method: _sure(found[method].evidence))
+    told = answer(found[best].evidence, found[best].lead, len(found))
     alone = min((m for m in outcome.methods if m.startswith("unimodal-")), key=lambda m: _validation(outcome, m))
     synib = "experts" if table.classes else "synib-marginal"
     additive = found["vanilla"].additive
@@ -113,10 +114,11 @@ def audit(
     gain, plain = lead(good[synib], good["vanilla"]), found["vanilla"].lead
     leaning = {method: _reliance(outcome, method, group, asked, seed) for method in ("vanilla", synib)}
     measure = "accuracy" if table.classes else "explained variance"
-    said = sentences(told, found[best].lead, pooling, gain, plain, measure, len(table.target))
+    said = sentences(told, found[best].lead, best, pooling, gain, plain, measure, len(table.target))
     alarms = shortcuts(table, parts, seed)
     scores = {method: lead(x, np.zeros_like(x)) for method, x in good.items()}
     scores["additive combination"] = lead(additive, np.zeros_like(additive))
+    scores["products"] = found["products"].score
     reached = subset(outcome, fusions, group, device=device, seed=seed)
     verdict = Verdict(told, found[best].lead, pooling, gain, plain, leaning, alarms, said)
     return Audit(table, parts, findings, outcome, scores, found, best, synib, held, reached, verdict)

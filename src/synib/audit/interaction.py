@@ -1,6 +1,6 @@
-"""Interaction: what a fusion has over the best additive combination of what each modality tells."""
+"""Interaction: what a fusion, or products, have over the best additive combination of what each modality tells."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from synib.audit.fitting import Outcome
 from synib.audit.verdict import over
 from synib.data.own import Table
-from synib.measure import Estimate, interaction_gain
+from synib.measure import Estimate, interaction_gain, product_gain
+from synib.measure.products import leading, scores
 
 Numbers = NDArray[np.float64]
 FOLDS = 5  # over which additive combinations are fitted
 LEAST_GROUPS = 4  # fewer cannot be resampled
+ROWS = 20_000  # whose products are looked at
 
 
 class Interaction(NamedTuple):
@@ -24,11 +26,13 @@ class Interaction(NamedTuple):
         evidence: In log-likelihood for each example, in nats.
         lead: In accuracy, or in the share of variance explained.
         additive: How good the additive combination is at each row, as :func:`goodness` counts; NaN for rows not tested.
+        score: How good the fusion is, calibrated on these rows.
     """
 
     evidence: Estimate
     lead: Estimate
     additive: Numbers
+    score: Estimate
 
 
 def goodness(outcome: Outcome, method: str) -> Numbers:
@@ -54,10 +58,7 @@ def interaction(outcome: Outcome, fusion: str, seed: int = 0) -> Interaction:
 
     What is combined: the unimodal models, and an additive model, which learnt its parts together.
     """
-    table = outcome.recipe.table
-    additive = ["additive"] if "additive" in outcome.methods else []
-    said = {method: averaged(outcome, method) for method in (*(f"unimodal-{n}" for n in table.modalities), *additive)}
-    joint = averaged(outcome, fusion)
+    table, said, joint = outcome.recipe.table, _alone(outcome), averaged(outcome, fusion)
     asked = ~np.isnan(joint[:, 0])
     group = groups(table, asked)
     if not table.classes:
@@ -72,7 +73,38 @@ def interaction(outcome: Outcome, fusion: str, seed: int = 0) -> Interaction:
     )
     right = np.full(len(table.target), np.nan)
     right[asked] = found.additive_right
-    return Interaction(found.log_loss, found.accuracy, right)
+    return Interaction(found.log_loss, found.accuracy, right, found.fusion_accuracy)
+
+
+def products(outcome: Outcome, seed: int = 0) -> Interaction:
+    """What products of two modalities' numbers have over the combination with squares within each; of many rows, some."""
+    table, said = outcome.recipe.table, _alone(outcome)
+    asked = ~np.isnan(next(iter(said.values()))[:, 0])
+    if asked.sum() > ROWS:
+        some = np.random.default_rng(seed).choice(np.flatnonzero(asked), ROWS, replace=False)
+        asked = np.isin(np.arange(len(asked)), some)
+    (rows,) = np.nonzero(asked)
+    group, modalities = groups(table, asked), {}
+    for name, x in table.modalities.items():
+        there = np.asarray(table.present[name])[rows]
+        seen = np.asarray(x[rows], dtype=np.float64)
+        modalities[name] = (
+            np.where(there[:, None], seen - seen[there].mean(0), 0.0) if there.any() else np.zeros_like(seen)
+        )
+    own = {name: x[rows] for name, x in said.items()}
+    if not table.classes:
+        return _products_of_numbers(own, modalities, table.target, asked, group, seed)
+    found = product_gain(own, modalities, table.target[rows], groups=group, folds=FOLDS, seed=seed)
+    right = np.full(len(table.target), np.nan)
+    right[rows] = found.additive_right
+    return Interaction(found.log_loss, found.accuracy, right, found.fusion_accuracy)
+
+
+def _alone(outcome: Outcome) -> dict[str, Numbers]:
+    """What is added up: predictions of the unimodal models, and of an additive one."""
+    additive = ["additive"] if "additive" in outcome.methods else []
+    names = [f"unimodal-{name}" for name in outcome.recipe.table.modalities]
+    return {method: averaged(outcome, method) for method in (*names, *additive)}
 
 
 def averaged(outcome: Outcome, method: str) -> Numbers:
@@ -107,22 +139,65 @@ def _of_numbers(
     """The same for numbers: a linear combination of the means, and the fusion's mean recalibrated on the same rows."""
     y = target[asked]
     part = _dealt(len(y), group, seed)
-    rivals = {"additive": np.stack([x[:, 0] for x in own.values()], 1), "fusion": joint[:, :1]}
+    features = {"additive": np.stack([x[:, 0] for x in own.values()], 1), "fusion": joint[:, :1]}
+    fitted = {who: [(x[part != fold], x[part == fold]) for fold in np.unique(part)] for who, x in features.items()}
+    return _regressed(fitted, target, asked, part, group, seed)
+
+
+def _products_of_numbers(
+    own: Mapping[str, Numbers],
+    modalities: Mapping[str, Numbers],
+    target: Numbers,
+    asked: NDArray[np.bool_],
+    group: NDArray[np.str_] | None,
+    seed: int,
+) -> Interaction:
+    y = target[asked]
+    part, blocks = _dealt(len(y), group, seed), leading(modalities, len(y))
+    means = np.stack([x[:, 0] for x in own.values()], 1)
+    fitted: dict[str, list[tuple[Numbers, Numbers]]] = {"additive": [], "fusion": []}
+    for fold in np.unique(part):
+        others = part != fold
+        rest = y[others] - _line(means[others], y[others])(means[others])
+        told, new = (found[..., 0].T for found in scores(blocks, rest[:, None], part, fold))
+        known, asked_for = np.column_stack([means[others], told]), np.column_stack([means[~others], new])
+        squares = means.shape[1] + len(blocks)
+        fitted["additive"].append((known[:, :squares], asked_for[:, :squares]))
+        fitted["fusion"].append((known, asked_for))
+    return _regressed(fitted, target, asked, part, group, seed)
+
+
+def _regressed(
+    fitted: Mapping[str, Sequence[tuple[Numbers, Numbers]]],
+    target: Numbers,
+    asked: NDArray[np.bool_],
+    part: NDArray[np.int64],
+    group: NDArray[np.str_] | None,
+    seed: int,
+) -> Interaction:
+    """How much better a regression is than an additive one, from each fold's features of the other rows and of its own."""
+    y = target[asked]
     errors, losses = {}, {}
-    for who, x in rivals.items():
+    for who, features in fitted.items():
         error, loss = np.empty(len(y)), np.empty(len(y))
-        for fold in np.unique(part):
+        for fold, (known, new) in zip(np.unique(part), features, strict=True):
             here = part == fold
-            known = np.column_stack([x[~here], np.ones((~here).sum())])
-            slopes = np.linalg.lstsq(known, y[~here], rcond=None)[0]
-            spread = np.square(known @ slopes - y[~here]).mean()
-            error[here] = np.square(np.column_stack([x[here], np.ones(here.sum())]) @ slopes - y[here])
+            line = _line(known, y[~here])
+            spread = np.square(line(known) - y[~here]).mean()
+            error[here] = np.square(line(new) - y[here])
             loss[here] = 0.5 * np.log(spread) + 0.5 * error[here] / spread
         errors[who], losses[who] = error / (np.var(y) or 1.0), loss
     additive = np.full(len(target), np.nan)
     additive[asked] = 1 - errors["additive"]
     evidence = over(losses["additive"], losses["fusion"], group, seed)
-    return Interaction(evidence, over(errors["additive"], errors["fusion"], group, seed), additive)
+    score = over(1 - errors["fusion"], np.zeros(len(y)), group, seed)
+    return Interaction(evidence, over(errors["additive"], errors["fusion"], group, seed), additive, score)
+
+
+def _line(x: Numbers, y: Numbers) -> Callable[[Numbers], Numbers]:
+    """A linear regression."""
+    slopes = np.linalg.lstsq(np.column_stack([x, np.ones(len(x))]), y, rcond=None)[0]
+    return lambda new: np.column_stack([new, np.ones(len(new))]) @ slopes
 
 
 def _dealt(rows: int, group: NDArray[np.str_] | None, seed: int) -> NDArray[np.int64]:

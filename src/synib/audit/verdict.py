@@ -36,7 +36,8 @@ class Verdict:
 
     Args:
         synergy: Whether the modalities tell something together that no sum of what each tells gives.
-        interaction: By how much the best fusion exceeds the best additive combination, in accuracy (or explained variance).
+        interaction: By how much the best fusion, or a regression on products, exceeds the best additive combination, in
+            accuracy (or explained variance).
         pooling: By how much that additive combination exceeds the best modality alone.
         gain: By how much SynIB exceeds vanilla fusion.
         found: Whether vanilla fusion alone already exceeds the additive combination.
@@ -111,9 +112,16 @@ def over(ours: Numbers, theirs: Numbers, group: NDArray[Any] | None, seed: int =
 
 
 def sentences(
-    told: Answer, interaction: Estimate, pooling: Estimate, gain: Estimate, found: Estimate, measure: str, rows: int
+    told: Answer,
+    interaction: Estimate,
+    best: str,
+    pooling: Estimate,
+    gain: Estimate,
+    found: Estimate,
+    measure: str,
+    rows: int,
 ) -> list[str]:
-    """The verdict in words; ``measure`` is "accuracy" or "explained variance"."""
+    """The verdict in words; ``best`` is what it was reached by, ``measure`` "accuracy" or "explained variance"."""
     said = []
     if told == "present":
         said.append(
@@ -143,6 +151,8 @@ def sentences(
             said.append(f"Plain fusion finds it, or part of it ({_signed(found)} over the additive combination).")
         else:
             said.append(f"Plain fusion does not show it ({_signed(found)} over the additive combination).")
+        if best == "products":
+            said.append("A regression on products of two modalities' numbers shows it best.")
     if gain.low > 0:
         said.append(f"SynIB is better than plain fusion, by {_signed(gain)}.")
     elif gain.high < 0:

@@ -4,9 +4,8 @@ from synib.data import affect, crema_d, features, hateful_memes, irony, ravdess
 from synib.data.dataset import Dataset, Split
 from synib.data.digits import DIGITS, digits
 from synib.data.files import Source
-from synib.data.parity import parity
+from synib.data.parity import parity, spurious_xor
 from synib.data.pid_xor import pid_xor
-from synib.data.spurious_xor import spurious_xor
 
 # What lies in files that a user brings, by the name that ``synib data`` knows: a line for each file of data sets.
 SOURCES: dict[str, Source] = {

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from synib.data.dataset import Dataset, Split, check_sizes, generator
 from synib.data.files import File, Source, inside
-from synib.data.npz import read_npz
+from synib.data.own_arrays import read_npz
 from synib.kinds import check_whole, shown
 
 RATE = 8000  # of the recordings, per second

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -20,6 +20,7 @@ from synib.data.own_columns import LONGEST, Array, Column, Kind, Source, check_u
 from synib.kinds import shown
 
 HEAD = 2**20  # bytes of an .npy's head at most
+MOST = 4 * 2**30  # bytes of all arrays that are read; compressed files can claim a thousand times their size
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, UnicodeDecodeError)
 TENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1"} | {
     f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)
@@ -271,3 +272,34 @@ def _tensor(path: Path, start: int, entry: Mapping[str, Any]) -> Stored:
     if entry["dtype"] not in TENSORS:
         return Stored(path, start + first, dtype, (last - first,))
     return Stored(path, start + first, dtype, shape, bfloat=entry["dtype"] == "BF16")
+
+
+def read_npz(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of these names, if they are whole and of numbers or texts; else ``ValueError``.
+
+    Args:
+        path: A file that ``np.savez`` or ``np.savez_compressed`` wrote.
+        names: What to read of it.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"An .npz is a file; {path} is {'none' if path.exists() else 'not there'}.")
+    with zipped(path) as archive:
+        return _read(path, archive, list(names))
+
+
+def _read(path: Path, archive: zipfile.ZipFile, names: list[str]) -> dict[str, np.ndarray[Any, Any]]:
+    held = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    missing = [name for name in names if name not in held]
+    if missing:
+        raise ValueError(f"{path} has no array {', '.join(missing)}; it has {', '.join(sorted(held)) or 'none'}.")
+    claimed = sum(held[name].file_size for name in names)
+    if claimed > MOST:
+        raise ValueError(f"{path} unpacks to {claimed:,} bytes; at most {MOST:,} are read.")
+    return {name: _array(path, archive, held[name], name) for name in names}
+
+
+def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> np.ndarray[Any, Any]:
+    with archive.open(info) as stream:
+        head = npy_head(path, name, cast(BinaryIO, stream), info.file_size)
+    return replace(head, member=info).read()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from synib.data.dataset import Dataset, Split
-from synib.data.npz import read_npz
+from synib.data.own_arrays import read_npz
 from synib.kinds import check_whole, shown
 
 Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from synib.engines import lock
+from synib.engines import files
 from synib.engines.cells import Cell, digest
 from synib.engines.files import remove_unfinished, write_whole
 from synib.measure import statistics
@@ -68,7 +68,7 @@ class Folder:
         if self._alone:
             yield
             return
-        with lock.alone(self.path) as has_locks:
+        with files.alone(self.path) as has_locks:
             if not has_locks:
                 say(f"The file system of {self.path} has no locks: see to it that no other run writes there.")
             self._alone = True
@@ -82,7 +82,7 @@ class Folder:
     def _is_free(self) -> None:
         """Refuse a folder that holds something else: a run writes a README.md and would take another's place."""
         others = [p.name for p in self.path.iterdir() if p.name != "shards"] if self.path.is_dir() else []
-        left = (".config.json.", lock.LOCK)  # by a killed run
+        left = (".config.json.", files.LOCK)  # by a killed run
         others = sorted(name for name in others if not name.startswith(left))
         if others:
             raise ValueError(

@@ -12,8 +12,8 @@ from synib.experiments.base import Row
 from synib.experiments.charts import Figure, Panel, Panels, Series, Table, label
 from synib.experiments.pid_simplex import REFERENCE, PIDExperiment, Regime
 from synib.measure import group_losses
+from synib.measure.arrays import Of
 from synib.measure.ntk import Parameters, Predict, tangents
-from synib.measure.outputs import Of
 
 SOURCES = ("U1", "R", "S")
 PAIRS = tuple(combinations(SOURCES, 2))

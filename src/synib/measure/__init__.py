@@ -3,7 +3,6 @@
 from synib.measure.additive import Emap, emap
 from synib.measure.agreement import Agreement, AgreementTable, agreement_table
 from synib.measure.calibration import Calibration, calibration, temperature
-from synib.measure.control import shuffle_within_class
 from synib.measure.corruption import CorruptionScores, scores_under_corruption
 from synib.measure.detect import detectability
 from synib.measure.estimate import Estimate, bootstrap, interval, statistics
@@ -11,10 +10,11 @@ from synib.measure.gain import InteractionGain, interaction_gain
 from synib.measure.metrics import accuracies, correct, group_losses
 from synib.measure.ntk import NTK, ntk
 from synib.measure.pid import PID, PIDEstimate, broja, pid_neural, pid_quantised
+from synib.measure.products import product_gain
 from synib.measure.ranking import auc, best_shift, f1_by_class
 from synib.measure.scores import Scores, scores
 from synib.measure.shapley import Interaction, interaction
-from synib.measure.subset import SynergySubset, synergy_subset
+from synib.measure.subset import SynergySubset, shuffle_within_class, synergy_subset
 from synib.measure.usage import Usage, Use, usage
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "ntk",
     "pid_neural",
     "pid_quantised",
+    "product_gain",
     "scores",
     "scores_under_corruption",
     "shuffle_within_class",

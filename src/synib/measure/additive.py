@@ -10,11 +10,10 @@ from torch import Tensor
 
 from synib.kinds import check_whole
 from synib.measure import background as backgrounds
-from synib.measure.arrays import Array
+from synib.measure.arrays import Array, Of, check_of, family_of, probabilities
 from synib.measure.estimate import Estimate, bootstrap, check_resampling
 from synib.measure.metrics import correct
 from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
-from synib.measure.outputs import Of, check_of, family_of, probabilities
 from synib.objective import Bernoulli, Family
 
 EXACT = 4_000_000  # combinations: with more than two modalities, up to so many are all evaluated

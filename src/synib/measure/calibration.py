@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.measure.arrays import Array
+from synib.measure.arrays import Array, class_family, class_probabilities
 from synib.measure.estimate import Estimate, check_resampling, proportion
-from synib.measure.outputs import class_family, class_probabilities
 from synib.objective import Family
 
 BINS = 15

@@ -12,10 +12,10 @@ from synib import keys
 from synib.kinds import check_kind
 from synib.masks import Noise, ShuffledNoise
 from synib.masks.base import mask_shape
+from synib.measure.arrays import class_family, class_probabilities
 from synib.measure.calibration import BINS, Calibration, calibrate
 from synib.measure.estimate import check_resampling
 from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated
-from synib.measure.outputs import class_family, class_probabilities
 from synib.measure.scores import Scores, score
 from synib.objective import Family
 

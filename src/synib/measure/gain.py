@@ -11,9 +11,8 @@ from torch import Tensor
 
 from synib import keys
 from synib.kinds import is_whole, shown
-from synib.measure.arrays import Array, as_numbers, check_unimodal, true_labels
+from synib.measure.arrays import Array, Of, as_numbers, check_of, check_unimodal, true_labels
 from synib.measure.estimate import Estimate, bootstrap, check_resampling, difference, proportion, ratio
-from synib.measure.outputs import Of, check_of
 
 Predictions = ArrayLike | Tensor
 RIDGE = 1.0  # on slopes of standardised scores, against the loss summed over examples
@@ -101,62 +100,79 @@ def interaction_gain(
     """
     check_of(given, "given")
     check_resampling(seed, resamples=resamples)
-    held = _read(unimodal, fusion, target, given)
+    held = read(unimodal, fusion, target, given)
     fitted = held
     if calibration is not None:
         if not isinstance(calibration, tuple | list) or len(calibration) != 3:
             got = f"{len(calibration)} parts" if isinstance(calibration, tuple | list) else type(calibration).__name__
             raise ValueError(f"calibration has three parts, (unimodal, fusion, target); got {got}.")
-        fitted = _read(*calibration, given)
+        fitted = read(*calibration, given)
         if (fitted.names, fitted.classes) != (held.names, held.classes):
             raise ValueError(
                 f"The calibration part needs the same modalities and classes: got {', '.join(fitted.names)} with "
                 f"{fitted.classes} classes, expected {', '.join(held.names)} with {held.classes}."
             )
-    half = len(fitted.y) // 2
-    if half < 2:
-        raise ValueError(f"Two folds need at least 4 examples; got {len(fitted.y)}.")
-    if not is_whole(folds) or not 2 <= folds <= half:
-        raise ValueError(f"folds is a whole number between 2 and half the examples, {half}; got {shown(folds)}.")
-    of_group = None if groups is None else _groups(groups, held.y)
-    part = (
-        _folds(fitted.y, folds, seed)
-        if of_group is None or calibration is not None
-        else _folds_of(of_group, folds, seed)
-    )
-
-    kinds = ("sum", "stacked") if held.classes == 2 else ("sum", "weighted", "stacked")
-    cross_fitted = {kind: _cross_fit(kind, fitted.own, fitted.y, part) for kind in kinds}
-    candidates = {kind: float(_loss(p, fitted.y).mean()) for kind, p in cross_fitted.items()}
-    best = min(candidates, key=lambda kind: candidates[kind])
+    of_group = None if groups is None else group_numbers(groups, held.y)
+    part = dealt(fitted.y, None if calibration is not None else of_group, folds, seed)
+    best, candidates, cross_fitted = best_additive(fitted.own, fitted.y, part)
     if calibration is None:
-        additive, fused = cross_fitted[best], _cross_fit("sum", held.joint, held.y, part)
+        additive, fused = cross_fitted, _cross_fit("sum", held.joint, held.y, part)
     else:
-        additive = _fit(best, fitted.own, fitted.y)(held.own)
-        fused = _fit("sum", fitted.joint, fitted.y)(held.joint)
+        additive = fit(best, fitted.own, fitted.y)(held.own)
+        fused = fit("sum", fitted.joint, fitted.y)(held.joint)
+    return compared(additive, fused, held.y, of_group, best, candidates, resamples, seed)
 
-    losses = [_loss(p, held.y) for p in (additive, fused)]
-    hits = [(p.argmax(1) == held.y).astype(float) for p in (additive, fused)]
+
+def dealt(target: Array, group: Array | None, folds: int, seed: int, least: int = 2) -> Array:
+    """Which fold each example belongs to: classes are dealt out evenly, or groups stay together."""
+    half = len(target) // 2
+    if half < least:
+        raise ValueError(f"{least} folds need at least {2 * least} examples; got {len(target)}.")
+    if not is_whole(folds) or not least <= folds <= half:
+        raise ValueError(f"folds is a whole number between {least} and half the examples, {half}; got {shown(folds)}.")
+    return _folds(target, folds, seed) if group is None else _folds_of(group, folds, seed)
+
+
+def best_additive(scores: Array, target: Array, part: Array) -> tuple[str, dict[str, float], Array]:
+    """The additive combination with the lowest cross-validated log-loss, that of each, and its log-probabilities."""
+    kinds = ("sum", "stacked") if scores.shape[2] == 2 else ("sum", "weighted", "stacked")
+    found = {kind: _cross_fit(kind, scores, target, part) for kind in kinds}
+    losses = {kind: float(_loss(p, target).mean()) for kind, p in found.items()}
+    best = min(losses, key=lambda kind: losses[kind])
+    return best, losses, found[best]
+
+
+def compared(
+    additive: Array,
+    fused: Array,
+    target: Array,
+    group: Array | None,
+    combination: str,
+    candidates: Mapping[str, float],
+    resamples: int,
+    seed: int,
+) -> InteractionGain:
+    """What held-out log-probabilities of a fusion have over those of an additive combination."""
+    losses = [_loss(p, target) for p in (additive, fused)]
+    hits = [(p.argmax(1) == target).astype(float) for p in (additive, fused)]
 
     def mean(x: Array) -> Estimate:
-        if of_group is None:
+        if group is None:
             return bootstrap(np.mean, x, draws=resamples, seed=seed)
-        found = bootstrap(
-            ratio, np.bincount(of_group, x), np.bincount(of_group).astype(float), draws=resamples, seed=seed
-        )
+        found = bootstrap(ratio, np.bincount(group, x), np.bincount(group).astype(float), draws=resamples, seed=seed)
         return replace(found, n=len(x))
 
     def of_hits(x: Array) -> Estimate:
-        return proportion(x, draws=resamples, seed=seed) if of_group is None else mean(x)
+        return proportion(x, draws=resamples, seed=seed) if group is None else mean(x)
 
     def of_difference(ours: Array, theirs: Array) -> Estimate:
-        return difference(ours, theirs, draws=resamples, seed=seed) if of_group is None else mean(ours - theirs)
+        return difference(ours, theirs, draws=resamples, seed=seed) if group is None else mean(ours - theirs)
 
     # Two fits of one problem agree to about 1e-7: rounded, so that no interval excludes 0 by this alone.
     gain = np.round(losses[0] - losses[1], 6) + 0.0
     return InteractionGain(
         mean(gain), of_difference(hits[1], hits[0]), mean(losses[0]), of_hits(hits[0]),
-        mean(losses[1]), of_hits(hits[1]), best, candidates, hits[0],
+        mean(losses[1]), of_hits(hits[1]), combination, candidates, hits[0],
     )  # fmt: skip
 
 
@@ -195,7 +211,7 @@ class _Examples(NamedTuple):
         return self.joint.shape[2]
 
 
-def _read(unimodal: Mapping[str, Predictions], fusion: Predictions, target: ArrayLike | Tensor, given: Of) -> _Examples:
+def read(unimodal: Mapping[str, Predictions], fusion: Predictions, target: ArrayLike | Tensor, given: Of) -> _Examples:
     check_unimodal(unimodal)
     y = true_labels(target)
     own = {name: log_probabilities(p, given, f"unimodal[{name!r}]") for name, p in sorted(unimodal.items())}
@@ -208,7 +224,7 @@ def _read(unimodal: Mapping[str, Predictions], fusion: Predictions, target: Arra
         )
     if y.min() < 0 or y.max() >= joint.shape[1]:
         raise ValueError(f"Labels are classes 0 to {joint.shape[1] - 1}, as predicted; got {y.min()} to {y.max()}.")
-    return _Examples(list(own), _centred([*own.values()]), _centred([joint]), y)
+    return _Examples(list(own), centred([*own.values()]), centred([joint]), y)
 
 
 def _folds(target: Array, folds: int, seed: int) -> Array:
@@ -219,7 +235,7 @@ def _folds(target: Array, folds: int, seed: int) -> Array:
     return part
 
 
-def _groups(groups: ArrayLike, target: Array) -> Array:
+def group_numbers(groups: ArrayLike, target: Array) -> Array:
     """The number of each example's group."""
     names = np.asarray(groups)
     if names.shape != target.shape:
@@ -241,7 +257,7 @@ def _folds_of(group: Array, folds: int, seed: int) -> Array:
     return cast(Array, place[group])
 
 
-def _centred(log_probabilities: Sequence[Array]) -> Array:
+def centred(log_probabilities: Sequence[Array]) -> Array:
     x = np.stack(log_probabilities)
     return x - x.mean(-1, keepdims=True)
 
@@ -251,11 +267,11 @@ def _cross_fit(kind: str, scores: Array, target: Array, part: Array) -> Array:
     result = np.empty(scores.shape[1:])
     for fold in np.unique(part):
         here = part == fold
-        result[here] = _fit(kind, scores[:, ~here], target[~here])(scores[:, here])
+        result[here] = fit(kind, scores[:, ~here], target[~here])(scores[:, here])
     return result
 
 
-def _fit(kind: str, scores: Array, target: Array) -> Callable[[Array], Array]:
+def fit(kind: str, scores: Array, target: Array) -> Callable[[Array], Array]:
     """A combination of ``(modalities, n, classes)`` scores, fitted by penalised maximum likelihood (convex).
 
     Slopes act on scores of mean 0 and unit size, and biases start from the class frequencies: the ridge then neither holds

@@ -10,10 +10,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.measure.arrays import Array
+from synib.measure.arrays import Array, class_probabilities
 from synib.measure.calibration import BINS
 from synib.measure.estimate import Estimate, bootstrap, check_resampling, proportion, unknown
-from synib.measure.outputs import class_probabilities
 from synib.objective import Family
 
 

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from synib.kinds import check_whole
 from synib.measure import background as backgrounds
-from synib.measure.arrays import Array
+from synib.measure.arrays import Array, Of, check_of, family_of, probabilities
 from synib.measure.estimate import Estimate, bootstrap, check_resampling, ratio, unknown
 from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
-from synib.measure.outputs import Of, check_of, family_of, probabilities
 from synib.objective import Categorical, Family, Gaussian
 
 NOTHING = 1e-6  # of the outputs' size: below, a model's behaviour is rounding

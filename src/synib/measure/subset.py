@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.measure.arrays import Array, all_are_right, are_right, check_unimodal, true_labels
+from synib import keys
+from synib.kinds import check_whole
+from synib.measure.arrays import Array, all_are_right, are_right, as_array, check_unimodal, true_labels
 from synib.measure.estimate import Estimate, check_resampling, difference, proportion
+from synib.tokens import Modality, Tokens, take, values
 
 ENOUGH = 97  # the smallest n with 1.96 · √(¼ / n) ≤ .1: an accuracy near 1/2 is then known to ±.1
 
@@ -160,3 +165,42 @@ def synergy_subset(unimodal: Mapping[str, ArrayLike | Tensor], target: ArrayLike
     y = true_labels(target)
     per_seed = np.logical_not(np.any(list(all_are_right(unimodal, y).values()), axis=0))
     return SynergySubset(np.all(per_seed, axis=0), per_seed, y)
+
+
+def shuffle_within_class(modalities: Mapping[str, Any], target: ArrayLike | Tensor, seed: int = 0) -> dict[str, Any]:
+    """Training data for a control: every modality permuted on its own among the examples of its class.
+
+    Each modality given the class stays as it is; what modalities say only together goes. A model trained on this has no
+    cross-modal information, so what it reaches on a synergy subset is mere disagreement with the unimodal models. A
+    class of a single example keeps it.
+
+    Args:
+        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first.
+        target: Class of each example; it stays valid for the result.
+        seed: Of the permutations.
+    """
+    if not isinstance(modalities, Mapping):
+        raise ValueError(f"Modalities are a dict of name → tensor; got {type(modalities).__name__}.")
+    check_whole("seed", seed, least=None)
+    y = true_labels(target)
+    result: dict[str, Any] = {}
+    for name, x in modalities.items():
+        if not hasattr(values(x), "__len__"):
+            raise ValueError(f"Modality {name!r} is a tensor, an array or synib.Tokens; got {type(x).__name__}.")
+        n = len(values(x))
+        if n != len(y):
+            raise ValueError(f"{name!r} has {n} examples and the target {len(y)}; give one label for each example.")
+        rows = torch.arange(n)
+        for label in np.unique(y):
+            mine = torch.from_numpy(np.flatnonzero(y == label))
+            order = keys.permutation(keys.fold(keys.key(seed), name, int(label)), len(mine))
+            rows[mine] = mine[order]
+        result[name] = _take(x, rows)
+    return result
+
+
+def _take(x: Any, rows: Tensor) -> Any:
+    if isinstance(x, Tokens | Tensor):
+        modality: Modality = x
+        return take(modality, rows.to(values(modality).device))
+    return as_array(x)[rows.numpy()]

@@ -12,10 +12,10 @@ from torch import Tensor
 from synib import keys, tokens
 from synib.kinds import check_kind
 from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
+from synib.measure.arrays import family_of, probabilities
 from synib.measure.estimate import Estimate, bootstrap, check_resampling
 from synib.measure.metrics import correct
 from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
-from synib.measure.outputs import family_of, probabilities
 from synib.objective import Bernoulli, Family, Reference, Uniform
 
 

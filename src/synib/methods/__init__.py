@@ -17,8 +17,7 @@ from synib.methods.mmpareto import MMPareto
 from synib.methods.ogm import OGM
 from synib.methods.reconboost import ReconBoost
 from synib.methods.synib import synib_amortized, synib_learned, synib_marginal, synib_oracle, synib_random
-from synib.methods.unimodal import Alone
-from synib.methods.vanilla import Vanilla
+from synib.methods.unimodal import Alone, Vanilla
 from synib.objective import Annealing, LinearWarmup, Objective, Reference, Uniform, Unimodal
 
 METHODS: dict[str, Callable[..., Objective]] = {

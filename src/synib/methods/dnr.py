@@ -9,7 +9,7 @@ from torch.func import vmap
 
 from synib import keys, tokens
 from synib.kinds import is_number, is_whole
-from synib.methods.vanilla import Vanilla
+from synib.methods.unimodal import Vanilla
 from synib.objective import Batch, Bernoulli
 
 

@@ -1,4 +1,4 @@
-"""One modality alone: what the others have to add to."""
+"""The task loss and nothing else: on all modalities, or on one, to which the others have to add."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -57,3 +57,12 @@ def own_prediction(method: Objective, model: Fusible, name: str, modalities: Map
         raise ValueError(f"There is no modality {name!r} to train alone: there are {', '.join(map(repr, modalities))}.")
     method.require_heads(model, [name])
     return model.head(name, model.encode(name, modalities[name]), through=True)
+
+
+class Vanilla(Objective):
+    """Cross-entropy on the intact prediction (App. "Baselines"), with the unimodal heads' losses if there are heads."""
+
+    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        latents, prediction = self.intact(model, batch.modalities)
+        total, parts, _ = self.supervised(model, latents, prediction, batch)
+        return total, parts

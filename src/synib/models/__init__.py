@@ -2,11 +2,10 @@
 
 from synib.models.affect import affect_model
 from synib.models.cached import cache_features
-from synib.models.fusion import ConcatFusion, FusionModel
+from synib.models.fusion import ConcatFusion, FusionModel, pid_xor_model, spurious_xor_model
 from synib.models.lora import add_lora
 from synib.models.memes import memes_model
 from synib.models.mlp import Dropout, Maybe, mlp
-from synib.models.paper import pid_xor_model, spurious_xor_model
 from synib.models.resnet import resnet_model
 
 __all__ = [

@@ -3,10 +3,9 @@
 from synib.objective.base import Batch, Objective, Parts
 from synib.objective.families import Bernoulli, Categorical, Family, Gaussian
 from synib.objective.fusible import Fusible
-from synib.objective.penalised import Penalised
+from synib.objective.penalised import Annealing, Constant, LinearWarmup, Penalised
 from synib.objective.references import Fixed, Prior, Reference, Uniform, Unimodal
 from synib.objective.synib import SynIB
-from synib.objective.weights import Annealing, Constant, LinearWarmup
 
 __all__ = [
     "Annealing",

@@ -15,9 +15,8 @@ from synib.objective.base import Batch, Parts
 from synib.objective.counterfactuals import Counterfactual, Subsets, plan
 from synib.objective.families import Family
 from synib.objective.fusible import Fusible, Whole
-from synib.objective.penalised import Penalised
+from synib.objective.penalised import Constant, Penalised
 from synib.objective.references import Reference
-from synib.objective.weights import Constant
 from synib.tokens import Modality, values
 
 Space = Literal["inputs", "latents"]

@@ -15,7 +15,8 @@ ABOUT = (
     "Models of each modality alone, of all of them, and sums of what single ones say were trained on some rows of the data and "
     "asked about others, which had no part in training them or choosing their settings. Synergy is what a model of all "
     "modalities has over the best additive combination of what each tells alone: two noisy views of one thing pool to a better "
-    "answer, and that is not synergy."
+    "answer, and that is not synergy. Products are no network: a regression that adds products of two modalities' numbers to "
+    "that combination, and sees such a product in fewer rows than a network takes to learn it."
 )
 
 
@@ -118,7 +119,7 @@ def _tables(audit: Audit, rows: Sequence[Mapping[str, Any]]) -> list[Table]:
             },
             rows,
             audit.scores,
-            note=f"The verdict on synergy is that of {audit.best}, the surest of {len(audit.interactions)} fusions, and asks "
+            note=f"The verdict on synergy is that of {audit.best}, the surest of {len(audit.interactions)}, and asks "
             "for as many times more certainty.",
         )
     ]

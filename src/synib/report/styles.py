@@ -23,6 +23,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "mmpareto": {"color": "#a06a6a", "marker": "4"},
     "reconboost": {"color": "#5c8aa8", "marker": "+"},
     "mcr": {"color": "#b0a160", "marker": "x"},
+    "products": {"color": "#c8553d", "marker": (4, 0)},
     # The sources of the label. The green is lighter than the red, so that who cannot tell the hues can tell the shades.
     "U1": {"color": "#2b6cc4", "marker": "P"},
     "U2": {"color": "#b39ddb", "marker": "X"},
