@@ -2,7 +2,6 @@
 
 from synib.engines.cells import Cell
 from synib.engines.folder import Folder
-from synib.engines.learner import Learner
-from synib.engines.recipe import Examining, Recipe, Watching
+from synib.engines.learner import Examining, Learner, Recipe, Watching
 
 __all__ = ["Cell", "Examining", "Folder", "Learner", "Recipe", "Watching"]

@@ -16,7 +16,7 @@ from synib.engines.cells import Cell, cut, digest, grouped
 from synib.engines.cluster_session import Cluster, Session, joined
 from synib.engines.device import Precision
 from synib.engines.folder import Folder
-from synib.engines.recipe import Recipe
+from synib.engines.learner import Recipe
 from synib.engines.sweep import Progress, begun, check_cells, costs_of, ended, train_shard
 
 __all__ = ["Cluster", "Session", "joined", "order_of", "sweep"]

@@ -16,8 +16,7 @@ from synib import keys
 from synib.data import Dataset, Split
 from synib.engines.cells import VARYING, Cell
 from synib.engines.device import Precision, matrix_products, release, without_denormals
-from synib.engines.learner import Learner, learner
-from synib.engines.recipe import Examining, Recipe, Watching
+from synib.engines.learner import Examining, Learner, Recipe, Watching, learner
 from synib.engines.solo_plan import DEFAULTS
 from synib.measure import accuracies, correct
 from synib.objective import Batch

@@ -1,16 +1,16 @@
-"""A model and the method that trains it, as one module: what engines take a gradient of."""
+"""A model and the method that trains it, as one module: what engines take a gradient of; and who makes them for a cell."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from synib import keys
-from synib.data import Dataset
+from synib.data import Dataset, Split
 from synib.engines.cells import Cell
-from synib.engines.recipe import Recipe
+from synib.measure.ntk import Parameters, Predict
 from synib.models import FusionModel
 from synib.objective import Batch, Objective, Parts
 from synib.tokens import take
@@ -51,6 +51,41 @@ class Learner(nn.Module):
             n: torch.stack([g[n] for g in gradients]) if len(names) > 1 else gradients[0][n][None] for n in trained
         }
         return self.method.direction(stacked, names, parts, keys.fold(key, "direction")), left
+
+
+class Recipe(Protocol):
+    """What an engine must know to train a cell; experiments provide it.
+
+    Attributes:
+        curves: Whether accuracies are wanted after every epoch, and not at the end only.
+    """
+
+    curves: ClassVar[bool]
+
+    def data(self, cell: Cell) -> Dataset:
+        """The cell's data."""
+
+    def model(self, cell: Cell, data: Dataset) -> FusionModel:
+        """A freshly initialised model; the engine has seeded torch's generator."""
+
+    def method(self, cell: Cell, data: Dataset) -> Objective:
+        """The cell's method."""
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """A recipe that records more than accuracies after every epoch, where ``curves`` are wanted."""
+
+    def watch(self, predict: Predict, parameters: Parameters, train: Split, validation: Split) -> dict[str, Tensor]:
+        """Named numbers of one model as it stands; it runs under ``vmap``."""
+
+
+@runtime_checkable
+class Examining(Protocol):
+    """A recipe that wants more than accuracies of a trained model."""
+
+    def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
+        """Named numbers of a model when training is over, for its row of results; the model is on the CPU."""
 
 
 def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None = None) -> Learner:

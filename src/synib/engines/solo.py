@@ -17,8 +17,7 @@ from synib.data import Dataset
 from synib.engines.cells import Cell
 from synib.engines.device import Precision, matrix_products
 from synib.engines.fleet import not_finite
-from synib.engines.learner import Learner, learner
-from synib.engines.recipe import Examining, Recipe, Watching
+from synib.engines.learner import Examining, Learner, Recipe, Watching, learner
 from synib.engines.solo_plan import DEFAULTS, MixedPrecision, Place, Plan, Schedule, Select, Wanted, check_choice
 from synib.engines.solo_state import Diverged, Progress, config, identity, load, progress_of, put
 from synib.kinds import check_kind, check_whole, shown

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from torch import Tensor
 
-from synib.engines.recipe import Watching
+from synib.engines.learner import Watching
 from synib.kinds import check_number, check_whole, shown
 
 MixedPrecision = Literal["32-true", "bf16-mixed", "16-mixed"]

@@ -15,7 +15,7 @@ from synib.engines import fleet, solo
 from synib.engines.cells import Cell, cut, grouped, programs
 from synib.engines.device import Precision, device_name, out_of_memory, release
 from synib.engines.folder import Folder
-from synib.engines.recipe import Recipe
+from synib.engines.learner import Recipe
 
 Progress = Callable[[float, float], None]
 Engine = Literal["fleet", "solo", "cluster"]

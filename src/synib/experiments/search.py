@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from synib.data import Dataset
 from synib.engines import Cell, Learner
-from synib.engines.recipe import Examining
+from synib.engines.learner import Examining
 from synib.experiments.base import Experiment, Row, option
 from synib.experiments.charts import Figure, Table
 from synib.models import FusionModel
