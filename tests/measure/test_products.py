@@ -157,3 +157,9 @@ def test_a_mistake_gets_a_sentence(change, sentence):
     given = {"unimodal": own, "modalities": modalities, "target": y} | change
     with pytest.raises(ValueError, match=sentence):
         product_gain(**given)
+
+
+def test_too_few_examples_are_counted():
+    own, modalities, _ = drawn(nothing, 5, 2)
+    with pytest.raises(ValueError, match="Three folds need at least 6 examples; got 5"):
+        product_gain(own, modalities, np.arange(5) % 2)

@@ -127,7 +127,7 @@ def dealt(target: Array, group: Array | None, folds: int, seed: int, least: int 
     """Which fold each example belongs to: classes are dealt out evenly, or groups stay together."""
     half = len(target) // 2
     if half < least:
-        raise ValueError(f"{least} folds need at least {2 * least} examples; got {len(target)}.")
+        raise ValueError(f"{('Two', 'Three')[least - 2]} folds need at least {2 * least} examples; got {len(target)}.")
     if not is_whole(folds) or not least <= folds <= half:
         raise ValueError(f"folds is a whole number between {least} and half the examples, {half}; got {shown(folds)}.")
     return _folds(target, folds, seed) if group is None else _folds_of(group, folds, seed)
