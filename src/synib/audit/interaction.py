@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from synib.audit.fitting import Outcome
 from synib.audit.verdict import over
 from synib.data.own import Table
-from synib.measure import Estimate, interaction_gain, product_gain
+from synib.measure import Estimate, InteractionGain, interaction_gain, product_gain
 from synib.measure.products import leading, scores
 
 Numbers = NDArray[np.float64]
@@ -71,9 +71,7 @@ def interaction(outcome: Outcome, fusion: str, seed: int = 0) -> Interaction:
         folds=FOLDS,
         seed=seed,
     )
-    right = np.full(len(table.target), np.nan)
-    right[asked] = found.additive_right
-    return Interaction(found.log_loss, found.accuracy, right, found.fusion_accuracy)
+    return _of_classes(found, asked)
 
 
 def products(outcome: Outcome, seed: int = 0) -> Interaction:
@@ -95,8 +93,12 @@ def products(outcome: Outcome, seed: int = 0) -> Interaction:
     if not table.classes:
         return _products_of_numbers(own, modalities, table.target, asked, group, seed)
     found = product_gain(own, modalities, table.target[rows], groups=group, folds=FOLDS, seed=seed)
-    right = np.full(len(table.target), np.nan)
-    right[rows] = found.additive_right
+    return _of_classes(found, asked)
+
+
+def _of_classes(found: InteractionGain, asked: NDArray[np.bool_]) -> Interaction:
+    right = np.full(len(asked), np.nan)
+    right[asked] = found.additive_right
     return Interaction(found.log_loss, found.accuracy, right, found.fusion_accuracy)
 
 
@@ -152,6 +154,7 @@ def _products_of_numbers(
     group: NDArray[np.str_] | None,
     seed: int,
 ) -> Interaction:
+    """Products, of what a linear combination of the means leaves of numbers."""
     y = target[asked]
     part, blocks = _dealt(len(y), group, seed), leading(modalities, len(y))
     means = np.stack([x[:, 0] for x in own.values()], 1)
