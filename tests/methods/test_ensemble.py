@@ -12,8 +12,7 @@ from synib import Bernoulli, Categorical, FusionModel, Gaussian
 from synib.data import Dataset, Split, spurious_xor
 from synib.engines import Cell, fleet
 from synib.engines.loop import fit
-from synib.methods.ensemble import Ensemble
-from synib.methods.unimodal import Alone
+from synib.methods.unimodal import Alone, Ensemble
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
 HOW = {"lr": 1e-2, "weight_decay": 1e-1, "epochs": 3, "batch_size": 16}

@@ -9,7 +9,6 @@ from synib.kinds import shown
 from synib.methods.agm import AGM
 from synib.methods.confidence import Confidence
 from synib.methods.dnr import DnR
-from synib.methods.ensemble import Additive, Ensemble
 from synib.methods.experts import Experts, experts
 from synib.methods.masked_input import MaskedInput, masked_oracle, masked_random
 from synib.methods.mcr import MCR
@@ -17,7 +16,7 @@ from synib.methods.mmpareto import MMPareto
 from synib.methods.ogm import OGM
 from synib.methods.reconboost import ReconBoost
 from synib.methods.synib import synib_amortized, synib_learned, synib_marginal, synib_oracle, synib_random
-from synib.methods.unimodal import Alone, Vanilla
+from synib.methods.unimodal import Additive, Alone, Ensemble, Vanilla
 from synib.objective import Annealing, LinearWarmup, Objective, Reference, Uniform, Unimodal
 
 METHODS: dict[str, Callable[..., Objective]] = {
