@@ -3,12 +3,13 @@
 In one run:
 
 1. the card's ceilings, measured: matrix products of the precision in use, and copying memory;
-2. a training step of each method with 1, 8, 64, 231 and 693 models at once: model-steps per second, the floating-point
-   operations that were needed for them (counted by torch), and the bytes that no implementation could avoid (weights read
-   forwards and backwards, gradient written and read, Adam's state read and written);
+2. a training step of each method with 1, 8, 64, 231 and 693 models at once, recorded as a CUDA graph (as the fleet trains) and
+   launched kernel by kernel: model-steps per second, the floating-point operations that were needed for them (counted by
+   torch), and the bytes that no implementation could avoid (weights read forwards and backwards, gradient written and read,
+   Adam's state read and written);
 3. with ``--whole``, the four main columns of the figure from the beginning to ``results.csv``, and one model of each method
-   alone, all its epochs, multiplied up to as many models;
-4. with ``--compile``, whether compiling the step pays: what it costs, and what a step takes then.
+   alone, all its epochs, recorded and launched, multiplied up to as many models;
+4. with ``--compile``, whether compiling the step pays: what it costs, and what a step takes then (launched, both).
 
     python benchmarks/fleet_gpu.py [--precision tf32] [--whole] [--compile] [--out FOLDER]
 
@@ -94,9 +95,13 @@ class Flops(TorchDispatchMode):
 class Steps:
     """A fleet of equal cells and a few batches to train it on."""
 
-    def __init__(self, experiment: PIDSimplex, cell: Cell, models: int, device: torch.device) -> None:
+    def __init__(
+        self, experiment: PIDSimplex, cell: Cell, models: int, device: torch.device, launched: bool = False
+    ) -> None:
         data = experiment.data(cell)
         self.fleet = fleet.Fleet(experiment, [cell] * models, [data] * models, device)
+        if launched:
+            self.fleet.recorded = None
         self.batch: int = cell.settings["batch_size"]
         whole = self.fleet.stack([data.train] * models)
         self.data = Split(
@@ -118,33 +123,62 @@ def steps(
     best_flops, best_bytes = ceilings(device, precision, 8192 if device.type == "cuda" else 512)
     print(f"ceilings: {best_flops / 1e12:.1f} TFLOP/s ({precision}), {best_bytes / 1e12:.2f} TB/s")
     print(
-        f"{'method':<26}{'models':>7}{'ms/step':>9}{'model-steps/s':>15}{'TFLOP/s':>9}{'of best':>9}{'TB/s':>7}{'of best':>9}"
+        f"{'method':<26}{'models':>7}{'launched':>9}{'ms/step':>9}{'model-steps/s':>15}"
+        f"{'TFLOP/s':>9}{'of best':>9}{'TB/s':>7}{'of best':>9}"
     )
     rows = []
     for name, cell in cells.items():
         with Flops() as counter:  # type: ignore[no-untyped-call]
-            one = Steps(experiment, cell, 1, device)
+            one = Steps(experiment, cell, 1, device, launched=True)
             one.run()
         needed = counter.total / 4
         unavoidable = one.parameters() * (3 * 4 + ADAM)
         for n in models:
-            many = Steps(experiment, cell, n, device)
-            with matrix_products(precision, device):
-                many.run()
-                each = seconds(many.run, device, 2) / 4
-            del many
-            release(device)
+            launched, each = (_each(experiment, cell, n, device, precision, plain) for plain in (True, False))
             flops, moved = needed * n / each, unavoidable * n / each
-            rows.append({"method": name, "models": n, "ms_per_step": 1e3 * each, "model_steps_per_second": n / each,
+            rows.append({"method": name, "models": n, "launched_ms_per_step": 1e3 * launched,
+                         "ms_per_step": 1e3 * each, "model_steps_per_second": n / each,
                          "tflops": flops / 1e12, "of_ceiling_flops": flops / best_flops, "tbytes": moved / 1e12,
                          "of_ceiling_bytes": moved / best_bytes, "precision": precision,
                          "device": device_name(str(device)), "torch": torch.__version__})  # fmt: skip
             print(
-                f"{name:<26}{n:>7}{1e3 * each:>9.1f}{n / each:>15.0f}{flops / 1e12:>9.1f}{flops / best_flops:>9.0%}"
+                f"{name:<26}{n:>7}{1e3 * launched:>9.1f}{1e3 * each:>9.1f}{n / each:>15.0f}"
+                f"{flops / 1e12:>9.1f}{flops / best_flops:>9.0%}"
                 f"{moved / 1e12:>7.2f}{moved / best_bytes:>9.0%}",
                 flush=True,
             )
     return rows
+
+
+def _each(
+    experiment: PIDSimplex, cell: Cell, models: int, device: torch.device, precision: Precision, launched: bool
+) -> float:
+    """Seconds of a step."""
+    many = Steps(experiment, cell, models, device, launched)
+    with matrix_products(precision, device):
+        many.run()  # the second step of it is recorded
+        found = seconds(many.run, device, 4) / 4
+    del many
+    release(device)
+    return found
+
+
+class Unrecorded(fleet.Fleet):
+    """Launches every kernel of every step, as an ordinary loop does."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.recorded = None
+
+
+def launching(run: Callable[[], object]) -> None:
+    """Train without recording."""
+    usual = fleet.Fleet
+    fleet.Fleet = Unrecorded  # type: ignore[assignment, misc]
+    try:
+        run()
+    finally:
+        fleet.Fleet = usual  # type: ignore[misc]
 
 
 class Compiled:
@@ -167,7 +201,7 @@ def compiling(
     """Eager steps against compiled ones, and after how many steps compiling has paid for itself."""
     rows = []
     for name, cell in cells.items():
-        many = Steps(experiment, cell, models, device)
+        many = Steps(experiment, cell, models, device, launched=True)
         with matrix_products(precision, device):
             many.run()
             eager = seconds(many.run, device, 2) / 4
@@ -196,21 +230,26 @@ def whole(experiment: PIDSimplex, folder: Path, device: torch.device, precision:
     for method in experiment.methods:
         mine = [cell for cell in cells if cell.method == method]
         one = [mine[len(mine) // 2]]
-        alone = seconds(partial(fleet.train, experiment, one, device, precision=precision), device)
-        rows.append(
-            {"method": method, "models": len(mine), "alone_seconds_each": alone, "alone_seconds": alone * len(mine)}
-        )
+        run = partial(fleet.train, experiment, one, device, precision=precision)
+        recorded, alone = seconds(run, device), seconds(partial(launching, run), device)
+        rows.append({"method": method, "models": len(mine), "alone_seconds_each": alone,
+                     "alone_seconds": alone * len(mine), "alone_recorded_seconds": recorded * len(mine)})  # fmt: skip
         print(
-            f"{method:<26}{alone:8.2f} s alone, {alone * len(mine):10.0f} s for {len(mine)} one after the other",
+            f"{method:<26}{alone:8.2f} s alone, {recorded:.2f} s recorded; {alone * len(mine):10.0f} s for {len(mine)} one "
+            "after the other",
             flush=True,
         )
-    one_by_one = sum(float(row["alone_seconds"]) for row in rows)
+    one_by_one, at_best = (
+        sum(float(row[name]) for row in rows) for name in ("alone_seconds", "alone_recorded_seconds")
+    )
     print(
         f"{len(cells)} models, from the start of the program to results.csv: {together:.1f} s. One at a time, one model of "
-        f"each method timed and multiplied up: {one_by_one:.0f} s. Ratio {one_by_one / together:.0f}."
+        f"each method timed and multiplied up: {one_by_one:.0f} s, recorded {at_best:.0f} s. Ratios "
+        f"{one_by_one / together:.0f} and {at_best / together:.0f}."
     )
     whole_row = {"method": "all four", "models": len(cells), "fleet_seconds": together, "alone_seconds": one_by_one,
-                 "ratio": one_by_one / together, "precision": precision, "device": device_name(str(device)),
+                 "ratio": one_by_one / together, "alone_recorded_seconds": at_best,
+                 "ratio_recorded": at_best / together, "precision": precision, "device": device_name(str(device)),
                  "torch": torch.__version__}  # fmt: skip
     return [*rows, whole_row]
 

@@ -99,6 +99,14 @@ def test_folding_twice_equals_folding_two_labels(key):
     assert torch.equal(keys.fold(keys.fold(key, "a"), 2), keys.fold(key, "a", 2))
 
 
+@pytest.mark.parametrize("seeds", [[3], [3, -8, 2**62]])
+def test_a_tensor_of_labels_gives_the_key_of_each(seeds):
+    parents = torch.stack([keys.key(seed) for seed in seeds])
+    labels = [0, 1, 5, -1, 2**40, -(2**63)]
+    folded = keys.fold(parents[:, None], torch.tensor(labels))
+    assert folded.tolist() == [[int(keys.fold(parent, label)) for label in labels] for parent in parents]
+
+
 def test_neighbouring_seeds_and_labels_give_unrelated_draws():
     def correlation(a, b):
         return torch.corrcoef(torch.stack([keys.normal(a, (10_000,)), keys.normal(b, (10_000,))]))[0, 1].abs()

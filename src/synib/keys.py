@@ -42,11 +42,17 @@ def fresh(device: torch.device | str | None = None) -> Tensor:
     return torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64, device=device)
 
 
-def fold(key: Tensor, *labels: int | str) -> Tensor:
-    """A new key for each sequence of labels (a step number, a modality's name, ...) under the same parent."""
+def fold(key: Tensor, *labels: int | str | Tensor) -> Tensor:
+    """A new key for each sequence of labels (a step number, a modality's name, ...) under the same parent.
+
+    A tensor of whole numbers gives a key for each of them.
+    """
     for label in labels:
-        number = _number(label) if isinstance(label, str) else label
-        key = _mix((key ^ _signed(number * (_MIX_1 % 2**64))) + _GOLDEN)
+        if isinstance(label, Tensor):
+            spread: Tensor | int = label * _MIX_1
+        else:
+            spread = _signed((_number(label) if isinstance(label, str) else label) * (_MIX_1 % 2**64))
+        key = _mix((key ^ spread) + _GOLDEN)
     return key
 
 

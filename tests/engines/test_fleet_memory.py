@@ -1,5 +1,7 @@
 """How many models a device holds, and how precisely it multiplies while they train."""
 
+import gc
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -33,7 +35,7 @@ def gpu(monkeypatch):
 @pytest.mark.parametrize("count", [1, 3, 4, 50])
 def test_capacity_is_what_the_free_memory_holds_of_what_one_model_takes(tiny, cell, gpu, count):
     cells = [cell(seed=s) for s in range(count)]
-    assert fleet.capacity(tiny(), cells, "cuda", "float32") == 153  # 0.85 · 9 000 / 50
+    assert fleet.capacity(tiny(), cells, "cuda", "float32") == 76  # 0.85 · 9 000 / (2 · 50)
     assert gpu.cached == 0
 
 
@@ -90,3 +92,25 @@ def test_a_precision_ends_with_the_training_that_failed(tiny, cell, monkeypatch)
     with pytest.raises(torch.OutOfMemoryError):
         fleet.train(tiny(), [cell()], precision="tf32")
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_a_fleet_that_nobody_needs_is_gone_without_a_search_for_garbage(tiny, cell):
+    fleet.train(tiny(), [cell("synib-random")])  # what torch imports at the first step may keep the frames it came from
+    gc.collect()
+    gc.disable()
+    try:
+        trained = fleet.train(tiny(), [cell("synib-random")])
+        alive = weakref.ref(trained.fleet)
+        del trained
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_a_retired_fleet_has_its_models_and_nothing_else(tiny, cell):
+    trained = fleet.train(tiny(), [cell("mcr", seed=seed) for seed in range(2)])
+    before = [one.state_dict() for one in trained.learners]
+    trained.fleet.retire()
+    assert not hasattr(trained.fleet, "optimiser")
+    for one, state in zip(trained.learners, before, strict=True):
+        assert all(torch.equal(tensor, state[name]) for name, tensor in one.state_dict().items())

@@ -7,12 +7,15 @@ import torch
 
 import synib
 from synib import keys
+from synib.data import spurious_xor
 from synib.engines import fleet
 from synib.engines.cells import Cell
 from synib.engines.device import release
 from synib.engines.folder import Folder, read_csv
 from synib.engines.sweep import sweep
 from synib.experiments import SpuriousXOR
+from synib.methods import METHODS, Vanilla, build
+from synib.objective import Objective
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -164,6 +167,73 @@ def test_the_fleet_trains_as_on_the_cpu_and_never_waits_for_the_device_within_an
     assert drift(here, there) < 2e-3
     for a, b in zip(here.metrics, there.metrics, strict=True):
         assert a["test_accuracy"] == pytest.approx(b["test_accuracy"], abs=0.01)
+
+
+def unrecorded(monkeypatch):
+    """Fleets made from now on launch every kernel of every step."""
+    init = fleet.Fleet.__init__
+
+    def plain(self, *arguments):
+        init(self, *arguments)
+        self.recorded = None
+
+    monkeypatch.setattr(fleet.Fleet, "__init__", plain)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("method", list(METHODS))
+def test_recorded_steps_train_what_launched_ones_do(method, precision, settings_of, monkeypatch):
+    own = settings_of(method, {"x1": 64, "x2": 64})
+    settings = {"lr": 1e-3, "weight_decay": 1e-3, "epochs": 4, "batch_size": 64, **own}
+    recipe = Recipe()
+    cells = [Cell("recorded", method, {"beta": beta}, settings, seed) for seed, beta in enumerate((0.0, 0.5, 1.0))]
+    recorded = fleet.train(recipe, cells, "cuda", precision=precision)
+    assert recorded.fleet.recorded.works
+    # The whole batches, and from the second epoch on the smaller last one; but a method that is told of epochs begins anew.
+    told = type(recorded.fleet.template.method).begin is not Objective.begin
+    assert sum(r is not None for r in recorded.fleet.recorded.replays.values()) == (1 if told else 2)
+    unrecorded(monkeypatch)
+    launched = fleet.train(recipe, cells, "cuda", precision=precision)
+    assert launched.fleet.recorded is None
+    assert drift(recorded, launched) < 1e-5
+
+
+class Recipe:
+    """Spurious XOR with 200 examples: three batches of 64 and one of 8."""
+
+    curves = False
+
+    def data(self, cell):
+        return spurious_xor(cell.factors["beta"], cell.seed, train=200, validation=64, test=64)
+
+    def model(self, cell, data):
+        return synib.FusionModel.mlp(data.widths, hidden=[16], head_hidden=[], fusion_hidden=[16], dropout=0.3)
+
+    def method(self, cell, data):
+        training = ("lr", "weight_decay", "epochs", "batch_size")
+        own = {k: v for k, v in cell.settings.items() if k not in training}
+        return build(cell.method, family=synib.Bernoulli(), **own)
+
+
+class FromTheHost(Vanilla):
+    """Copies a number to the device in every step, which a CUDA graph cannot."""
+
+    def loss(self, model, batch, key):
+        loss, parts = super().loss(model, batch, key)
+        return loss * torch.tensor(1.0).to(loss.device), parts
+
+
+def test_a_step_that_cannot_be_recorded_is_launched(monkeypatch):
+    class Copying(Recipe):
+        def method(self, cell, data):
+            return FromTheHost(family=synib.Bernoulli())
+
+    settings = {"lr": 1e-3, "weight_decay": 1e-3, "epochs": 3, "batch_size": 64}
+    cells = [Cell("recorded", "vanilla", {"beta": 1.0}, settings, seed) for seed in range(2)]
+    trained = fleet.train(Copying(), cells, "cuda")
+    assert not trained.fleet.recorded.works
+    assert drift(fleet.train(Copying(), cells, "cpu"), trained) < 1e-3
+    assert fleet.train(Recipe(), cells, "cuda").fleet.recorded.works  # nothing is left of it
 
 
 def test_settings_that_alternate_train_as_on_the_cpu():

@@ -4,6 +4,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from synib.data import Split
 from synib.data.own import Table
 from synib.engines import Cell, Learner, fleet
 from synib.engines.cells import grouped
-from synib.engines.device import choose_device, release
+from synib.engines.device import choose_device
 from synib.kinds import check_whole, shown
 from synib.methods import check_method
 from synib.objective import Family
@@ -205,9 +206,9 @@ def predict(learner: Learner, split: Split) -> Tensor:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained cell: its learner, what it says of its validation rows, its temperature, its log-loss after it."""
+    """A trained cell: what makes its learner, what that says of its validation rows, its temperature, its log-loss after it."""
 
-    learner: Learner
+    learner: Callable[[], Learner]
     validation: Tensor
     temperature: float
     loss: float
@@ -227,13 +228,12 @@ def fit_shard(
             f"Training {bad.method} at lr {bad.settings['lr']:g} ended in predictions that are not finite: are some values "
             "very far from the others?"
         )
+    done.fleet.retire()
     fitted = []
-    for learner, one, split in zip(done.learners, said, splits, strict=True):
+    for i, (one, split) in enumerate(zip(said, splits, strict=True)):
         by = best_temperature(recipe.family, one, split.target)
         loss = log_loss(recipe.family, calibrated(recipe.family, one.numpy(), by), split.target)
-        fitted.append(Fitted(learner.eval(), one, by, loss))
-    if device.startswith("cuda"):  # elsewhere looking for garbage takes longer than a small model
-        release(device)
+        fitted.append(Fitted(partial(done.fleet.learner, i), one, by, loss))
     return fitted
 
 
@@ -274,13 +274,13 @@ def _chosen(
     for i, fold in enumerate(parts):
         at = (i * len(tried) + int(best[i])) * seeds
         mine, scaling, test = fitted[at : at + seeds], recipe.scaling(i), recipe.split(i, fold.test)
+        learners.append([one.learner().eval() for one in mine])
         for seed, one in enumerate(mine):
             temperatures[seed, i] = one.temperature
             if len(test):
-                said = predict(one.learner, test).numpy()
+                said = predict(learners[i][seed], test).numpy()
                 predictions[seed, fold.test] = scaling.parameters(recipe.family, said)
         validation.append(np.stack([scaling.parameters(recipe.family, one.validation.numpy()) for one in mine]))
-        learners.append([one.learner for one in mine])
     chosen = [recipe.settings(method, tried[int(b)], i) for i, b in enumerate(best)]
     return Trained(predictions, validation, chosen, losses, temperatures, learners)
 

@@ -93,5 +93,5 @@ def control(outcome: Outcome, device: str = "auto") -> Trained:
             fold = int(cell.factors["fold"])  # type: ignore[arg-type]
             test = outcome.parts[fold].test
             if len(test):
-                said[cell.seed, test] = predict(fitted.learner, recipe.split(fold, test)).numpy()
+                said[cell.seed, test] = predict(fitted.learner(), recipe.split(fold, test)).numpy()
     return replace(model, predictions=said)

@@ -15,11 +15,12 @@ from torch.func import functional_call, vmap
 from synib import keys
 from synib.data import Dataset, Split
 from synib.engines.cells import VARYING, Cell
-from synib.engines.device import Precision, matrix_products, release, without_denormals
+from synib.engines.device import Precision, matrix_products, without_denormals
 from synib.engines.learner import Examining, Learner, Recipe, Watching, learner
+from synib.engines.recorded import CudaGraphs, Recorded
 from synib.engines.solo_plan import DEFAULTS
 from synib.measure import accuracies, correct
-from synib.objective import Batch
+from synib.objective import Batch, Objective
 from synib.tokens import Modality, move, stack, take, values
 
 Metrics = dict[str, float]
@@ -133,15 +134,19 @@ def capacity(recipe: Recipe, cells: Sequence[Cell], device: torch.device | str, 
         return ON_CPU
     few = [replace(cell, settings={**cell.settings, "epochs": 1}) for cell in cells[:PROBED]]
     torch.cuda.init()
-    release(device)
+    torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     try:
-        train(recipe, few, device, precision=precision)
+        trained = train(recipe, few, device, precision=precision)
     except torch.OutOfMemoryError:
         return max(1, len(few) // 2)  # whoever trains them finds out whether that fits
-    each = (torch.cuda.max_memory_allocated(device) - before) / len(few)
-    release(device)
+    held, peak = (use(device) - before for use in (torch.cuda.memory_allocated, torch.cuda.max_memory_allocated))
+    del trained
+    each = (peak + peak - held) / len(
+        few
+    )  # a recorded step keeps what it took beside the models; evaluation takes its own
+    torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(device)
     return max(1, int(USED * free / each))
 
@@ -206,9 +211,7 @@ class Fleet:
         self.failed = torch.zeros(len(cells), dtype=torch.bool, device=device)
         self.good_for = torch.zeros(len(cells), dtype=torch.long, device=device)
         self.initial = {} if not self._ever_revises(cells[0]) else {k: v.clone() for k, v in self.parameters.items()}
-        self.gradient = vmap(self._gradient, randomness="error")
-        self.predict = vmap(partial(self._call, _predict), randomness="error")
-        self.permute = vmap(keys.permutation, in_dims=(0, None))
+        self.recorded = Recorded(CudaGraphs(device)) if device.type == "cuda" else None
 
     def _check_varying(self, recipe: Recipe, cells: Sequence[Cell], data: Sequence[Dataset]) -> None:
         """Refuse a method that keeps as a plain number what may differ between the models: all would get the first's."""
@@ -233,7 +236,7 @@ class Fleet:
             rows = slice(at, at := at + len(list(same)))
             own = {name: p[rows] for name, p in self.parameters.items()}
             groups.append({"params": list(own.items()), "lr": lr, "weight_decay": decay, "rows": rows})
-        return torch.optim.Adam(groups, fused=True)
+        return torch.optim.Adam(groups, fused=True, capturable=self.device.type == "cuda")
 
     def _update(self, gradient: Mapping[str, Tensor]) -> None:
         for group in self.optimiser.param_groups:
@@ -258,26 +261,51 @@ class Fleet:
     def epoch(self, split: Split, epoch: int) -> None:
         """One pass over the training examples, in each cell's own order; the last, smaller batch counts too."""
         n = split.target.shape[1]
-        order = self.permute(keys.fold(self.seeds, "order", epoch), n)
+        order = vmap(keys.permutation, in_dims=(0, None))(keys.fold(self.seeds, "order", epoch), n)
         cell = torch.arange(len(order), device=self.device)[:, None]
         target = split.target[cell, order]
         at_once = sum(values(x).nbytes for x in split.modalities.values()) <= ORDERED
         ordered = {name: take(x, (cell, order)) for name, x in split.modalities.items()} if at_once else {}
         self.template.train()
-        self.template.method.begin(epoch)
-        for start in range(0, n, self.batch_size):
+        self.begin(epoch)
+        steps = torch.arange(self.steps, self.steps + -(-n // self.batch_size), device=self.device)
+        step_keys = keys.fold(keys.fold(self.seeds, "step")[:, None], steps)
+        for step, start in enumerate(range(0, n, self.batch_size)):
             rows = slice(start, start + self.batch_size)
             if at_once:
                 batch = {name: take(x, (slice(None), rows)) for name, x in ordered.items()}
             else:
                 batch = {name: take(x, (cell, order[:, rows])) for name, x in split.modalities.items()}
-            key = keys.fold(self.seeds, "step", self.steps)
-            gradient, self.buffers = self.gradient(
-                self.parameters, self.buffers, batch, target[:, rows], order[:, rows], key
-            )
-            self._update(gradient)
-            del gradient  # or two of them would be alive during the next backward pass
+            self.step(batch, target[:, rows], order[:, rows], step_keys[:, step])
             self.steps += 1
+
+    def begin(self, epoch: int) -> None:
+        """Tell the method that an epoch begins, with which its steps may become others."""
+        method = self.template.method
+        method.begin(epoch)
+        if self.recorded is not None and type(method).begin is not Objective.begin:
+            self.recorded.forget()
+
+    def step(self, batch: Mapping[str, Modality], target: Tensor, examples: Tensor, key: Tensor) -> None:
+        """A step of every model."""
+        if self.recorded is None:
+            self._step(batch, target, examples, key)
+            return
+        before = plain(self.template) if not self.steps else None
+        self.recorded(self._step, batch, target, examples, key)
+        if before is not None and plain(self.template) != before:
+            self.recorded = None  # it counts where a recorded step would not
+
+    def _step(self, batch: Mapping[str, Modality], target: Tensor, examples: Tensor, key: Tensor) -> None:
+        """The same in place, so that it can be recorded."""
+        gradient, left = self.gradient(self.parameters, self.buffers, batch, target, examples, key)
+        self._update(gradient)
+        where = {buffer.data_ptr() for buffer in self.buffers.values()}
+        changed = {name: b for name, b in left.items() if b.data_ptr() != self.buffers[name].data_ptr()}
+        # One that becomes what another was must have it before that one changes.
+        new = {name: b.clone() if b.data_ptr() in where else b for name, b in changed.items()}
+        for name, buffer in new.items():
+            self.buffers[name].copy_(buffer)
 
     def hold_failed(self) -> None:
         """Put models back to their last good epoch that have failed in this one or before; nothing waits for the device.
@@ -292,10 +320,7 @@ class Fleet:
                 now = self.parameters[name] if name in self.parameters else self.buffers[name]
                 held = torch.where(self.failed.view(-1, *[1] * (now.ndim - 1)), good, now)
                 good.copy_(held)
-                if name in self.parameters:
-                    now.copy_(held)  # the optimiser holds it
-                else:
-                    self.buffers[name] = held
+                now.copy_(held)  # the optimiser, or a recorded step, holds it
 
     def good_epochs(self) -> list[int]:
         """After how many epochs each model was last good."""
@@ -359,8 +384,27 @@ class Fleet:
                 tensor.copy_(state[name])
         return one
 
+    def retire(self) -> None:
+        """Keep the models alone, on the CPU: training is over, and the device has other work."""
+        self.parameters = {name: tensor.cpu() for name, tensor in self.parameters.items()}
+        self.buffers = {name: tensor.cpu() for name, tensor in self.buffers.items()}
+        self.good, self.initial, self.recorded = {}, {}, None
+        del self.optimiser
+
     def _ever_revises(self, cell: Cell) -> bool:
         return any(self.template.method.revises(epoch) for epoch in range(cell.settings["epochs"]))
+
+    # No attribute of a fleet leads back to it, or its memory would wait for Python to look for garbage.
+    def gradient(self, *arguments: Any) -> Any:
+        """Of every model, what its optimiser is given, and its buffers as the step leaves them."""
+        return vmap(self._gradient, randomness="error")(*arguments)
+
+    def predict(
+        self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], modalities: Mapping[str, Modality]
+    ) -> Tensor:
+        """What every model says of its examples, ``(models, examples, outputs)``."""
+        run = vmap(partial(self._call, _predict), randomness="error")
+        return cast(Tensor, run(parameters, buffers, modalities))
 
     def _gradient(
         self,

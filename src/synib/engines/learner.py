@@ -98,9 +98,10 @@ def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None
         model: A model to use instead of a fresh one.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(cell.seed)
+        # The CPU's generator alone: the others are the caller's, and to look for them takes longer than a small model.
+        torch.default_generator.manual_seed(cell.seed)
         model = recipe.model(cell, data) if model is None else model
-        torch.manual_seed(cell.seed)
+        torch.default_generator.manual_seed(cell.seed)
         method = recipe.method(cell, data)
     # Models are stacked before their first batch: buffers that it would bring must be there already.
     method.prepare(model, {name: take(x, slice(0, 2)) for name, x in data.train.modalities.items()})
