@@ -91,6 +91,7 @@ def audited(kind: str, rows: int, width: int, seed: int) -> dict[str, Any]:
         "width": width,
         "synergy": said["synergy"],
         **told,
+        **{f"planted_{part}": (said["planted"] or {}).get(part, 0) for part in ("found", "of")},
         "seconds": round(seconds, 1),
     }
 
@@ -99,7 +100,7 @@ def read(file: str | None) -> list[dict[str, Any]]:
     """The rows of an earlier run."""
     if not file or not Path(file).exists():
         return []
-    whole = ("seed", "rows", "width")
+    whole = ("seed", "rows", "width", "planted_found", "planted_of")
     with open(file, newline="") as text:
         rows: list[dict[str, Any]] = list(csv.DictReader(text))
     return [

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from synib.audit.verdict import Reliance, Verdict, answer, over, sentences
+from synib.audit.verdict import Planted, Reliance, Verdict, answer, over, sentences
 from synib.measure import Estimate
 
 
@@ -85,18 +85,36 @@ def test_what_is_no_share_may_be_below_zero():
     ],
 )
 def test_sentences_say_what_intervals_say(told, best, gain, found, words):
-    said = " ".join(sentences(told, e(0.05, 0.01), best, e(0.03, 0.01), gain, found, "accuracy", 300))
+    said = " ".join(sentences(told, e(0.05, 0.01), best, None, e(0.03, 0.01), gain, found, "accuracy", 300))
+    assert "planted" not in said
     assert all(word in said for word in words)
     assert ("products" in said) == (told == "present" and best == "products")
     assert "Pooling helps" in said
     assert "[" in said
 
 
+@pytest.mark.parametrize(
+    ("planted", "measure", "words"),
+    [
+        (Planted(8, 9), "accuracy", "It would show: an interaction worth 20 points, planted into the same rows, was found in 8 of"),
+        (Planted(7, 10), "accuracy", "It would hardly show: an interaction worth 20 points"),
+        (Planted(0, 3), "explained variance", "It would hardly show: an interaction worth 20% of the variance"),
+    ],
+)  # fmt: skip
+def test_sentences_say_whether_it_would_have_been_found(planted, measure, words):
+    told = "absent" if planted.seen else "unclear"
+    said = sentences(told, e(0.0, 0.01), "vanilla", planted, e(0.0, 0.01), e(0.0, 0.01), e(0.0, 0.01), measure, 300)
+    assert said[1].startswith(words)
+
+
 def test_for_scripts_there_are_plain_values():
     lost = {"a": Reliance(e(0.1, 0.01), e(0.2, 0.01)), "b": Reliance(e(0.0, 0.01), Estimate(np.nan, np.nan, np.nan, 0))}
-    one = Verdict("absent", e(0.0, 0.01), e(0.0, 0.01), e(0.01, 0.02), e(0.0, 0.1), {"vanilla": lost}, [], ["No."])
+    one = Verdict(
+        "absent", e(0.0, 0.01), Planted(8, 9), e(0.0, 0.01), e(0.01, 0.02), e(0.0, 0.1), {"vanilla": lost}, [], ["No."]
+    )
     plain = json.loads(json.dumps(one.plain(), allow_nan=False))
     assert plain["synergy"] == "absent"
+    assert plain["planted"] == {"found": 8, "of": 9, "worth": 0.2}
     assert plain["gain"] == {"mean": 0.01, "low": -0.01, "high": 0.03, "n": 1000}
     assert plain["modalities"]["a"]["vanilla"]["accuracy"]["mean"] == 0.1
     assert plain["modalities"]["b"]["vanilla"]["confidence"]["mean"] is None

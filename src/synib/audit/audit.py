@@ -11,6 +11,7 @@ from synib.audit.checks import Finding, check
 from synib.audit.fitting import Outcome, train
 from synib.audit.folds import Fold, folds
 from synib.audit.interaction import Interaction, goodness, groups, interaction, products
+from synib.audit.planted import planted
 from synib.audit.recipe import SYNIB, SYNIB_OF_NUMBERS, methods_of
 from synib.audit.shortcuts import shortcuts
 from synib.audit.subset import Subset, subset
@@ -107,6 +108,9 @@ def audit(
     found["products"] = products(outcome, seed)
     best = max(found, key=lambda method: _sure(found[method].evidence))
     told = answer(found[best].evidence, found[best].lead, len(found))
+    sought = planted(outcome, len(found), seed) if told == "absent" else None
+    if sought is not None and not sought.seen:
+        told = "unclear"
     alone = min((m for m in outcome.methods if m.startswith("unimodal-")), key=lambda m: _validation(outcome, m))
     synib = "experts" if table.classes else "synib-marginal"
     additive = found["vanilla"].additive
@@ -114,13 +118,13 @@ def audit(
     gain, plain = lead(good[synib], good["vanilla"]), found["vanilla"].lead
     leaning = {method: _reliance(outcome, method, group, asked, seed) for method in ("vanilla", synib)}
     measure = "accuracy" if table.classes else "explained variance"
-    said = sentences(told, found[best].lead, best, pooling, gain, plain, measure, len(table.target))
+    said = sentences(told, found[best].lead, best, sought, pooling, gain, plain, measure, len(table.target))
     alarms = shortcuts(table, parts, seed)
     scores = {method: lead(x, np.zeros_like(x)) for method, x in good.items()}
     scores["additive combination"] = lead(additive, np.zeros_like(additive))
     scores["products"] = found["products"].score
     reached = subset(outcome, fusions, group, device=device, seed=seed)
-    verdict = Verdict(told, found[best].lead, pooling, gain, plain, leaning, alarms, said)
+    verdict = Verdict(told, found[best].lead, sought, pooling, gain, plain, leaning, alarms, said)
     return Audit(table, parts, findings, outcome, scores, found, best, synib, held, reached, verdict)
 
 

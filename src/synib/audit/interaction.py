@@ -1,7 +1,7 @@
 """Interaction: what a fusion, or products, have over the best additive combination of what each modality tells."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -74,13 +74,25 @@ def interaction(outcome: Outcome, fusion: str, seed: int = 0) -> Interaction:
     return _of_classes(found, asked)
 
 
-def products(outcome: Outcome, seed: int = 0) -> Interaction:
-    """What products of two modalities' numbers have over the combination with squares within each; of many rows, some."""
-    table, said = outcome.recipe.table, _alone(outcome)
-    asked = ~np.isnan(next(iter(said.values()))[:, 0])
+def looked_at(outcome: Outcome, seed: int = 0) -> NDArray[np.bool_]:
+    """The rows whose products are looked at: all that were tested; of many, some."""
+    asked = ~np.isnan(outcome.methods[f"unimodal-{next(iter(outcome.recipe.table.modalities))}"].predictions[0, :, 0])
     if asked.sum() > ROWS:
         some = np.random.default_rng(seed).choice(np.flatnonzero(asked), ROWS, replace=False)
         asked = np.isin(np.arange(len(asked)), some)
+    return asked
+
+
+def products(outcome: Outcome, seed: int = 0, target: NDArray[Any] | None = None) -> Interaction:
+    """What products of two modalities' numbers have over the combination with squares within each.
+
+    Args:
+        outcome: What was trained.
+        seed: Of rows, folds and resampling.
+        target: For each row, instead of the table's own.
+    """
+    table, said, asked = outcome.recipe.table, _alone(outcome), looked_at(outcome, seed)
+    target = table.target if target is None else target
     (rows,) = np.nonzero(asked)
     group, modalities = groups(table, asked), {}
     for name, x in table.modalities.items():
@@ -91,8 +103,8 @@ def products(outcome: Outcome, seed: int = 0) -> Interaction:
         )
     own = {name: x[rows] for name, x in said.items()}
     if not table.classes:
-        return _products_of_numbers(own, modalities, table.target, asked, group, seed)
-    found = product_gain(own, modalities, table.target[rows], groups=group, folds=FOLDS, seed=seed)
+        return _products_of_numbers(own, modalities, target, asked, group, seed)
+    found = product_gain(own, modalities, target[rows], groups=group, folds=FOLDS, seed=seed)
     return _of_classes(found, asked)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ Answer = Literal["present", "absent", "unclear"]
 Numbers = NDArray[np.float64]
 
 SMALL = 0.02  # of accuracy (or of explained variance): a gain below it is none worth having
+WORTH = 0.2  # likewise: an interaction so large must be seen where it is planted, or nothing can be said
+TRIES, ENOUGH = 10, 8  # so often in so many tries
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,24 @@ class Reliance:
     confidence: Estimate
 
 
+class Planted(NamedTuple):
+    """How often an interaction that is there was found.
+
+    Args:
+        found, of: In how many of so many tries. They end when 8 have found it, or 3 have not.
+        worth: By how much who knows it exceeds the additive combination, in accuracy (or explained variance).
+    """
+
+    found: int
+    of: int
+    worth: float = WORTH
+
+    @property
+    def seen(self) -> bool:
+        """Whether that is enough to take "nothing was found" for an answer."""
+        return self.found >= ENOUGH
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What the audit ends in.
@@ -38,6 +58,7 @@ class Verdict:
         synergy: Whether the modalities tell something together that no sum of what each tells gives.
         interaction: By how much the best fusion, or a regression on products, exceeds the best additive combination, in
             accuracy (or explained variance).
+        planted: Where nothing was found, how often an interaction that was planted into the same rows was.
         pooling: By how much that additive combination exceeds the best modality alone.
         gain: By how much SynIB exceeds vanilla fusion.
         found: Whether vanilla fusion alone already exceeds the additive combination.
@@ -48,6 +69,7 @@ class Verdict:
 
     synergy: Answer
     interaction: Estimate
+    planted: Planted | None
     pooling: Estimate
     gain: Estimate
     found: Estimate
@@ -60,6 +82,7 @@ class Verdict:
         return {
             "synergy": self.synergy,
             "interaction": _plain(self.interaction),
+            "planted": None if self.planted is None else self.planted._asdict(),
             "pooling": _plain(self.pooling),
             "gain": _plain(self.gain),
             "vanilla": _plain(self.found),
@@ -115,6 +138,7 @@ def sentences(
     told: Answer,
     interaction: Estimate,
     best: str,
+    planted: Planted | None,
     pooling: Estimate,
     gain: Estimate,
     found: Estimate,
@@ -137,6 +161,13 @@ def sentences(
         said.append(
             f"From {rows:,} rows one cannot tell if there is synergy: the best fusion has {measure} {_signed(interaction)} "
             "over the best additive combination."
+        )
+    if planted is not None:
+        size = f"{100 * planted.worth:.0f} points" if measure == "accuracy" else f"{planted.worth:.0%} of the variance"
+        shows = "It would show" if planted.seen else "It would hardly show"
+        said.append(
+            f"{shows}: an interaction worth {size}, planted into the same rows, was found in {planted.found} of {planted.of} "
+            "tries."
         )
     if pooling.low > 0:
         said.append(
