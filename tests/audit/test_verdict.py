@@ -96,8 +96,9 @@ def test_sentences_say_what_intervals_say(told, best, gain, found, words):
 @pytest.mark.parametrize(
     ("planted", "measure", "words"),
     [
-        (Planted(8, 9), "accuracy", "It would show: an interaction worth 20 points, planted into the same rows, was found in 8 of"),
+        (Planted(8, 9), "accuracy", "It would show: an interaction worth 20 points, planted into the same rows, was found"),
         (Planted(7, 10), "accuracy", "It would hardly show: an interaction worth 20 points"),
+        (Planted(0, 0), "accuracy", "No two modalities are there in the same rows"),
         (Planted(0, 3), "explained variance", "It would hardly show: an interaction worth 20% of the variance"),
     ],
 )  # fmt: skip

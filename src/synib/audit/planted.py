@@ -59,13 +59,13 @@ def _side(table: Table, name: str, rows: NDArray[np.int64], random: np.random.Ge
 
 
 def _classes(told: Numbers, side: Numbers, target: Numbers, random: np.random.Generator) -> NDArray[np.int64]:
-    """Classes from log-probabilities, which the side moves up for half of the classes and down for the others."""
+    """Classes from log-probabilities, which the side moves up for one of the classes and down for another."""
     classes = told.shape[1]
-    half = random.permutation(np.where(np.arange(classes) % 2, 1.0, -1.0))
+    moved = random.permutation([-1.0, 1.0, *[0.0] * (classes - 2)])
     guess, both = told.argmax(1), side != 0
 
     def probabilities(far: float) -> Numbers:
-        odds = np.exp(told + far * side[:, None] * half - (told + far).max(1, keepdims=True))
+        odds = np.exp(told + far * side[:, None] * moved - (told + far).max(1, keepdims=True))
         return np.asarray(odds / odds.sum(1, keepdims=True))
 
     def worth(far: float) -> float:

@@ -162,7 +162,9 @@ def sentences(
             f"From {rows:,} rows one cannot tell if there is synergy: the best fusion has {measure} {_signed(interaction)} "
             "over the best additive combination."
         )
-    if planted is not None:
+    if planted is not None and not planted.of:
+        said.append("No two modalities are there in the same rows, so that nothing could show.")
+    elif planted is not None:
         size = f"{100 * planted.worth:.0f} points" if measure == "accuracy" else f"{planted.worth:.0%} of the variance"
         shows = "It would show" if planted.seen else "It would hardly show"
         said.append(
