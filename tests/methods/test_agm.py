@@ -10,7 +10,7 @@ from synib.data.parity import parity
 from synib.engines import Cell, fleet
 from synib.engines.loop import fit
 from synib.methods import Vanilla
-from synib.methods.agm import AGM, shapley
+from synib.methods.modulation import AGM, shapley
 from synib.objective.fusible import Whole
 
 WIDTHS = {"a": 4, "b": 3, "c": 2, "d": 5}

@@ -11,7 +11,7 @@ from synib.data import parity, spurious_xor
 from synib.engines import Cell, fleet
 from synib.engines.loop import fit
 from synib.methods import Vanilla
-from synib.methods.ogm import OGM
+from synib.methods.modulation import OGM
 
 WIDTHS = {"a": 40, "b": 30, "c": 20}
 TRAINING = {"epochs": 4, "batch_size": 16}

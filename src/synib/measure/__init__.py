@@ -2,8 +2,8 @@
 
 from synib.measure.additive import Emap, emap
 from synib.measure.agreement import Agreement, AgreementTable, agreement_table
-from synib.measure.calibration import Calibration, calibration, temperature
-from synib.measure.corruption import CorruptionScores, scores_under_corruption
+from synib.measure.calibration import Calibration, Scores, calibration, scores, temperature
+from synib.measure.corruption import CorruptionScores, Usage, Use, scores_under_corruption, usage
 from synib.measure.detect import detectability
 from synib.measure.estimate import Estimate, bootstrap, interval, statistics
 from synib.measure.gain import InteractionGain, interaction_gain
@@ -12,10 +12,8 @@ from synib.measure.ntk import NTK, ntk
 from synib.measure.pid import PID, PIDEstimate, broja, pid_neural, pid_quantised
 from synib.measure.products import product_gain
 from synib.measure.ranking import auc, best_shift, f1_by_class
-from synib.measure.scores import Scores, scores
 from synib.measure.shapley import Interaction, interaction
 from synib.measure.subset import SynergySubset, shuffle_within_class, synergy_subset
-from synib.measure.usage import Usage, Use, usage
 
 __all__ = [
     "NTK",

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from synib.kinds import shown
-from synib.methods.agm import AGM
 from synib.methods.confidence import Confidence
 from synib.methods.dnr import DnR
 from synib.methods.experts import Experts, experts
 from synib.methods.masked_input import MaskedInput, masked_oracle, masked_random
 from synib.methods.mcr import MCR
 from synib.methods.mmpareto import MMPareto
-from synib.methods.ogm import OGM
+from synib.methods.modulation import AGM, OGM
 from synib.methods.reconboost import ReconBoost
 from synib.methods.synib import synib_amortized, synib_learned, synib_marginal, synib_oracle, synib_random
 from synib.methods.unimodal import Additive, Alone, Ensemble, Vanilla

@@ -4,7 +4,7 @@ import io
 from typing import Any
 
 from synib.experiments.charts import Bars, Chart, Figure, Panels, Triangles
-from synib.report import bars, bars_html, lines, lines_html, ternary_html, ternary_svg
+from synib.report import bars, charts_html, lines, ternary_html, ternary_svg
 from synib.report.plot_html import Plot
 
 SETTINGS: Any = {
@@ -27,13 +27,13 @@ def plot(figure: Figure) -> Plot:
     """The figure as plotly draws it."""
     match figure:
         case Chart():
-            return lines_html.plot_chart(figure)
+            return charts_html.plot_chart(figure)
         case Panels():
-            return lines_html.plot_panels(figure)
+            return charts_html.plot_panels(figure)
         case Triangles():
             return ternary_html.plot_triangles(figure)
         case Bars():
-            return bars_html.plot_bars(figure)
+            return charts_html.plot_bars(figure)
 
 
 def _drawing(figure: Figure) -> Any:
