@@ -80,9 +80,15 @@ def test_copies_on_both_sides_of_a_split_are_counted():
     assert any(
         f.startswith("fact: 2 rows are copies of others; none is on both") for f in said(table(modalities=x), parts)
     )
+    once = {name: v.copy() for name, v in one.modalities.items()}
+    for v in once.values():
+        v[11] = v[12]
+    assert any(
+        f.startswith("fact: 1 row is a copy of another; none is on both") for f in said(table(modalities=once), parts)
+    )
     parts = [Fold(np.arange(0, 40), np.arange(60, 120), np.arange(40, 60))]
     found = said(table(modalities=x), parts)
-    assert any(f.startswith("warning: 1 tested rows also occur, number by number") for f in found)
+    assert any(f.startswith("warning: 1 tested row also occurs, number by number") for f in found)
 
 
 def test_rows_equal_in_one_modality_are_no_copies_and_minus_zero_is_zero():

@@ -131,11 +131,11 @@ def _copies(table: Table, parts: Sequence[Fold]) -> list[Finding]:
         known[which[np.concatenate([part.train, part.validation])]] = True
         across += int(known[which[part.test]].sum())
     if across:
-        words = (
-            f"{across:,} tested rows also occur, number by number, among those that models are trained or chosen on: "
-        )
-        return [Finding("warning", f"{words}remove copies, or give --group so that they stay together.")]
-    return [Finding("fact", f"{extra:,} rows are copies of others; none is on both sides of a split.")]
+        occur = "1 tested row also occurs" if across == 1 else f"{across:,} tested rows also occur"
+        words = f"{occur}, number by number, among those that models are trained or chosen on"
+        return [Finding("warning", f"{words}: remove copies, or give --group so that they stay together.")]
+    copies = "1 row is a copy of another" if extra == 1 else f"{extra:,} rows are copies of others"
+    return [Finding("fact", f"{copies}; none is on both sides of a split.")]
 
 
 def _digests(table: Table) -> NDArray[np.uint64]:
