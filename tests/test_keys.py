@@ -105,6 +105,8 @@ def test_a_tensor_of_labels_gives_the_key_of_each(seeds):
     labels = [0, 1, 5, -1, 2**40, -(2**63)]
     folded = keys.fold(parents[:, None], torch.tensor(labels))
     assert folded.tolist() == [[int(keys.fold(parent, label)) for label in labels] for parent in parents]
+    narrow = torch.tensor([5, -1], dtype=torch.int32)
+    assert torch.equal(keys.fold(parents[:, None], narrow), keys.fold(parents[:, None], narrow.long()))
 
 
 def test_neighbouring_seeds_and_labels_give_unrelated_draws():

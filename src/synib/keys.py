@@ -49,7 +49,7 @@ def fold(key: Tensor, *labels: int | str | Tensor) -> Tensor:
     """
     for label in labels:
         if isinstance(label, Tensor):
-            spread: Tensor | int = label * _MIX_1
+            spread: Tensor | int = label.to(torch.int64) * _MIX_1
         else:
             spread = _signed((_number(label) if isinstance(label, str) else label) * (_MIX_1 % 2**64))
         key = _mix((key ^ spread) + _GOLDEN)

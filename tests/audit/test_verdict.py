@@ -96,12 +96,20 @@ def test_sentences_say_what_intervals_say(told, best, gain, found, words):
 @pytest.mark.parametrize(
     ("planted", "measure", "words"),
     [
-        (Planted(8, 9), "accuracy", "It would show: an interaction worth 20 points, planted into the same rows, was found"),
-        (Planted(7, 10), "accuracy", "It would hardly show: an interaction worth 20 points"),
-        (Planted(0, 0), "accuracy", "No two modalities are there in the same rows"),
-        (Planted(0, 3), "explained variance", "It would hardly show: an interaction worth 20% of the variance"),
+        (
+            Planted(8, 9),
+            "accuracy",
+            "It would show: an interaction of two modalities worth 20 points, planted into the rows that have both, was found",
+        ),
+        (Planted(7, 10, ("a", "c")), "accuracy", "It would hardly show: an interaction of a and c worth 20 points"),
+        (Planted(0, 0), "accuracy", "No two modalities vary in the same rows"),
+        (
+            Planted(0, 3, ("a", "b")),
+            "explained variance",
+            "It would hardly show: an interaction of a and b worth 20% of the variance",
+        ),
     ],
-)  # fmt: skip
+)
 def test_sentences_say_whether_it_would_have_been_found(planted, measure, words):
     told = "absent" if planted.seen else "unclear"
     said = sentences(told, e(0.0, 0.01), "vanilla", planted, e(0.0, 0.01), e(0.0, 0.01), e(0.0, 0.01), measure, 300)
@@ -115,7 +123,7 @@ def test_for_scripts_there_are_plain_values():
     )
     plain = json.loads(json.dumps(one.plain(), allow_nan=False))
     assert plain["synergy"] == "absent"
-    assert plain["planted"] == {"found": 8, "of": 9, "worth": 0.2}
+    assert plain["planted"] == {"found": 8, "of": 9, "unseen": None, "worth": 0.2}
     assert plain["gain"] == {"mean": 0.01, "low": -0.01, "high": 0.03, "n": 1000}
     assert plain["modalities"]["a"]["vanilla"]["accuracy"]["mean"] == 0.1
     assert plain["modalities"]["b"]["vanilla"]["confidence"]["mean"] is None

@@ -160,29 +160,42 @@ def test_what_cannot_be_recorded_goes_on_as_it_was():
 
 
 class Counting(Vanilla):
-    """Keeps the last two steps in buffers, and in ``outside`` how often it was called where no recorded step would count."""
+    """Keeps the last two steps in buffers; and where it says, how often it was called, where no recorded step would count."""
 
-    def __init__(self, outside=False, **settings):
+    def __init__(self, where=None, **settings):
         super().__init__(**settings)
-        self.outside, self.calls = outside, 0
+        self.where, self.calls, self._calls = where, 0, 0
         self.register_buffer("current", torch.zeros(()))
         self.register_buffer("previous", torch.zeros(()))
+        self.register_buffer("history", torch.zeros(2))
+        self.register_buffer("last", torch.zeros(()))
+        self.register_buffer("turned", torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
 
     def loss(self, model, batch, key):
         self.previous, self.current = self.current, self.current + 1
-        self.calls += self.outside
+        self.last = self.history[1]
+        self.history = torch.stack([self.history[1], self.history[1] + 1])
+        self.turned = self.turned.t()
+        if self.where is not None:
+            setattr(self, self.where, getattr(self, self.where) + 1)
         return super().loss(model, batch, key)
 
 
-@pytest.mark.parametrize("outside", [False, True])
-def test_buffers_that_move_on_are_recorded_and_what_counts_outside_of_tensors_is_not(tiny, cell, taped, outside):
+@pytest.mark.parametrize("where", [None, "calls", "_calls"])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_buffers_that_move_on_are_recorded_and_what_counts_outside_of_tensors_is_not(
+    tiny, cell, request, where, recorded
+):
     class Counts(tiny):
         def method(self, cell, data):
-            return Counting(outside, family=Bernoulli())
+            return Counting(where, family=Bernoulli())
 
+    made = request.getfixturevalue("taped") if recorded else []
     trained = fleet.train(Counts(), [cell(epochs=3)]).fleet  # nine steps
-    (steps,) = taped
-    assert trained.buffers["method.current"].tolist() == [9.0]
-    assert trained.buffers["method.previous"].tolist() == [8.0]
-    assert (steps.record.recorded == 0) is outside
-    assert trained.template.method.calls == (9 if outside else 0)
+    buffers = {name.removeprefix("method."): b[0].tolist() for name, b in trained.buffers.items()}
+    assert buffers | {"current": 9.0, "previous": 8.0, "last": 8.0, "history": [8.0, 9.0]} == buffers
+    assert buffers["turned"] == [[0.0, 2.0], [1.0, 3.0]]
+    if recorded:
+        assert (made[0].record.recorded == 0) is (where is not None)
+    if where is not None:
+        assert getattr(trained.template.method, where) == 9

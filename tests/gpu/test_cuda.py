@@ -230,7 +230,9 @@ def test_a_step_that_cannot_be_recorded_is_launched(monkeypatch):
 
     settings = {"lr": 1e-3, "weight_decay": 1e-3, "epochs": 3, "batch_size": 64}
     cells = [Cell("recorded", "vanilla", {"beta": 1.0}, settings, seed) for seed in range(2)]
+    before = torch.cuda.current_stream()
     trained = fleet.train(Copying(), cells, "cuda")
+    assert torch.cuda.current_stream() == before
     assert not trained.fleet.recorded.works
     assert drift(fleet.train(Copying(), cells, "cpu"), trained) < 1e-3
     assert fleet.train(Recipe(), cells, "cuda").fleet.recorded.works  # nothing is left of it

@@ -36,18 +36,21 @@ class Planted(NamedTuple):
     """How often an interaction that is there was found.
 
     Args:
-        found, of: In how many of so many tries. They end when 8 have found it, or 3 have not.
-        worth: By how much who knows it exceeds the additive combination, in accuracy (or explained variance).
+        found, of: In how many of so many tries; of two modalities they end when 8 have found it, or 3 have not.
+        unseen: The first two modalities whose interaction was not found often enough.
+        worth: By how much who knows it exceeds the additive combination, in accuracy (or explained variance), among rows that
+            have both.
     """
 
     found: int
     of: int
+    unseen: tuple[str, str] | None = None
     worth: float = WORTH
 
     @property
     def seen(self) -> bool:
         """Whether that is enough to take "nothing was found" for an answer."""
-        return self.found >= ENOUGH
+        return bool(self.of) and self.unseen is None
 
 
 @dataclass(frozen=True)
@@ -163,13 +166,14 @@ def sentences(
             "over the best additive combination."
         )
     if planted is not None and not planted.of:
-        said.append("No two modalities are there in the same rows, so that nothing could show.")
+        said.append("No two modalities vary in the same rows, so that nothing could show.")
     elif planted is not None:
         size = f"{100 * planted.worth:.0f} points" if measure == "accuracy" else f"{planted.worth:.0%} of the variance"
         shows = "It would show" if planted.seen else "It would hardly show"
+        of_whom = "two modalities" if planted.unseen is None else " and ".join(planted.unseen)
         said.append(
-            f"{shows}: an interaction worth {size}, planted into the same rows, was found in {planted.found} of {planted.of} "
-            "tries."
+            f"{shows}: an interaction of {of_whom} worth {size}, planted into the rows that have both, was found in "
+            f"{planted.found} of {planted.of} tries."
         )
     if pooling.low > 0:
         said.append(

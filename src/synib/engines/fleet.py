@@ -66,8 +66,9 @@ def train(
 
     Parameters of all models are stacked, a row for each; the step is the cell's own step under ``torch.func.vmap``.
     Every draw is keyed by the cell's seed and its step, so a cell's result does not depend on its neighbours beyond the
-    order in which a matrix product adds up. Nothing waits for the device before the last epoch. A model with a parameter
-    that is no number any more after an epoch has failed: it stays as the epoch before left it, and the others go on.
+    order in which a matrix product adds up. Nothing waits for the device before the last epoch, but to record a step on CUDA. A
+    model with a parameter that is no number any more after an epoch has failed: it stays as the epoch before left it, and the
+    others go on.
 
     Args:
         recipe: Gives each cell's data, model and method.
@@ -291,19 +292,19 @@ class Fleet:
         if self.recorded is None:
             self._step(batch, target, examples, key)
             return
-        before = plain(self.template) if not self.steps else None
+        before = plain(self.template, private=True) if not self.steps else None
         self.recorded(self._step, batch, target, examples, key)
-        if before is not None and plain(self.template) != before:
+        if before is not None and plain(self.template, private=True) != before:
             self.recorded = None  # it counts where a recorded step would not
 
     def _step(self, batch: Mapping[str, Modality], target: Tensor, examples: Tensor, key: Tensor) -> None:
         """The same in place, so that it can be recorded."""
         gradient, left = self.gradient(self.parameters, self.buffers, batch, target, examples, key)
         self._update(gradient)
-        where = {buffer.data_ptr() for buffer in self.buffers.values()}
-        changed = {name: b for name, b in left.items() if b.data_ptr() != self.buffers[name].data_ptr()}
-        # One that becomes what another was must have it before that one changes.
-        new = {name: b.clone() if b.data_ptr() in where else b for name, b in changed.items()}
+        where = {buffer.untyped_storage().data_ptr() for buffer in self.buffers.values()}
+        changed = {name: b for name, b in left.items() if not _same(b, self.buffers[name])}
+        # One that becomes what another was, or part of it, must have it before that one changes.
+        new = {n: b.clone() if b.untyped_storage().data_ptr() in where else b for n, b in changed.items()}
         for name, buffer in new.items():
             self.buffers[name].copy_(buffer)
 
@@ -423,13 +424,18 @@ class Fleet:
         return functional_call(self.template, {**parameters, **buffers}, (what, *rest))
 
 
-def plain(module: nn.Module) -> list[tuple[str, dict[str, Any]]]:
+def plain(module: nn.Module, private: bool = False) -> list[tuple[str, dict[str, Any]]]:
     """Every number, text or flag that a module and its parts hold outside of tensors."""
     kinds = (bool, int, float, str, tuple)
     return [
-        (name, {k: v for k, v in vars(part).items() if isinstance(v, kinds) and not k.startswith("_")})
+        (name, {k: v for k, v in vars(part).items() if isinstance(v, kinds) and (private or not k.startswith("_"))})
         for name, part in module.named_modules()
     ]
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are the same numbers in the same memory."""
+    return a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride()
 
 
 def _predict(learner: Learner, modalities: Mapping[str, Modality]) -> Tensor:

@@ -65,6 +65,7 @@ class CudaGraphs:
         graph = torch.cuda.CUDAGraph()
         with (
             torch.cuda.device(self.device),
+            torch.cuda.stream(torch.cuda.current_stream(self.device)),  # where to go back to, also if recording fails
             torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"),
         ):
             run()
