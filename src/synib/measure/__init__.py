@@ -1,7 +1,6 @@
 """What the data hold, what a model uses, and where its gradient goes: one call each, on any model."""
 
 from synib.measure.additive import Emap, emap
-from synib.measure.agreement import Agreement, AgreementTable, agreement_table
 from synib.measure.calibration import Calibration, Scores, calibration, scores, temperature
 from synib.measure.corruption import CorruptionScores, Usage, Use, scores_under_corruption, usage
 from synib.measure.detect import detectability
@@ -13,7 +12,14 @@ from synib.measure.pid import PID, PIDEstimate, broja, pid_neural, pid_quantised
 from synib.measure.products import product_gain
 from synib.measure.ranking import auc, best_shift, f1_by_class
 from synib.measure.shapley import Interaction, interaction
-from synib.measure.subset import SynergySubset, shuffle_within_class, synergy_subset
+from synib.measure.subset import (
+    Agreement,
+    AgreementTable,
+    SynergySubset,
+    agreement_table,
+    shuffle_within_class,
+    synergy_subset,
+)
 
 __all__ = [
     "NTK",
