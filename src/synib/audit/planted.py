@@ -36,8 +36,8 @@ def planted(outcome: Outcome, tried: int, seed: int = 0) -> Planted:
     """
     table, (rows,) = outcome.recipe.table, np.nonzero(looked_at(outcome, seed))
     there = {name: np.asarray(present)[rows] for name, present in table.present.items()}
-    told, target = averaged(outcome, "additive")[rows], np.array(table.target)
-    unit, random = _units(table, rows), np.random.default_rng(seed)
+    unit, target, random = _units(table, rows), np.array(table.target), np.random.default_rng(seed)
+    told, real = _mean(averaged(outcome, "additive")[rows], unit), target[rows][np.unique(unit, return_index=True)[1]]
     draw = _classes if table.classes else _numbers
     all_found = all_of = 0
     for a, b in combinations(there, 2):
@@ -46,8 +46,7 @@ def planted(outcome: Outcome, tried: int, seed: int = 0) -> Planted:
             first, second = (_side(table, name, rows, unit, random) for name in (a, b))
             if first is None or second is None:
                 break  # a modality that is the same in all rows has no sides
-            side, real = _first_of(first * second, unit), _first_of(table.target[rows], unit)
-            target[rows] = draw(_mean(told, unit), side, real, random)[unit]
+            target[rows] = draw(told, first * second, real, random)[unit]
             one = products(outcome, seed, target)
             found += answer(one.evidence, one.lead, tried) == "present"
             of += 1
@@ -73,30 +72,24 @@ def _mean(x: Numbers, unit: NDArray[np.int64]) -> Numbers:
     return np.asarray(total / np.bincount(unit).reshape(-1, *[1] * (x.ndim - 1)))
 
 
-def _first_of(x: NDArray[Any], unit: NDArray[np.int64]) -> NDArray[Any]:
-    """Of each unit, where its rows are alike."""
-    return x[np.unique(unit, return_index=True)[1]]
-
-
 def _side(
     table: Table, name: str, rows: NDArray[np.int64], unit: NDArray[np.int64], random: np.random.Generator
 ) -> Numbers | None:
-    """1 or -1 for each row, by a random direction of a modality; 0 for units that lack it. None if nothing divides them."""
+    """1 or -1 for each unit, by a random direction of a modality; 0 for those that lack it. None if nothing divides them."""
     there = np.asarray(table.present[name])[rows]
     x = np.asarray(table.modalities[name][rows[there]], dtype=np.float64)
     spread = x.std(0)
     scale = np.where(spread > 1e-6 * np.abs(x).max(0), spread, np.inf)
-    _, mine = np.unique(unit[there], return_inverse=True)
-    side = np.zeros(unit.max() + 1)
+    have, mine = np.unique(unit[there], return_inverse=True)
     for _ in range(REDRAWN):
         along = _mean(x @ (random.normal(size=x.shape[1]) / scale), mine)
         middle = np.median(along)
-        above = min(
-            along > middle, along >= middle, key=lambda up: abs(up.mean() - 0.5)
-        )  # of few values many are the middle
+        # Of few different values many are the middle.
+        above = min(along > middle, along >= middle, key=lambda up: abs(up.mean() - 0.5))
         if EVEN <= above.mean() <= 1 - EVEN:
-            side[np.unique(unit[there])] = np.where(above, 1.0, -1.0)
-            return side[unit]
+            side = np.zeros(unit.max() + 1)
+            side[have] = np.where(above, 1.0, -1.0)
+            return side
     return None
 
 
