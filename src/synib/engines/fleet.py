@@ -144,9 +144,8 @@ def capacity(recipe: Recipe, cells: Sequence[Cell], device: torch.device | str, 
         return max(1, len(few) // 2)  # whoever trains them finds out whether that fits
     held, peak = (use(device) - before for use in (torch.cuda.memory_allocated, torch.cuda.max_memory_allocated))
     del trained
-    each = (peak + peak - held) / len(
-        few
-    )  # a recorded step keeps what it took beside the models; evaluation takes its own
+    # A recorded step keeps what it took beside the models, and evaluation takes its own.
+    each = (2 * peak - held) / len(few)
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(device)
     return max(1, int(USED * free / each))
