@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from audit_truth import TRUTH, made
 
-from synib.audit.audit import audit
-from synib.data.own import read
-from synib.engines.device import choose_device, device_name
+from synib.own.audit import audit
+from synib.own.table import read
+from synib.training.device import choose_device, device_name
 
 HAS_PID = importlib.util.find_spec("cvxpy") is not None
 PLANS: dict[str, dict[str, Any]] = {  # of synib audit --quick, without an option, --thorough
@@ -61,7 +61,7 @@ def main() -> None:
     options = parser.parse_args()
     sizes = [tuple(map(int, size.split("x"))) for size in options.size or ["2000x16"]]
     if not HAS_PID:
-        module: Any = importlib.import_module("synib.audit.audit")
+        module: Any = importlib.import_module("synib.own.audit")
         module._pid = lambda table, seed: {}
     audit_rows: list[dict[str, Any]] = []
     timed("both", 200, 8, "quick", options.device)

@@ -36,12 +36,12 @@ from typing import Any
 
 import torch
 
-from synib.engines import cluster as engine
-from synib.engines.cells import digest
-from synib.engines.cluster import Cluster
-from synib.engines.folder import Folder, read_csv, read_json
-from synib.experiments import SpuriousXOR, run
-from synib.experiments.run import LOADER
+from synib.studies import SpuriousXOR, run
+from synib.studies.run import LOADER
+from synib.training import cluster as engine
+from synib.training.cells import digest
+from synib.training.cluster import Cluster
+from synib.training.folder import Folder, read_csv, read_json
 
 WAYS = ("fleet", "cluster, one node", "cluster, two nodes")
 METHODS = ("vanilla", "confidence", "synib-random", "synib-marginal", "synib-oracle")

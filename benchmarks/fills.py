@@ -18,12 +18,12 @@ from typing import Any, get_args
 import torch
 
 import synib
-from synib.engines import Cell, fleet
-from synib.experiments.forms import Forms
 from synib.measure import detectability
 from synib.objective import Batch, Family
 from synib.objective.synib import Space
+from synib.studies.forms import Forms
 from synib.tokens import take
+from synib.training import Cell, fleet
 
 NOISES: dict[str, type[Any]] = {
     "Gaussian": synib.StandardNoise,

@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from synib.engines import fleet
-from synib.engines.cells import Cell, cut, programs
-from synib.engines.learner import learner
-from synib.experiments import SpuriousXOR
+from synib.studies import SpuriousXOR
+from synib.training import fleet
+from synib.training.cells import Cell, cut, programs
+from synib.training.learner import learner
 
 
 def plain_loop(experiment: SpuriousXOR, cell: Cell, epochs: int) -> float:

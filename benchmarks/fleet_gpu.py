@@ -32,14 +32,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from synib.data import Split
-from synib.engines import fleet
-from synib.engines.cells import Cell
-from synib.engines.device import Precision, device_name, matrix_products, release
-from synib.engines.folder import Folder
-from synib.engines.sweep import sweep
-from synib.experiments import PIDSimplex
-from synib.experiments.learned_masks import VARIANTS
+from synib.studies import PIDSimplex
+from synib.studies.pid_xor.learned_masks import VARIANTS
 from synib.tokens import values
+from synib.training import fleet
+from synib.training.cells import Cell
+from synib.training.device import Precision, device_name, matrix_products, release
+from synib.training.folder import Folder
+from synib.training.sweep import sweep
 
 MAIN = ("vanilla", "synib-oracle", "synib-random", "synib-learned")
 LOOP = "synib-learned, 20 steps"

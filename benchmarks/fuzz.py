@@ -94,7 +94,7 @@ def untrained(draw: bool) -> Iterator[None]:
     def done(*_: Any, **__: Any) -> Any:
         raise typer.Exit(0)
 
-    trained = {"synib.audit.audit": "audit", "synib.audit.model": "fit", "synib.engines.fleet": "train"}
+    trained = {"synib.own.audit": "audit", "synib.own.model": "fit", "synib.training.fleet": "train"}
     with ExitStack() as stack:
         for module, name in trained.items():
             stack.enter_context(patch.object(import_module(module), name, done))
@@ -174,8 +174,8 @@ def work(home: Path, box: Path, seed: int, first: int, last: int, pipe: Any) -> 
     import matplotlib.pyplot  # noqa: F401
     import torch
 
-    from synib.engines.device import hardware
-    from synib.experiments.provenance import code
+    from synib.studies.provenance import code
+    from synib.training.device import hardware
 
     code()  # asks git, and this the machine, once
     hardware()

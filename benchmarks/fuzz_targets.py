@@ -19,10 +19,10 @@ def prepare(home: Path) -> None:
     """Valid folders to spoil: a finished run, a model, data sets that ``synib data check`` knows."""
     import torch
 
-    from synib.audit import model
-    from synib.data.own import read
-    from synib.engines import solo_state
-    from synib.experiments import SpuriousXOR, run
+    from synib.own import model
+    from synib.own.table import read
+    from synib.studies import SpuriousXOR, run
+    from synib.training import solo_state
 
     home.mkdir(parents=True)
     run(SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=1), home / "run", device="cpu")
@@ -160,10 +160,10 @@ def direct(reader: str) -> Callable[[random.Random, Path, Path], Made]:
     """A reader without a command around it."""
 
     def make(rng: random.Random, home: Path, box: Path) -> Made:
-        from synib.data import hateful_memes
-        from synib.data.own_arrays import read_npz
         from synib.data.pickles import read_pickle
-        from synib.engines import solo_state
+        from synib.own.from_arrays import read_npz
+        from synib.studies.hateful_memes import files as hateful_memes
+        from synib.training import solo_state
 
         folder = box / "in" / "data"
         if reader == "checkpoint":

@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--out", help="write a row for each module there")
     options = parser.parse_args()
-    modules = ("torch", "synib", "synib.measure", "synib.experiments", "synib.cli")
+    modules = ("torch", "synib", "synib.measure", "synib.studies", "synib.cli")
     seconds: dict[str, list[float]] = {module: [] for module in modules}
     for _ in range(options.rounds):
         for module in modules:

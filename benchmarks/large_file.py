@@ -42,8 +42,8 @@ def measured(folder: str) -> None:
     """In a process of its own: print the GB that reading took, and the most that reading and training took."""
     import torch
 
-    from synib.audit.model import fit
-    from synib.data.own import read
+    from synib.own.model import fit
+    from synib.own.table import read
 
     torch.set_num_threads(1)
     before, most, going = own(), 0.0, True

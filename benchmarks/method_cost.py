@@ -21,10 +21,10 @@ import torch
 
 from synib import keys
 from synib.data import Dataset
-from synib.engines.cells import Cell
-from synib.engines.learner import learner
-from synib.experiments.compare import ComparePID
 from synib.objective.base import Batch
+from synib.studies.compare import ComparePID
+from synib.training.cells import Cell
+from synib.training.learner import learner
 
 
 def seconds(run: Callable[[], object]) -> float:

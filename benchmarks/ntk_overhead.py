@@ -16,12 +16,12 @@ from pathlib import Path
 import torch
 
 from synib.data import Split
-from synib.engines import fleet, loop
-from synib.engines.device import device_name
-from synib.experiments import GradientGeometry
-from synib.experiments.ntk import MOST, SOURCES
 from synib.measure import ntk
+from synib.studies import GradientGeometry
+from synib.studies.pid_xor.ntk import MOST, SOURCES
 from synib.tokens import values
+from synib.training import fleet, loop
+from synib.training.device import device_name
 
 EVERY = 10
 

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from synib.data import pid_xor
 from synib.measure.pid import broja, pid_neural, pid_quantised
 from synib.measure.pid.decomposition import COMPONENTS
+from synib.studies.pid_xor.data import pid_xor
 
 MIXTURES = [(0.8, 0.0, 0.1, 0.1), (0.1, 0.0, 0.8, 0.1), (0.1, 0.0, 0.1, 0.8)]
 SHAPES = [(4, 4, 3), (10, 10, 2), (20, 20, 4), (20, 20, 10), (40, 40, 4)]

@@ -11,10 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from synib import Bernoulli, FusionModel
-from synib.data import Dataset, Split, spurious_xor
-from synib.engines.folder import write_csv
-from synib.engines.loop import fit
-from synib.experiments.spurious_xor import SETTINGS
+from synib.data import Dataset, Split
 from synib.measure import interaction_gain
 from synib.measure.estimate import proportion, statistics
 from synib.methods import build
@@ -22,7 +19,11 @@ from synib.models import spurious_xor_model
 from synib.objective import Objective
 from synib.report.draw import SETTINGS as DRAWING
 from synib.report.styles import style
+from synib.studies.spurious_xor.data import spurious_xor
+from synib.studies.spurious_xor.experiment import SETTINGS
 from synib.tokens import values
+from synib.training.folder import write_csv
+from synib.training.loop import fit
 
 Numbers = NDArray[np.float64]
 Row = dict[str, Any]

@@ -3,9 +3,11 @@
 import gc
 import signal
 import sys
+import wave
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
@@ -122,6 +124,58 @@ def untrained(monkeypatch):
     def train(*_):
         raise AssertionError("nothing should have been trained")
 
-    from synib.engines import fleet
+    from synib.training import fleet
 
     monkeypatch.setattr(fleet, "train", train)
+
+
+@pytest.fixture(scope="session")
+def write_sound():
+    """``write_sound(path, seconds, rate, tone)``: a wav or opus file with one tone."""
+    soundfile = pytest.importorskip("soundfile")
+
+    def write(path, seconds=0.5, rate=16_000, tone=440.0, channels=1):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        wave = 0.5 * np.sin(2 * np.pi * tone * np.arange(round(seconds * rate)) / rate)
+        kind = {"format": "OGG", "subtype": "OPUS"} if path.suffix == ".opus" else {}
+        soundfile.write(path, np.repeat(wave[:, None], channels, 1), rate, **kind)
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def write_video():
+    """``write_video(path, colours, fps)``: an mp4 or flv file with a second of each colour, a grey level."""
+    av = pytest.importorskip("av")
+
+    def write(path, colours=(40, 120, 200), fps=4, size=(64, 48)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with av.open(str(path), "w") as container:
+            stream = container.add_stream({".flv": "flv", ".mp4": "mpeg4"}[path.suffix], rate=fps)
+            stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+            stream.bit_rate = 1_000_000
+            for colour in np.repeat(colours, fps):
+                pixels = np.full((size[1], size[0], 3), colour, np.uint8)
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+            container.mux(stream.encode())
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def write_spoken():
+    """``write_spoken(path, samples, rate, channels, width)``: a wav file of numbers from -1 to 1, with no other package."""
+
+    def write(path, samples, rate=8000, channels=1, width=2):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scale, kind = {1: (127, "u1"), 2: (32767, "<i2")}[width]
+        with wave.open(str(path), "wb") as file:
+            file.setframerate(rate)
+            file.setnchannels(channels)
+            file.setsampwidth(width)
+            file.writeframes((scale * (np.asarray(samples) + (width == 1))).astype(kind).tobytes())
+        return path
+
+    return write

@@ -8,7 +8,7 @@ import synib
 
 SOURCE = Path(synib.__file__).parent
 PAGE = (SOURCE.parents[1] / "docs" / "architecture.md").read_text()
-HOMES = ("", ".objective", ".masks", ".models", ".data", ".methods", ".engines", ".engines.learner", ".experiments")
+HOMES = ("", ".objective", ".masks", ".models", ".data", ".methods", ".training", ".training.learner", ".studies")
 
 
 def test_every_file_that_it_names_is_there():

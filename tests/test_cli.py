@@ -9,8 +9,8 @@ from dataclasses import fields
 import pytest
 
 import synib
-from synib.engines import fleet
-from synib.experiments import EXPERIMENTS, SpuriousXOR
+from synib.studies import EXPERIMENTS, SpuriousXOR
+from synib.training import fleet
 
 EXPERIMENT = SpuriousXOR(seeds=1, beta=(0.0, 1.0), methods=("vanilla", "confidence"), epochs=2)
 

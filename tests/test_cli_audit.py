@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from synib.audit import recipe
+from synib.own import recipe
 
 pytest.importorskip("sklearn", reason="scikit-learn is part of synib[audit]")
 

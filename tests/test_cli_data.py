@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from synib.data import SOURCES
+from synib.studies.sources import SOURCES
 
 
 @pytest.fixture

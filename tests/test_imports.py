@@ -66,7 +66,7 @@ def test_the_objective_and_masks_need_torch_alone(package):
         assert outside <= {"torch", "synib"}, file
 
 
-@pytest.mark.parametrize("module", ["synib", "synib.experiments"])
+@pytest.mark.parametrize("module", ["synib", "synib.studies"])
 def test_importing_brings_nothing_that_only_the_command_or_the_report_needs(module):
     heavy = (
         "matplotlib",

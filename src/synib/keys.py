@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from synib.kinds import check_whole, shown
+from synib.checks import check_whole, shown
 
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # 2^64 / golden ratio, odd; written as the signed integer torch understands
 _INVERSE = pow(0x9E3779B97F4A7C15, -1, 1 << 64) - (1 << 64)  # _GOLDEN * _INVERSE = 1 modulo 2^64

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from synib.data import SOURCES
 from synib.data.files import File, Source, check, check_disjoint, data_root, inside
+from synib.studies.sources import SOURCES
 
 
 def look(found):

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from synib.experiments import SpuriousXOR, run
+from synib.studies import SpuriousXOR, run
 
 TABLES = ("results.csv", "curves.csv")
 BEGIN = """
     import os, signal, sys, time
     import torch
     torch.set_num_threads(1)
-    from synib.experiments import SpuriousXOR, run
+    from synib.studies import SpuriousXOR, run
 """
 
 
@@ -43,7 +43,7 @@ def child(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """``child(code, NAME=value)``: a process that runs code; one that is still alive after the test is killed."""
     # One server imports what all need; a script is what a process can be given from here.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["synib.cli", "synib.engines.solo_module"])
+    context.set_forkserver_preload(["synib.cli", "synib.training.solo_module"])
     started: list[Any] = []
 
     def start(code: str, **names: Any) -> Any:

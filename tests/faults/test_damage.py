@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import synib
-from synib.data import spurious_xor
-from synib.engines import solo
-from synib.engines.solo_state import load
-from synib.experiments import run
+from synib.studies import run
+from synib.studies.spurious_xor.data import spurious_xor
+from synib.training import solo
+from synib.training.solo_state import load
 
 
 def cut(path):

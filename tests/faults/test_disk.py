@@ -6,8 +6,8 @@ import resource
 
 import pytest
 
-from synib.engines.files import write_whole
-from synib.engines.folder import write_text
+from synib.training.files import write_whole
+from synib.training.folder import write_text
 
 OPTIONS = [
     "--seeds",

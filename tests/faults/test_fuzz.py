@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import synib
-from synib.engines.device import hardware
-from synib.experiments import provenance
+from synib.studies import provenance
+from synib.training.device import hardware
 
 for needed in ("sklearn", "pyarrow", "safetensors"):
     pytest.importorskip(needed, reason="synib[audit]")

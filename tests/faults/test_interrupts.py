@@ -10,7 +10,7 @@ COMMAND = """
     os.dup2(os.open(OUT + "/said", os.O_WRONLY | os.O_CREAT), 2)
     os.chdir(OUT)
     from synib.cli import main
-    from synib.engines import fleet
+    from synib.training import fleet
     train, calls = fleet.train, iter(range(10))
 
     def slow(*arguments):
@@ -57,7 +57,7 @@ def test_an_interrupted_run_says_so_keeps_what_is_finished_and_ends_with_130(chi
 
 WRITING = """
     from pathlib import Path
-    from synib.engines.files import second_interrupt_ends, write_whole
+    from synib.training.files import second_interrupt_ends, write_whole
 
     def write(file):
         file.write(b"half")

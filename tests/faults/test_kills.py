@@ -5,7 +5,7 @@ import signal
 import pytest
 import torch
 
-from synib.engines.folder import read_csv
+from synib.training.folder import read_csv
 
 LIFE = """
     real_fsync, real_replace = os.fsync, os.replace
@@ -61,8 +61,8 @@ def test_a_run_killed_at_its_writes_ends_with_the_same_bytes(child, tmp_path, hi
 
 TRAINING = """
     import synib
-    from synib.data import spurious_xor
-    from synib.engines import solo
+    from synib.studies.spurious_xor.data import spurious_xor
+    from synib.training import solo
     real_replace, writes = os.replace, iter(range(1000))
 
     def replace(a, b):

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from synib.engines import files
-from synib.engines.folder import Folder
-from synib.experiments import run
 from synib.report import build
+from synib.studies import run
+from synib.training import files
+from synib.training.folder import Folder
 
 HOLDER = """
-    from synib.engines.folder import Folder
+    from synib.training.folder import Folder
     with Folder(OUT, SpuriousXOR(**OPTIONS).config()).alone():
         open(OUT + "/../held", "w").close()
         time.sleep(600)

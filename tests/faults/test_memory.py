@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from synib.engines.folder import read_csv
-from synib.engines.learner import Learner
-from synib.experiments import run
+from synib.studies import run
+from synib.training.folder import read_csv
+from synib.training.learner import Learner
 
 
 def test_a_device_without_memory_costs_nothing_that_was_finished(small, whole, tmp_path, monkeypatch):

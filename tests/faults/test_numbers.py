@@ -7,13 +7,13 @@ import torch
 from safetensors.torch import load_file
 
 import synib
-from synib.data import spurious_xor
-from synib.engines import fleet, solo
-from synib.engines.folder import Folder, read_csv
-from synib.engines.solo_state import Diverged, load
-from synib.engines.sweep import sweep
-from synib.experiments import SpuriousXOR, run
 from synib.report import build
+from synib.studies import SpuriousXOR, run
+from synib.studies.spurious_xor.data import spurious_xor
+from synib.training import fleet, solo
+from synib.training.folder import Folder, read_csv
+from synib.training.solo_state import Diverged, load
+from synib.training.sweep import sweep
 
 SAID = "vanilla with seed 1 had a loss or a parameter that is no finite number in epoch {} of 2, at learning rate {:g}"
 
@@ -105,7 +105,7 @@ def test_a_run_in_which_all_fail_is_one_sentence(tmp_path, synib_command):
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_one_large_model_that_fails_stops_with_its_last_good_state(tmp_path, kept, monkeypatch):
-    from synib.engines import solo_module
+    from synib.training import solo_module
 
     data = spurious_xor(1.0, 0, train=40, validation=16, test=16)
     update = solo_module.Solo._update

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 import synib
-from synib.audit import recipe
-from synib.data import hateful_memes
-from synib.data.own import read
-from synib.data.own_arrays import read_npz
 from synib.data.pickles import read_pickle
-from synib.engines import solo_state
+from synib.own import recipe
+from synib.own.from_arrays import read_npz
+from synib.own.table import read
+from synib.studies.hateful_memes import files as hateful_memes
+from synib.training import solo_state
 
 ROOT = Path(synib.__file__).parents[2]
 SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")])
@@ -124,8 +124,8 @@ def test_an_archive_that_swells_is_refused_before_it_does(tmp_path, monkeypatch)
     path = tmp_path / "bomb.npz"
     bomb(path, 1000, 500)
     assert len(read(path).target) == 1000  # a small one is no harm
-    monkeypatch.setattr("synib.data.own_columns.MOST", 2**20)
-    monkeypatch.setattr("synib.data.own_arrays.MOST", 2**20)
+    monkeypatch.setattr("synib.own.columns.MOST", 2**20)
+    monkeypatch.setattr("synib.own.from_arrays.MOST", 2**20)
     with pytest.raises(
         ValueError, match=r"has [\d,]+ bytes and would unpack to 4,\d+,\d+: what swells so much is not read"
     ):
@@ -155,7 +155,7 @@ def test_a_parquet_that_swells_is_refused_before_it_does(tmp_path, monkeypatch):
     zeros = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(n * 500, np.float32)), 500)
     parquet.write_table(pa.table({"image": zeros, "text": zeros, "label": np.arange(n) % 2}), tmp_path / "b.parquet")
     assert len(read(tmp_path / "b.parquet").target) == n
-    monkeypatch.setattr("synib.data.own_columns.MOST", 2**20)
+    monkeypatch.setattr("synib.own.columns.MOST", 2**20)
     with pytest.raises(ValueError, match="what swells so much is not read"):
         read(tmp_path / "b.parquet")
 

@@ -7,15 +7,15 @@ import torch
 
 import synib
 from synib import keys
-from synib.data import spurious_xor
-from synib.engines import fleet
-from synib.engines.cells import Cell
-from synib.engines.device import release
-from synib.engines.folder import Folder, read_csv
-from synib.engines.sweep import sweep
-from synib.experiments import SpuriousXOR
 from synib.methods import METHODS, Vanilla, build
 from synib.objective import Objective
+from synib.studies import SpuriousXOR
+from synib.studies.spurious_xor.data import spurious_xor
+from synib.training import fleet
+from synib.training.cells import Cell
+from synib.training.device import release
+from synib.training.folder import Folder, read_csv
+from synib.training.sweep import sweep
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

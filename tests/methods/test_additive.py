@@ -4,8 +4,8 @@ import torch
 
 from synib import Bernoulli, FusionModel
 from synib.data import Dataset, Split
-from synib.engines.loop import fit
 from synib.methods import Additive
+from synib.training.loop import fit
 
 
 def data(rows=400, seed=0):

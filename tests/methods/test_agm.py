@@ -6,12 +6,12 @@ import torch
 from torch import nn
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian, Tokens
-from synib.data.parity import parity
-from synib.engines import Cell, fleet
-from synib.engines.loop import fit
 from synib.methods import Vanilla
 from synib.methods.modulation import AGM, shapley
 from synib.objective.fusible import Whole
+from synib.studies.spurious_xor.data import parity
+from synib.training import Cell, fleet
+from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "b": 3, "c": 2, "d": 5}
 FAMILIES = [(Bernoulli(), 1), (Categorical(), 3)]

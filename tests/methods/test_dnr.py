@@ -6,12 +6,12 @@ from torch import nn
 from torch.func import vmap
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian, keys
-from synib.data import parity, spurious_xor
-from synib.engines import Cell, fleet
-from synib.engines.loop import fit
 from synib.methods import Vanilla
 from synib.methods.dnr import DnR, kmeans, purity
 from synib.objective.base import Batch
+from synib.studies.spurious_xor.data import parity, spurious_xor
+from synib.training import Cell, fleet
+from synib.training.loop import fit
 
 N = 60
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian
-from synib.data import Dataset, Split, spurious_xor
-from synib.engines import Cell, fleet
-from synib.engines.loop import fit
+from synib.data import Dataset, Split
 from synib.methods.unimodal import Alone, Ensemble
+from synib.studies.spurious_xor.data import spurious_xor
+from synib.training import Cell, fleet
+from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
 HOW = {"lr": 1e-2, "weight_decay": 1e-1, "epochs": 3, "batch_size": 16}

@@ -9,13 +9,14 @@ import torch.nn.functional as F
 from torch import nn
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian, RandomMask, ShuffledNoise, SynIB
-from synib.data import Dataset, Split, spurious_xor
-from synib.engines import Cell, fleet
-from synib.engines.loop import fit
+from synib.data import Dataset, Split
 from synib.methods import Confidence, Vanilla
 from synib.methods.experts import Experts, experts, stack
 from synib.methods.synib import synib_amortized, synib_marginal
 from synib.methods.unimodal import Ensemble
+from synib.studies.spurious_xor.data import spurious_xor
+from synib.training import Cell, fleet
+from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
 HOW = {"lr": 1e-2, "weight_decay": 1e-2, "epochs": 2, "batch_size": 16}

@@ -6,11 +6,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian, Tokens, keys
-from synib.data.parity import parity
-from synib.engines import Cell, fleet
-from synib.engines.loop import fit
 from synib.methods import Vanilla
 from synib.methods.mcr import MCR, contrastive, jensen_shannon
+from synib.studies.spurious_xor.data import parity
+from synib.training import Cell, fleet
+from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
 FAMILIES = [(Bernoulli(), 1), (Categorical(), 3)]

@@ -8,11 +8,11 @@ from torch.func import vmap
 from torchjd.aggregation import MGDA
 
 from synib import Bernoulli, FusionModel, Gaussian, keys
-from synib.data import parity, spurious_xor
-from synib.engines import Cell, fleet
-from synib.engines.loop import fit
 from synib.methods import Vanilla
 from synib.methods.mmpareto import MMPareto, gramian, min_norm
+from synib.studies.spurious_xor.data import parity, spurious_xor
+from synib.training import Cell, fleet
+from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
 NAMES = ["fusion", "unimodal/a", "unimodal/b"]

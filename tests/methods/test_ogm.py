@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 
 from synib import Bernoulli, FusionModel, Gaussian, keys
-from synib.data import parity, spurious_xor
-from synib.engines import Cell, fleet
-from synib.engines.loop import fit
 from synib.methods import Vanilla
 from synib.methods.modulation import OGM
+from synib.studies.spurious_xor.data import parity, spurious_xor
+from synib.training import Cell, fleet
+from synib.training.loop import fit
 
 WIDTHS = {"a": 40, "b": 30, "c": 20}
 TRAINING = {"epochs": 4, "batch_size": 16}

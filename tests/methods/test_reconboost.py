@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian, keys
-from synib.data import parity
-from synib.engines import Cell, fleet
-from synib.engines.loop import fit
 from synib.methods.reconboost import ReconBoost
+from synib.studies.spurious_xor.data import parity
+from synib.training import Cell, fleet
+from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "ab": 3, "c": 5}  # one name begins like another
 

@@ -7,10 +7,11 @@ import torch
 import torch.nn.functional as F
 
 from synib import Bernoulli, FusionModel, Gaussian
-from synib.data import Dataset, Split, spurious_xor
-from synib.engines import Cell, fleet
-from synib.engines.loop import fit
+from synib.data import Dataset, Split
 from synib.methods.unimodal import Alone
+from synib.studies.spurious_xor.data import spurious_xor
+from synib.training import Cell, fleet
+from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "b": 3, "b2": 2}  # one name begins like another
 HOW = {"lr": 1e-2, "weight_decay": 1e-1, "epochs": 2, "batch_size": 16}

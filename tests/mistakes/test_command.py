@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import synib
-from synib.experiments import SpuriousXOR
+from synib.studies import SpuriousXOR
 
 PUBLISHED = Path(synib.__file__).parents[2] / "docs" / "results" / "spurious-xor"
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from synib.data import parity, pid_xor, spurious_xor
+from synib.studies.pid_xor.data import pid_xor
+from synib.studies.spurious_xor.data import parity, spurious_xor
 
 
 @pytest.mark.parametrize(

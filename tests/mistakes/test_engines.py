@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import synib
-from synib.data import spurious_xor
-from synib.engines import Cell, fleet
-from synib.engines.device import choose_device
 from synib.objective import Objective
+from synib.studies.spurious_xor.data import spurious_xor
+from synib.training import Cell, fleet
+from synib.training.device import choose_device
 
 CELL = Cell("e", "own", {}, {"lr": 1e-2, "weight_decay": 0.0, "epochs": 1, "batch_size": 16, "weight": 1.0})
 
@@ -78,7 +78,7 @@ def test_a_weight_kept_as_a_buffer_is_each_models_own():
     [
         (
             [CELL, with_settings(batch_size=8)],
-            "share a program; these have 2: group them with synib.engines.cells.programs",
+            "share a program; these have 2: group them with synib.training.cells.programs",
         ),
         ([], "share a program; these have 0"),
         (

@@ -3,10 +3,10 @@ import torch
 
 from synib import Categorical, HideTokens, LearnedMask, RandomMask, ShuffledNoise, StandardNoise, SynIB, Tokens, methods
 from synib.data import Dataset, Split
-from synib.engines import Cell, fleet
-from synib.engines.loop import fit
 from synib.models import affect_model
 from synib.models.affect import SequenceEncoder
+from synib.training import Cell, fleet
+from synib.training.loop import fit
 
 WIDTHS = {"vision": 4, "text": 3}
 SMALL = {"width": 10, "layers": 2, "heads": 5, "feedforward": 8, "fusion_hidden": 6}

@@ -9,11 +9,11 @@ import pytest
 from matplotlib.colors import same_color
 from scipy.stats import t as student
 
-from synib.experiments.charts import LABELS, Bars, Ranks, label
 from synib.methods import METHODS
 from synib.report.bars import draw_bars
 from synib.report.draw import svg
 from synib.report.styles import style
+from synib.studies.charts import LABELS, Bars, Ranks, label
 
 WHO = ["unimodal-audio", *(m for m in METHODS if m != "unimodal")]
 METRICS = {"synergy": "synergy_accuracy", "total": "test_accuracy"}

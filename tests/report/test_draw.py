@@ -7,11 +7,11 @@ import matplotlib
 import numpy as np
 import pytest
 
-from synib.experiments.charts import Chart, Panel, Panels, Series, Triangle, Triangles
 from synib.methods import METHODS
 from synib.report.draw import svg
 from synib.report.lines import draw_chart, draw_panels
 from synib.report.styles import STYLES, style
+from synib.studies.charts import Chart, Panel, Panels, Series, Triangle, Triangles
 
 CHART = Chart(
     file="figure",

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import pytest
 from plotly.offline import get_plotlyjs
 
-from synib.experiments.charts import Bars, Chart, Panel, Panels, Series, Table, Triangle, Triangles
 from synib.report import Page, render_page, write_page
+from synib.studies.charts import Bars, Chart, Panel, Panels, Series, Table, Triangle, Triangles
 
 WICKED = "</script x></noscript></style><script>harm()</script><!--\"'&"
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from synib.experiments.charts import Bars, Chart, Panel, Panels, Series, Table, Triangle, Triangles
 from synib.report import Page, render_page
 from synib.report.plot_html import dark
+from synib.studies.charts import Bars, Chart, Panel, Panels, Series, Table, Triangle, Triangles
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the PATH")

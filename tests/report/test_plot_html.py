@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import plotly.graph_objects
 import pytest
 
-from synib.experiments.charts import Bars, Chart, Panel, Panels, Series, Triangle, Triangles, label
 from synib.report.draw import plot
 from synib.report.plot_html import DAY, NIGHT, SYMBOLS, contrast, dark, finite, readable, short
 from synib.report.styles import OTHERS, STYLES
+from synib.studies.charts import Bars, Chart, Panel, Panels, Series, Triangle, Triangles, label
 
 LINES = [
     Series("vanilla", "vanilla fusion", [0.0, 1.0], [1.0, 0.5], [0.0, 0.1]),

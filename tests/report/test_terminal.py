@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from synib.experiments.charts import Table
 from synib.report.numbers import MOST, table
+from synib.studies.charts import Table
 
 CELL = {"mean": 0.5, "se": 0.1, "n": 3, "paper": None}
 

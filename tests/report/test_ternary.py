@@ -12,12 +12,12 @@ from matplotlib import colormaps
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 
-from synib.experiments.charts import Triangle, Triangles
 from synib.report import ternary, ternary_html
 from synib.report.draw import svg
 from synib.report.ternary import step
 from synib.report.ternary_html import plot_triangles
 from synib.report.ternary_svg import draw_triangles
+from synib.studies.charts import Triangle, Triangles
 
 ROWS = ("total accuracy", "synergy accuracy")
 

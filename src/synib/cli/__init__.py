@@ -13,7 +13,7 @@ from synib.cli.data import data
 from synib.cli.fit import fit, predict
 from synib.cli.reproduce import reproduce
 from synib.cli.verify import verify
-from synib.engines.files import second_interrupt_ends
+from synib.training.files import second_interrupt_ends
 
 app = typer.Typer(
     help="Does my multimodal model use what only the modalities together say, and if not, how do I make it?\n\n"

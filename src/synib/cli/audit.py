@@ -43,13 +43,13 @@ def audit(
     """Say whether the modalities of your data tell something only together, and whether SynIB would help."""
     from rich.console import Console
 
-    from synib.audit.audit import audit as run
     from synib.cli.reproduce import bar
-    from synib.data.own import read
-    from synib.engines.device import choose_device
-    from synib.engines.folder import write_json
-    from synib.experiments.provenance import of_path, provenance
+    from synib.own.audit import audit as run
+    from synib.own.table import read
     from synib.report.audit import write
+    from synib.studies.provenance import of_path, provenance
+    from synib.training.device import choose_device
+    from synib.training.folder import write_json
 
     if quick and thorough:
         raise ValueError("--quick and --thorough are two ways: give one of them.")

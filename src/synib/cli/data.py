@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from synib.data import SOURCES
 from synib.data.files import Finding, Source, check
+from synib.studies.sources import SOURCES
 
 data = typer.Typer(
     help="Data sets that you bring: what there are, where to get them, and what is there.", no_args_is_help=True

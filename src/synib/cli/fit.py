@@ -14,11 +14,11 @@ import typer
 from numpy.typing import NDArray
 
 from synib.cli.reproduce import bar
-from synib.engines.folder import write_text
+from synib.training.folder import write_text
 
 if TYPE_CHECKING:
-    from synib.audit.model import Predictor
-    from synib.data.own import Table
+    from synib.own.model import Predictor
+    from synib.own.table import Table
 
 QUICK = {"budget": 2, "epochs": 15}
 CHOSEN = ("lr", "dropout", "weight_decay", "weight")  # what a search chooses
@@ -58,11 +58,11 @@ def fit(
     """Train a model on your own data and keep it, calibrated and ready for rows that lack a modality."""
     from rich.console import Console
 
-    from synib.audit import model as models
-    from synib.audit.saved import check_free
-    from synib.data.own import read
-    from synib.engines.device import choose_device
-    from synib.experiments.provenance import of_path, provenance
+    from synib.own import model as models
+    from synib.own.saved import check_free
+    from synib.own.table import read
+    from synib.studies.provenance import of_path, provenance
+    from synib.training.device import choose_device
 
     columns = named(modality)
     check_free(out)
@@ -106,7 +106,7 @@ def predict(
     out: Annotated[Path, typer.Option(help="The table to write.")] = Path("predictions.csv"),
 ) -> None:
     """Predict rows with a model: calibrated, with a score that says which answers need more than one modality."""
-    from synib.audit.model import load
+    from synib.own.model import load
 
     columns = named(modality)
     model = load(folder)
@@ -162,8 +162,8 @@ def rows_of(
         model: The model.
         columns: Modality → its column, where the user names some; otherwise that of the file that the model was fitted on.
     """
-    from synib.data.own import read_modalities
-    from synib.data.own_columns import Source
+    from synib.own.columns import Source
+    from synib.own.table import read_modalities
 
     for name in columns:
         if name not in model.widths:

@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from synib.experiments.verify import Verification
+    from synib.studies.verify import Verification
 
 
 def verify(
@@ -32,7 +32,7 @@ def verify(
     from rich.console import Console
 
     from synib.cli.reproduce import bar
-    from synib.experiments.verify import verify as run
+    from synib.studies.verify import verify as run
 
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
     console = Console()

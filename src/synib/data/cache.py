@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synib.checks import check_whole
 from synib.data.media import BrokenFile
-from synib.kinds import check_whole
 
 FORMAT = "synib cache 1"
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from synib.kinds import check_whole, is_whole, shown
+from synib.checks import check_whole, is_whole, shown
 from synib.tokens import Modality, values
 
 

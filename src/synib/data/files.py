@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from synib.kinds import shown
+from synib.checks import shown
 
 ROOT = "SYNIB_DATA"
 LONGEST = 255  # bytes of a file's name

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from synib.kinds import check_number, check_whole
+from synib.checks import check_number, check_whole
 
 RATE, SECONDS, WINDOW, HOP, FLOOR = 22_050, 3.0, 512, 353, 1e-7
 

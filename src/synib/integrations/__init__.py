@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from synib import keys
-from synib.kinds import check_kind
+from synib.checks import check_kind
 from synib.objective import Objective, Parts
 from synib.tokens import Modality
 
@@ -21,7 +21,7 @@ def check_objective(name: str, given: Any) -> Objective:
     if more:
         raise ValueError(
             f"{type(objective).__name__} does more than a loss can say ({', '.join(more)}), and here the framework trains by "
-            "the loss alone: train a FusionModel with synib.engines.solo.fit, which runs on Lightning and has several devices."
+            "the loss alone: train a FusionModel with synib.training.solo.fit, which runs on Lightning and has several devices."
         )
     return objective
 

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from torch import Tensor
 
+from synib.checks import shown
 from synib.integrations import check_objective, loss_of
-from synib.kinds import shown
 from synib.objective import Objective, Parts
 from synib.objective.fusible import Fusible, Predict
 from synib.tokens import Modality

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from synib.audit.model import SYNIB, Predictor
-from synib.audit.model import fit as fit_model
-from synib.data.own import Table
-from synib.kinds import check_modality, shown
+from synib.checks import check_modality, shown
+from synib.own.model import SYNIB, Predictor
+from synib.own.model import fit as fit_model
+from synib.own.table import Table
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
@@ -47,7 +47,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def needs_both(self, X: Any) -> Array:
-        """How much of each answer no modality gives alone, see :meth:`synib.audit.model.Predictor.needs_both`."""
+        """How much of each answer no modality gives alone, see :meth:`synib.own.model.Predictor.needs_both`."""
         return self._model().needs_both(self._parts(X))
 
     def _fit(self, x: dict[str, Array], target: Array, classes: tuple[str, ...], groups: ArrayLike | None) -> None:
@@ -146,7 +146,7 @@ class SynIBClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     Attributes:
         classes_: The classes, in the order of probabilities.
-        model_: The trained :class:`~synib.audit.model.Predictor`.
+        model_: The trained :class:`~synib.own.model.Predictor`.
 
     Example:
         >>> import numpy as np
@@ -187,7 +187,7 @@ class SynIBRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     """A regressor that uses what only the modalities together say; see :class:`SynIBClassifier` for its arguments.
 
     Attributes:
-        model_: The trained :class:`~synib.audit.model.Predictor`.
+        model_: The trained :class:`~synib.own.model.Predictor`.
     """
 
     def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "SynIBRegressor":

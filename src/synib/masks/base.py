@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys
-from synib.kinds import check_number
+from synib.checks import check_number
 from synib.tokens import Modality, values
 
 Over = Literal["coordinates", "tokens", "channels", "modality"]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys
-from synib.kinds import check_flag, check_number, check_whole, check_widths
+from synib.checks import check_flag, check_number, check_whole, check_widths
 from synib.masks.base import Mask, Over, Probe, check_over, mask_shape
 from synib.tokens import Modality, values
 

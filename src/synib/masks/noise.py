@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from synib import keys
-from synib.kinds import check_number, check_widths
+from synib.checks import check_number, check_widths
 from synib.tokens import Modality, Tokens, values, with_values
 
 

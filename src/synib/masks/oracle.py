@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from synib.kinds import shown
+from synib.checks import shown
 from synib.masks.base import Mask, Probe
 from synib.tokens import Modality, values
 

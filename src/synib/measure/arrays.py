@@ -8,7 +8,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from synib.kinds import check_kind, shown
+from synib.checks import check_kind, shown
 from synib.objective import Bernoulli, Categorical, Family
 
 Array = NDArray[Any]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib import keys, tokens
-from synib.kinds import check_kind
+from synib.checks import check_kind
 from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
 from synib.masks.base import mask_shape
 from synib.measure.arrays import class_family, class_probabilities, family_of, probabilities

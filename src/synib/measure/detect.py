@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from synib import keys
-from synib.kinds import check_kind, check_whole
+from synib.checks import check_kind, check_whole
 from synib.measure.models import Modalities, as_target, as_tensors, evaluated
 from synib.measure.ranking import auc
 from synib.objective import Fusible, SynIB

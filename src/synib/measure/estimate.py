@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.kinds import check_whole, is_number, shown
+from synib.checks import check_whole, is_number, shown
 from synib.measure.arrays import Array, as_array
 
 

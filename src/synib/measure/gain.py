@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib import keys
-from synib.kinds import is_whole, shown
+from synib.checks import is_whole, shown
 from synib.measure.arrays import Array, Of, as_numbers, check_of, check_unimodal, true_labels
 from synib.measure.estimate import Estimate, bootstrap, check_resampling, difference, proportion, ratio
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from synib.kinds import check_kind, shown
+from synib.checks import check_kind, shown
 from synib.objective import Family
 
 

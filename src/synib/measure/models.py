@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from synib import tokens
-from synib.kinds import check_whole
+from synib.checks import check_whole
 from synib.measure.arrays import as_tensor, described
 from synib.objective import Family, Fusible, Objective
 from synib.objective.checks import check_finite, check_modalities, check_model

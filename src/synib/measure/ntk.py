@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp
 
 from synib import tokens
-from synib.kinds import check_whole
+from synib.checks import check_whole
 from synib.measure.arrays import Of, as_tensor, check_of, described, family_of, probabilities
 from synib.measure.metrics import check_groups
 from synib.measure.models import Modalities, as_target, as_tensors, evaluated

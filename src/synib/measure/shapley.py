@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.kinds import check_whole
+from synib.checks import check_whole
 from synib.measure import background as backgrounds
 from synib.measure.arrays import Array, Of, check_of, family_of, probabilities
 from synib.measure.estimate import Estimate, bootstrap, check_resampling, ratio, unknown

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib import keys
-from synib.kinds import check_whole
+from synib.checks import check_whole
 from synib.measure.arrays import Array, all_are_right, are_right, as_array, check_unimodal, true_labels
 from synib.measure.estimate import Estimate, check_resampling, difference, proportion
 from synib.tokens import Modality, Tokens, take, values

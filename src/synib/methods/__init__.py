@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from synib.kinds import shown
+from synib.checks import shown
 from synib.methods.confidence import Confidence
 from synib.methods.dnr import DnR
 from synib.methods.experts import Experts, experts

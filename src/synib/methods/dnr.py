@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from synib import keys, tokens
-from synib.kinds import is_number, is_whole
+from synib.checks import is_number, is_whole
 from synib.methods.unimodal import Vanilla
 from synib.objective import Batch, Bernoulli
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad, jacrev, vmap
 
-from synib.kinds import check_kind, is_number, shown
+from synib.checks import check_kind, is_number, shown
 from synib.methods.synib import synib_marginal
 from synib.methods.unimodal import Ensemble, own_prediction
 from synib.objective import Batch, Family, Fusible, Objective, Parts

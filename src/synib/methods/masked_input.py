@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from synib import keys, tokens
-from synib.kinds import check_kind
+from synib.checks import check_kind
 from synib.masks import Mask, Noise, OracleMask, Probe, RandomMask
 from synib.methods.synib import NoiseName, make_noise
 from synib.objective import Batch, Fusible, Objective, Parts

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from synib import keys, tokens
-from synib.kinds import is_number
+from synib.checks import is_number
 from synib.masks.base import undisturbed
 from synib.objective import Batch, Family, Fusible, Objective, Parts
 from synib.objective.fusible import Whole

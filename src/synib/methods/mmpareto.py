@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synib.kinds import is_number, shown
+from synib.checks import is_number, shown
 from synib.objective import Batch, Fusible, Objective, Parts
 
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from synib import keys, tokens
-from synib.kinds import check_flag, is_number, is_whole, shown
+from synib.checks import check_flag, is_number, is_whole, shown
 from synib.masks.base import undisturbed
 from synib.objective import Batch, Fusible, Objective, Parts
 from synib.tokens import Modality, values

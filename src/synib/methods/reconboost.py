@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from synib.kinds import is_number, is_whole
+from synib.checks import is_number, is_whole
 from synib.objective import Batch, Fusible, Objective, Parts
 from synib.tokens import Modality
 

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from synib.kinds import check_number, check_whole, check_widths, shown
+from synib.checks import check_number, check_whole, check_widths, shown
 from synib.models.fusion import ConcatFusion, FusionModel
 from synib.models.mlp import mlp
 from synib.models.transformer import TransformerLayer, check_heads
@@ -94,8 +94,8 @@ def affect_model(
     """The network for MOSI, MUStARD and UR-FUNNY: a transformer per modality (5 layers, 5 heads, width 40), layer norm,
     concatenation 80 → 64 → classes, and heads 40 → 64 → classes.
 
-    Modalities are :class:`~synib.Tokens`, as :func:`synib.data.affect.mosi` gives them. Everything in it runs under ``vmap``
-    and drops by keys, so the fleet can train it.
+    Modalities are :class:`~synib.Tokens`, as :func:`synib.studies.affect.multibench.mosi` gives them. Everything in it runs
+    under ``vmap`` and drops by keys, so the fleet can train it.
 
     Args:
         widths: For each modality the width of a step.

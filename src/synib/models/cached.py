@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synib.kinds import check_whole, shown
+from synib.checks import check_whole, shown
 from synib.models.fusion import FusionModel
 from synib.tokens import Modality, Tokens, move, take, values
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from synib.kinds import check_flag, check_modality, check_number, check_whole, check_widths, shown
+from synib.checks import check_flag, check_modality, check_number, check_whole, check_widths, shown
 from synib.models.mlp import Maybe, check_layers, mlp
 from synib.objective.checks import check_modalities, check_names
 from synib.objective.fusible import answer, batch_dependent

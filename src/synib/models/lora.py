@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synib.kinds import check_kind, check_number, check_whole
+from synib.checks import check_kind, check_number, check_whole
 
 # What the linear layers of attention are called in CLIP and in DeBERTa.
 ATTENTION = ("q_proj", "k_proj", "v_proj", "out_proj", "query_proj", "key_proj", "value_proj")

@@ -6,7 +6,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from synib.kinds import check_number, check_whole, check_widths
+from synib.checks import check_number, check_whole, check_widths
 from synib.models.fusion import FusionModel
 from synib.models.pretrained import Normalise, Pretrained, Tune, load_network
 from synib.models.transformer import TransformerLayer, check_heads

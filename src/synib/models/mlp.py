@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys
-from synib.kinds import check_number, check_whole, is_whole, shown
+from synib.checks import check_number, check_whole, is_whole, shown
 from synib.tokens import Tokens
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from synib.kinds import check_flag, shown
+from synib.checks import check_flag, shown
 from synib.models.lora import add_lora
 
 Tune = Literal["full", "frozen", "lora"]

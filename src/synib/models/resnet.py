@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from synib.kinds import check_modality, check_number, check_whole, shown
+from synib.checks import check_modality, check_number, check_whole, shown
 from synib.models.fusion import ConcatFusion, FusionModel
 from synib.models.mlp import mlp
 from synib.models.pretrained import Normalise, Pretrained, load_network

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synib.kinds import check_flag, check_number, check_whole
+from synib.checks import check_flag, check_number, check_whole
 from synib.models.mlp import Dropout
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys
-from synib.kinds import check_flag, check_kind, check_number
+from synib.checks import check_flag, check_kind, check_number
 from synib.masks import Noise
 from synib.objective.checks import check_finite, check_modalities, check_model, check_rows, explain
 from synib.objective.families import Categorical, Family

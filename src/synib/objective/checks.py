@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from synib.kinds import check_modality, check_tensor, shown
+from synib.checks import check_modality, check_tensor, shown
 from synib.objective.fusible import Fusible, Whole
 from synib.tokens import Modality, Tokens, values
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synib.kinds import check_whole
+from synib.checks import check_whole
 
 
 class Family:

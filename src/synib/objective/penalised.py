@@ -5,7 +5,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from synib.kinds import check_kind, check_number, check_whole
+from synib.checks import check_kind, check_number, check_whole
 from synib.objective.base import Objective
 from synib.objective.families import Family
 from synib.objective.references import Reference, Uniform

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from synib.kinds import check_kind, check_tensor, shown
+from synib.checks import check_kind, check_tensor, shown
 from synib.objective.families import Bernoulli, Categorical, Family
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from synib import keys, tokens
-from synib.kinds import check_flag, check_kind, check_number, check_whole, shown
+from synib.checks import check_flag, check_kind, check_number, check_whole, shown
 from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
 from synib.masks.base import undisturbed
 from synib.objective.base import Batch, Parts

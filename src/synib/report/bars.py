@@ -3,9 +3,9 @@
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from synib.experiments.charts import Bars, Ranks, Row, label
 from synib.measure import interval
 from synib.report.styles import brief, style
+from synib.studies.charts import Bars, Ranks, Row, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

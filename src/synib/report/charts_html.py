@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from synib.experiments.charts import Bars, Chart, Panel, Panels, Ranks, Row, Series, label
 from synib.report.bars import BAND, INK, SPREADS, ends, ours, role, valued
 from synib.report.plot_html import Entry, Plot, across, axis, base, by_day, finite, marker, name_once, plain, short
+from synib.studies.charts import Bars, Chart, Panel, Panels, Ranks, Row, Series, label
 
 MARKED = 12  # points of a line up to which each is marked
 

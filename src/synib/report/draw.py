@@ -3,9 +3,9 @@
 import io
 from typing import Any
 
-from synib.experiments.charts import Bars, Chart, Figure, Panels, Triangles
 from synib.report import bars, charts_html, lines, ternary_html, ternary_svg
 from synib.report.plot_html import Plot
+from synib.studies.charts import Bars, Chart, Figure, Panels, Triangles
 
 SETTINGS: Any = {
     "svg.hashsalt": "synib", "font.family": "DejaVu Sans", "font.size": 10, "svg.fonttype": "path",

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from synib.experiments.charts import Chart, Panels, Series
 from synib.report.styles import brief, style
+from synib.studies.charts import Chart, Panels, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from synib.experiments.charts import Table
+from synib.studies.charts import Table
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid

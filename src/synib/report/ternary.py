@@ -7,7 +7,7 @@ from math import ceil, sqrt
 from textwrap import fill
 from typing import Any
 
-from synib.experiments.charts import Triangle, Triangles
+from synib.studies.charts import Triangle, Triangles
 
 CORNERS = {"S": "p_s", "U1": "p_u1", "R": "p_r"}  # top, left, right: the order of mpltern and of plotly
 COLOURS = "viridis"

@@ -5,9 +5,9 @@ from math import sqrt
 from textwrap import fill
 from typing import Any
 
-from synib.experiments.charts import Triangle, Triangles
 from synib.report.plot_html import Plot, base, plain
 from synib.report.ternary import COLOURS, CORNERS, MISSING, SOFT, Places, halves, headings, mixture, step, ticks
+from synib.studies.charts import Triangle, Triangles
 
 ABSENT = "no such examples"
 PAGE, LINE = 958, 4  # pixels that a page has across, and how many triangles share them

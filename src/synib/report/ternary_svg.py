@@ -3,8 +3,8 @@
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from synib.experiments.charts import Triangle, Triangles
 from synib.report.ternary import COLOURS, CORNERS, MISSING, SOFT, Places, halves, headings, mixture, step, ticks
+from synib.studies.charts import Triangle, Triangles
 
 if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn import functional as F
 
-from synib.kinds import check_number
+from synib.checks import check_number
 from synib.measure.arrays import Array
 from synib.measure.estimate import check_resampling
 from synib.measure.pid.alignment import Alignment, aligned_information

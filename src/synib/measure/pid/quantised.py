@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.kinds import check_whole
+from synib.checks import check_whole
 from synib.measure.arrays import Array
 from synib.measure.estimate import check_resampling
 from synib.measure.pid.broja import solve

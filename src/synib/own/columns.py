@@ -1,0 +1,154 @@
+"""What every format of a user's file comes down to: columns of one value for each row, and vectors that are held once."""
+
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from synib.checks import shown
+
+Array = np.ndarray[Any, Any]
+Kind = Literal["vector", "number", "flag", "text", "other"]
+STEP = 1024  # rows that are looked at together, so that looking costs no second copy
+MOST, SWELL = 4 * 2**30, 100  # bytes, and times its own size: a file that unpacks to more than both is refused
+LONGEST = 256  # characters of a class, a group, a split: arrays of texts are as wide as their longest
+
+
+@dataclass(frozen=True)
+class Column:
+    """One value for each row.
+
+    Args:
+        values: Numbers, truth values or texts.
+        there: Which rows have one.
+        names: What whole numbers from 0 on stand for, where the file says it.
+    """
+
+    values: Array
+    there: Array
+    names: tuple[str, ...] = ()
+
+
+class Source(ABC):
+    """A user's file: what is in it is known from its head, and what is wanted is read in one pass.
+
+    Args:
+        path: The file or the folder.
+        kinds: Column → what it holds.
+        said: Column → how a sentence describes what it holds, where the kind alone says too little.
+    """
+
+    split: str | None = (
+        None  # a column that says which part of the data a row belongs to, because the format has such parts
+    )
+
+    def __init__(self, path: Path, kinds: Mapping[str, Kind], said: Mapping[str, str] | None = None) -> None:
+        self.path, self.kinds, self._said = path, dict(kinds), dict(said or {})
+        for name in self.kinds:
+            if not name.isprintable():
+                raise ValueError(f"{path}: a column is called {shown(name)}, which cannot be printed: rename it.")
+
+    def said(self, name: str) -> str:
+        """What a column holds, in words."""
+        plain = {"vector": "vectors", "number": "one number each row", "flag": "true or false", "text": "texts"}
+        return self._said.get(name) or plain.get(self.kinds[name], "something else")
+
+    def one_value(self, name: str) -> bool:
+        """Whether a column can be read as one value for each row."""
+        return self.kinds[name] in ("number", "flag", "text")
+
+    @abstractmethod
+    def load(
+        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]]
+    ) -> tuple[dict[str, Column], dict[str, Array]]:
+        """Columns of one value by name, and vectors by a name of the caller's: (rows, width), NaN where a row has none.
+
+        Args:
+            singles: Columns of one value for each row.
+            vectors: Name → one column of vectors, or columns of numbers that make a vector together.
+        """
+
+
+class Vectors:
+    """Vectors of one modality that come in blocks of rows, of which nobody knows the number beforehand.
+
+    Args:
+        path, name: For sentences.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name, self.rows, self.width = path, name, 0, 0
+        self._held = array("f")  # grows in place: a list of blocks would be there twice when it is joined
+
+    def add(self, values: Array, there: Array) -> None:
+        """Add rows.
+
+        Args:
+            values: (rows that have one, width).
+            there: Which rows have one.
+        """
+        if len(values) and not self.width:
+            self.width = values.shape[1]
+            self._held.frombytes(np.full(self.rows * self.width, np.nan, np.float32).tobytes())
+        if len(values) and values.shape[1] != self.width:
+            raise ragged(self.path, self.name, self.rows + int(np.argmax(there)), values.shape[1], self.width)
+        block = np.full((len(there), self.width), np.nan, np.float32)
+        if len(values):
+            with np.errstate(over="ignore", invalid="ignore"):  # infinite and NaN are looked for in the end
+                block[there] = values
+        self._held.frombytes(block.tobytes())
+        self.rows += len(there)
+
+    def done(self) -> Array:
+        """All rows."""
+        if not self.width:
+            raise ValueError(f"{self.path}: {self.name} is missing in every row: leave it out, or give it vectors.")
+        return np.frombuffer(self._held, np.float32).reshape(-1, self.width)
+
+
+def ragged(path: Path, name: str, row: int, width: int, expected: int) -> ValueError:
+    """The sentence on a vector of another width than those before it."""
+    if not width:
+        return ValueError(
+            f"{path}: {name} is an empty list in row {row} (from 0): leave the cell empty (null) instead."
+        )
+    return ValueError(
+        f"{path}: all vectors of {name} should be of one width; row {row} (from 0) has {width} numbers, "
+        f"those before it {expected}."
+    )
+
+
+def rows_said(rows: Array) -> str:
+    """Rows as a sentence names them: "row 3", or "rows 3, 8, 9 and 20 more", counted from 0."""
+    first = ", ".join(str(row) for row in rows[:3])
+    more = f" and {len(rows) - 3:,} more" if len(rows) > 3 else ""
+    return f"row{'s' if len(rows) > 1 else ''} {first}{more} (from 0)"
+
+
+def names_said(names: Sequence[str]) -> str:
+    """Columns as a sentence lists them, the first dozen by name."""
+    more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
+    return (", ".join(names[:12]) or "none") + more
+
+
+def check_unpacked(path: Path, size: int, unpacked: int) -> None:
+    """Raise ``ValueError`` if a compressed file swells as data do not: a few bytes can ask for all the memory there is."""
+    if unpacked > max(MOST, SWELL * size):
+        raise ValueError(
+            f"{path} has {size:,} bytes and would unpack to {unpacked:,}: what swells so much is not read."
+        )
+
+
+def texts(path: Path, name: str, values: Sequence[str]) -> Array:
+    """An array of texts, if none is so long that it must be something else than a name."""
+    longest = max(map(len, values), default=0)
+    if longest > LONGEST:
+        raise ValueError(
+            f"{path}: {name} holds a text of {longest:,} characters; a class, a group or a split has a name of at "
+            f"most {LONGEST}."
+        )
+    return np.array(values, dtype=np.str_)

@@ -1,0 +1,174 @@
+"""What a user should know about the data before believing any number: sizes, gaps, copies, leaks, balance."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synib.own.folds import Fold
+from synib.own.table import Table
+
+FEW = 30  # rows of a class, below which its numbers mean little
+RARE = 0.05  # share of a class, below which accuracy hides it
+ROWS = 4096  # looked at in one go, since files may be larger than the memory
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about the data.
+
+    Args:
+        level: ``"fact"``, or ``"warning"`` where it may spoil what follows.
+        words: A sentence.
+    """
+
+    level: Literal["fact", "warning"]
+    words: str
+
+
+def check(table: Table, parts: Sequence[Fold]) -> list[Finding]:
+    """Facts and warnings about a table and how it is split."""
+    return [
+        *_sizes(table),
+        *_balance(table),
+        *_missing(table),
+        *_columns(table),
+        *_copies(table, parts),
+        *_groups(table, parts),
+        *(Finding("fact", note) for note in table.notes),
+    ]
+
+
+def _sizes(table: Table) -> list[Finding]:
+    widths = ", ".join(f"{name} ({x.shape[1]} numbers)" for name, x in table.modalities.items())
+    return [Finding("fact", f"{len(table.target):,} rows of {len(table.modalities)} modalities: {widths}.")]
+
+
+def _balance(table: Table) -> list[Finding]:
+    if not table.classes:
+        y = table.target
+        return [Finding("fact", f"The target is a number, {y.min():.3g} to {y.max():.3g}, {y.mean():.3g} in the mean.")]
+    counts = np.bincount(table.target, minlength=len(table.classes))
+    listed = ", ".join(f"{name} {n:,}" for name, n in zip(table.classes, counts, strict=True)) if len(counts) <= 10 else (
+        f"{counts.min():,} to {counts.max():,} rows each"
+    )  # fmt: skip
+    found = [Finding("fact", f"{len(counts)} classes: {listed}.")]
+    rare = [
+        name
+        for name, n in zip(table.classes, counts, strict=True)
+        if n / len(table.target) < RARE and len(counts) <= 10
+    ]
+    few = [name for name, n in zip(table.classes, counts, strict=True) if n < FEW]
+    if few:
+        found.append(
+            Finding("warning", f"Fewer than {FEW} rows of {_some(few)}: what is said of it is next to nothing.")
+        )
+    elif rare:
+        found.append(Finding("warning", f"{_some(rare)}: less than {RARE:.0%} of all rows, which accuracy hides."))
+    return found
+
+
+def _missing(table: Table) -> list[Finding]:
+    found = []
+    for name, there in table.present.items():
+        absent = int((~there).sum())
+        if absent:
+            share = absent / len(there)
+            found.append(
+                Finding("fact", f"{absent:,} rows ({share:.0%}) lack {name}; models learn what to do without it.")
+            )
+    nothing = ~np.stack(list(table.present.values())).any(0)
+    if nothing.any():
+        found.append(
+            Finding(
+                "warning", f"{int(nothing.sum()):,} rows have no modality at all, such as row {int(nothing.argmax())}."
+            )
+        )
+    if found and table.classes:
+        for name, there in table.present.items():
+            rates = [there[table.target == k].mean() for k in range(len(table.classes)) if (table.target == k).any()]
+            if max(rates) - min(rates) > 0.2:
+                found.append(
+                    Finding(
+                        "warning",
+                        f"Whether a row has {name} depends on the class: {min(rates):.0%} to {max(rates):.0%} of it.",
+                    )
+                )
+    return found
+
+
+def _columns(table: Table) -> list[Finding]:
+    """Columns that never change tell nothing."""
+    found = []
+    for name, x in table.modalities.items():
+        low, high = np.full(x.shape[1], np.inf), np.full(x.shape[1], -np.inf)
+        there = table.present[name]
+        for at in range(0, len(x), ROWS):
+            rows = np.asarray(x[at : at + ROWS])[there[at : at + ROWS]]
+            if len(rows):
+                low, high = np.minimum(low, rows.min(0)), np.maximum(high, rows.max(0))
+        constant = int((low >= high).sum())
+        if constant == x.shape[1]:
+            found.append(Finding("warning", f"{name} is the same in every row."))
+        elif constant:
+            found.append(Finding("fact", f"{constant} of {x.shape[1]} numbers of {name} are the same in every row."))
+    return found
+
+
+def _copies(table: Table, parts: Sequence[Fold]) -> list[Finding]:
+    """Rows that are equal in all modalities, above all on both sides of a split."""
+    _, first, which = np.unique(_digests(table), return_index=True, return_inverse=True)
+    extra = len(which) - len(first)
+    if not extra:
+        return []
+    across = 0
+    for part in parts:
+        known = np.zeros(len(first), dtype=bool)
+        known[which[np.concatenate([part.train, part.validation])]] = True
+        across += int(known[which[part.test]].sum())
+    if across:
+        occur = "1 tested row also occurs" if across == 1 else f"{across:,} tested rows also occur"
+        words = f"{occur}, number by number, among those that models are trained or chosen on"
+        return [Finding("warning", f"{words}: remove copies, or give --group so that they stay together.")]
+    copies = "1 row is a copy of another" if extra == 1 else f"{extra:,} rows are copies of others"
+    return [Finding("fact", f"{copies}; none is on both sides of a split.")]
+
+
+def _digests(table: Table) -> NDArray[np.uint64]:
+    """A number for each row that is equal for equal rows; of all others equal by chance once in 2^64."""
+    total = np.zeros(len(table.target), dtype=np.uint64)
+    random = np.random.default_rng(0)
+    for name, x in table.modalities.items():
+        odd = random.integers(0, 2**63, x.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        for at in range(0, len(x), ROWS):
+            rows = slice(at, at + ROWS)
+            bits = np.ascontiguousarray(np.asarray(x[rows], dtype=np.float64) + 0.0).view(np.uint64)  # -0 is 0
+            total[rows] += ((bits ^ (bits >> np.uint64(29))) * odd).sum(1, dtype=np.uint64)
+            total[rows] += table.present[name][rows].astype(np.uint64) * odd[0]
+    return total
+
+
+def _groups(table: Table, parts: Sequence[Fold]) -> list[Finding]:
+    if table.group is None:
+        return []
+    names = np.unique(table.group)
+    shared = 0
+    for part in parts:
+        known = np.unique(table.group[np.concatenate([part.train, part.validation])])
+        shared += int(np.isin(np.unique(table.group[part.test]), known).sum())
+    if shared:
+        return [
+            Finding(
+                "warning",
+                f"{shared:,} groups are on both sides of the given split: test rows are not new to the models.",
+            )
+        ]
+    return [Finding("fact", f"{len(names):,} groups; none is on both sides of a split.")]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,164 @@
+"""Which rows to train on, to choose on and to test on: disjoint, no group in two of them, every class in its share."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synib import keys
+from synib.checks import check_whole
+
+if TYPE_CHECKING:
+    from synib.own.table import Table
+
+Rows = NDArray[np.int64]
+LEAST = 3  # folds: one to test on, one to choose on, one to train on
+BANDS = 5  # of a target that is a number: from low to high, dealt out as classes are
+NAMES = ("train", "validation", "test")
+
+
+class Fold(NamedTuple):
+    """Row numbers, in ascending order.
+
+    Args:
+        train: To fit parameters on.
+        validation: To choose settings on.
+        test: To be predicted when everything is fixed.
+    """
+
+    train: Rows
+    validation: Rows
+    test: Rows
+
+
+def folds(table: "Table", k: int = 5, seed: int = 0) -> list[Fold]:
+    """Folds of a table, every row in the test part of one of them; or the one that its split column names.
+
+    Without a split column rows are dealt into ``k`` parts; each part is tested once, the next one validates, and the others
+    are trained on. Rows of one group stay together. Classes (of a number: five bands from low to high) are dealt evenly:
+    exactly, up to one row, where there are no groups, and as well as a greedy choice can, largest group first, where there are.
+
+    With a split column there is one fold. If the column names no validation rows, a ``k``-th of the training rows becomes them.
+
+    Args:
+        table: The data.
+        k: How many parts.
+        seed: Decides who goes where.
+    """
+    k, seed = check_whole("k", k, LEAST), check_whole("seed", seed, None)
+    if table.split is not None:
+        return [_split_by_column(table, k, seed)]
+    every = np.arange(len(table.target))
+    part = _deal(table, every, k, seed)
+    made = [_fold(part == (i + 1) % k, part == i, every) for i in range(k)]
+    for i, fold in enumerate(made):
+        _check(table, fold, f"fold {i + 1} of {k}")
+    return made
+
+
+def final(table: "Table", k: int = 5, seed: int = 0) -> Fold:
+    """The fold of a last fit, on all rows but those that a split column keeps for testing; a ``k``-th of them validates."""
+    if table.split is not None:
+        return _split_by_column(table, k, seed, needed=("train",))
+    train, validation = held_out(table, np.arange(len(table.target)), k, seed)
+    fold = Fold(train, validation, np.arange(0))
+    _check(table, fold, "a fit")
+    return fold
+
+
+def held_out(table: "Table", rows: Rows, k: int = 5, seed: int = 0) -> tuple[Rows, Rows]:
+    """Some rows cut in two: to train on, and a ``k``-th of them to choose on, dealt as :func:`folds` deals them."""
+    chosen = _deal(table, rows, check_whole("k", k, 2), seed) == 0
+    return rows[~chosen], rows[chosen]
+
+
+def strata(table: "Table") -> NDArray[np.int64]:
+    """The class of every row; of a number its band, from low to high."""
+    if table.classes:
+        return np.asarray(table.target, dtype=np.int64)
+    n = len(table.target)
+    rank = np.empty(n, dtype=np.int64)
+    rank[np.argsort(table.target, kind="stable")] = np.arange(n)
+    return rank * BANDS // max(n, 1)
+
+
+def _split_by_column(table: "Table", k: int, seed: int, needed: Sequence[str] = ("train", "test")) -> Fold:
+    split = np.asarray(table.split)
+    train, validation, test = (np.flatnonzero(split == name) for name in NAMES)
+    for name in needed:
+        if name not in split:
+            there = ", ".join(sorted({str(s) for s in split})) or "nothing"
+            raise ValueError(f"The split column needs rows to {name}; it names {there}.")
+    if not len(validation):
+        train, validation = held_out(table, train, k, seed)
+    fold = Fold(train, validation, test)
+    if table.group is not None:
+        _check_groups(table.group, fold)
+    _check(table, fold, "the split column")
+    return fold
+
+
+def _check_groups(group: NDArray[Any], fold: Fold) -> None:
+    """Raise ``ValueError`` where a group is on both sides of a split that the user made."""
+    seen: dict[Any, str] = {}
+    for name, rows in zip(NAMES, fold, strict=True):
+        for one in np.unique(group[rows]).tolist():
+            if one in seen:
+                raise ValueError(
+                    f"Group {one!r} is in two parts of the split column, {seen[one]} and {name}: what a model learns of it "
+                    "there it knows here. Move its rows into one part, or leave out the split column."
+                )
+            seen[one] = name
+
+
+def _fold(validation: NDArray[np.bool_], test: NDArray[np.bool_], every: Rows) -> Fold:
+    return Fold(every[~validation & ~test], every[validation], every[test])
+
+
+def _deal(table: "Table", rows: Rows, k: int, seed: int) -> NDArray[np.int64]:
+    """The part of each of these rows, from 0 to ``k`` - 1."""
+    key = keys.fold(keys.key(seed), "folds")
+    stratum = strata(table)[rows]
+    if table.group is None:
+        if len(rows) < k:
+            raise ValueError(f"{k} folds need at least {k} rows; there are {len(rows)}.")
+        order = keys.permutation(key, len(rows)).numpy()
+        part = np.empty(len(rows), dtype=np.int64)
+        part[order[np.argsort(stratum[order], kind="stable")]] = np.arange(len(rows)) % k
+        return part
+    _, of_row = np.unique(np.asarray(table.group)[rows], return_inverse=True)
+    groups = int(of_row.max(initial=-1)) + 1
+    if groups < k:
+        raise ValueError(f"{k} folds need at least {k} groups, since no group is in two; there are {groups}.")
+    counts = np.zeros((groups, int(stratum.max()) + 2))
+    np.add.at(counts, (of_row, stratum), 1.0)
+    counts[:, -1] = counts.sum(1)  # and all of them, so that parts have one size too
+    share = counts / np.maximum(counts.sum(0), 1.0)
+    order = keys.permutation(key, groups).numpy()
+    part_of = np.zeros(groups, dtype=np.int64)
+    held = np.zeros((k, counts.shape[1]))
+    for group in order[np.argsort(-counts[order, -1], kind="stable")]:
+        # Adding to a part costs what the sum of squared shares grows by; an empty part costs nothing, so none stays empty.
+        part_of[group] = np.argmin(held @ share[group])
+        held[part_of[group]] += share[group]
+    return part_of[of_row]
+
+
+def _check(table: "Table", fold: Fold, where: str) -> None:
+    """Raise ``ValueError`` where nothing could be learned from the training rows."""
+    known = np.bincount(table.target[fold.train], minlength=len(table.classes)) if table.classes else np.ones(1)
+    if (known == 0).any():
+        lacking = int(np.argmin(known))
+        rows = np.flatnonzero(table.target == lacking)
+        where_it_is = f"{len(rows)} row{'s' * (len(rows) != 1)}"
+        if table.group is not None:
+            groups = len(np.unique(np.asarray(table.group)[rows]))
+            where_it_is += f" of {groups} group{'s' * (groups != 1)}"
+        raise ValueError(
+            f"Class {table.classes[lacking]!r} has {where_it_is}, and {where} would train without it: join it with another "
+            "class, or leave its rows out."
+        )
+    for name, present in table.present.items():
+        if not np.asarray(present)[fold.train].any():
+            raise ValueError(f"No row that {where} trains on has {name!r}: leave that modality out.")

@@ -1,0 +1,250 @@
+"""A user's .parquet, and folders that Hugging Face's ``datasets`` saved: read batch by batch, nothing of it executed."""
+
+import json
+import mmap
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from synib.checks import shown
+from synib.data.files import inside
+from synib.own.columns import STEP, Array, Column, Kind, Source, Vectors, check_unpacked, ragged, texts
+
+END = (
+    b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream of batches; without it a cut between two of them would go unseen
+)
+
+
+class Batches(Source):
+    """Batches of rows with typed columns; null is a missing value."""
+
+    def __init__(self, path: Path, schema: Any) -> None:
+        twice = next((name for place, name in enumerate(schema.names) if name in schema.names[:place]), None)
+        if twice is not None:
+            raise ValueError(f"{path} has two columns called {twice!r}: rename one.")
+        super().__init__(
+            path, {field.name: _kind(field.type) for field in schema}, {f.name: f"{f.type} each row" for f in schema}
+        )
+        self._class_names = _class_names(schema)
+
+    @abstractmethod
+    def batches(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Arrays of these columns, a few thousand rows at a time."""
+
+    def load(
+        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]]
+    ) -> tuple[dict[str, Column], dict[str, Array]]:
+        parts: dict[str, list[Column]] = {name: [] for name in singles}
+        found = {name: Vectors(self.path, name) for name in vectors}
+        wanted = list(dict.fromkeys([*singles, *(column for columns in vectors.values() for column in columns)]))
+        with damage(self.path):
+            for batch in self.batches(wanted):
+                for array in batch.values():
+                    array.validate(full=True)
+                for name in singles:
+                    parts[name].append(_single(self.path, name, batch[name]))
+                for name, columns in vectors.items():
+                    if self.kinds[columns[0]] == "vector":
+                        _add_lists(found[name], batch[columns[0]])
+                    else:
+                        _add_numbers(found[name], [batch[column] for column in columns])
+            columns_read = {name: self._joined(name, held) for name, held in parts.items()}
+        return columns_read, {name: v.done() for name, v in found.items()}
+
+    def _joined(self, name: str, parts: Sequence[Column]) -> Column:
+        if not parts:
+            raise ValueError(f"{self.path} has no rows.")
+        values = np.concatenate([part.values for part in parts])
+        there = np.concatenate([part.there for part in parts])
+        names = self._class_names.get(name, ())
+        if names and values.dtype.kind in "iu":
+            there &= values >= 0  # how a label that is not known is written there
+            return Column(values, there, names)
+        return Column(values, there)
+
+
+class Parquet(Batches):
+    """A .parquet file."""
+
+    def __init__(self, path: Path) -> None:
+        pyarrow(path)
+        with damage(path):
+            file = self._file(path)
+            groups = (file.metadata.row_group(k) for k in range(file.metadata.num_row_groups))
+            values = sum(group.column(k).num_values for group in groups for k in range(group.num_columns))
+            check_unpacked(path, path.stat().st_size, 4 * values)
+            super().__init__(path, file.schema_arrow)
+
+    def batches(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        file = self._file(self.path)
+        for batch in file.iter_batches(STEP, columns=list(names), use_threads=False):
+            yield {name: batch.column(name) for name in names}
+
+    def _file(self, path: Path) -> Any:
+        from pyarrow import parquet  # type: ignore[import-untyped]
+
+        # Without these it would hold the whole file, or a column of a whole group of rows.
+        return parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False)
+
+
+class HuggingFace(Batches):
+    """What ``Dataset.save_to_disk`` or ``DatasetDict.save_to_disk`` wrote: files of batches, and lists of these files."""
+
+    def __init__(self, path: Path) -> None:
+        pa = pyarrow(path)
+        self._pa = pa
+        self._parts = _parts(path)
+        with damage(path):
+            schema = self._stream(self._parts[0][1])[0].schema
+            for _, file in self._parts[1:]:
+                other = self._stream(file)[0].schema
+                if not other.equals(schema):
+                    raise ValueError(f"{path}: {file.name} has other columns than {self._parts[0][1].name}.")
+            super().__init__(path, schema)
+        if self._parts[0][0] and "split" not in self.kinds:
+            self.split = "split"
+            self.kinds["split"] = "text"
+
+    def batches(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        for part, file in self._parts:
+            reader, pages = self._stream(file)
+            for batch in reader:
+                for start in range(0, batch.num_rows, STEP):
+                    rows = batch.slice(start, STEP)
+                    own = {name: rows.column(name) for name in names if name != self.split}
+                    if self.split is not None and self.split in names:
+                        own[self.split] = self._pa.repeat(part, rows.num_rows)
+                    yield own
+                    if hasattr(pages, "madvise"):
+                        pages.madvise(mmap.MADV_DONTNEED)  # looked at once: no reason to stay in memory
+
+    def _stream(self, file: Path) -> tuple[Any, mmap.mmap]:
+        with file.open("rb") as stream:
+            stream.seek(max(0, file.stat().st_size - len(END)))
+            if stream.read() != END:
+                raise ValueError(f"{file} is no file of batches, or is cut or damaged: it has no end.")
+            pages = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        return self._pa.ipc.open_stream(self._pa.BufferReader(self._pa.py_buffer(pages))), pages
+
+
+def pyarrow(path: Path) -> ModuleType:
+    """The library, or a sentence that says how to get it."""
+    try:
+        import pyarrow as pa  # type: ignore[import-untyped]
+    except ImportError as e:
+        raise ValueError(f'{path} is read with pyarrow: pip install "synib[audit]".') from e
+    return pa
+
+
+@contextmanager
+def damage(path: Path) -> Iterator[None]:
+    """Everything that pyarrow says of a damaged file is one kind of error."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, OverflowError) as mistake:
+        said = " ".join(str(mistake).split())
+        raise ValueError(f"{path} cannot be read, or is cut or damaged ({said[:120]}).") from mistake
+
+
+def _parts(path: Path) -> list[tuple[str, Path]]:
+    """Every file of batches with the part of the data it belongs to, which has no name where there are no parts."""
+    if (path / "dataset_dict.json").is_file():
+        splits = _said(path / "dataset_dict.json", "splits")
+        folders = [(str(split), inside(path, str(split))) for split in splits]
+    else:
+        folders = [("", path)]
+    found = []
+    for split, folder in folders:
+        if not (folder / "state.json").is_file():
+            raise ValueError(f"{path}: the folder {folder.name} should hold a state.json, as save_to_disk writes it.")
+        files = [entry.get("filename") if isinstance(entry, dict) else entry
+                 for entry in _said(folder / "state.json", "_data_files")]  # fmt: skip
+        found += [(split, inside(folder, str(file))) for file in files]
+    for _, file in found:
+        if not file.is_file():
+            raise ValueError(f"{path} should hold {file.name}, which is not there.")
+    if not found:
+        raise ValueError(f"{path} is a folder of datasets without files of data.")
+    return found
+
+
+def _said(file: Path, key: str) -> list[Any]:
+    try:
+        found = json.loads(file.read_bytes())
+        if found.get("_indices_data_files") or found.get("_indices_files"):
+            raise ValueError("it is a selection of rows: call flatten_indices() before save_to_disk()")
+        if not isinstance(found[key], list):
+            raise ValueError(f"{key} is {shown(found[key])}")
+    except (ValueError, KeyError, AttributeError, RecursionError) as mistake:
+        raise ValueError(f"{file} should be what save_to_disk writes, with a list of {key} ({mistake}).") from mistake
+    return list(found[key])
+
+
+def _class_names(schema: Any) -> dict[str, tuple[str, ...]]:
+    """Column → the names of its classes, which ``datasets`` notes beside the columns."""
+    try:
+        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+        return {name: tuple(map(str, of["names"])) for name, of in features.items() if of.get("_type") == "ClassLabel"}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _kind(type_: Any) -> Kind:
+    from pyarrow import types
+
+    def number(t: Any) -> bool:
+        return bool(types.is_integer(t) or types.is_floating(t))
+
+    if types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_):
+        return "vector" if number(type_.value_type) else "other"
+    if types.is_boolean(type_):
+        return "flag"
+    plain = type_.value_type if types.is_dictionary(type_) else type_
+    if number(plain):
+        return "number"
+    return "text" if types.is_string(plain) or types.is_large_string(plain) else "other"
+
+
+def _single(path: Path, name: str, array: Any) -> Column:
+    from pyarrow import types
+
+    if types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    there = array.is_valid().to_numpy(zero_copy_only=False)
+    if types.is_string(array.type) or types.is_large_string(array.type):
+        return Column(texts(path, name, [text or "" for text in array.to_pylist()]), there)
+    filled = array.fill_null(False if types.is_boolean(array.type) else 0) if array.null_count else array
+    return Column(filled.to_numpy(zero_copy_only=False), there)
+
+
+def _add_lists(found: Vectors, array: Any) -> None:
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    there = array.is_valid().to_numpy(zero_copy_only=False)
+    widths = pc.list_value_length(array).drop_null().to_numpy(zero_copy_only=False)
+    if len(widths):
+        expected = found.width or int(widths[0])
+        wrong = np.flatnonzero((widths != expected) | (widths == 0))
+        if len(wrong):
+            row = found.rows + int(np.flatnonzero(there)[wrong[0]])
+            raise ragged(found.path, found.name, row, int(widths[wrong[0]]), expected)
+        values = array.drop_null().flatten().to_numpy(zero_copy_only=False).reshape(-1, expected)
+    else:
+        values = np.empty((0, 0), np.float32)
+    found.add(values, there)
+
+
+def _add_numbers(found: Vectors, arrays: Sequence[Any]) -> None:
+    values = np.empty((len(arrays[0]), len(arrays)), np.float32)
+    for place, array in enumerate(arrays):
+        column = _single(found.path, found.name, array)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values[:, place] = np.where(column.there, column.values, np.nan)
+    found.add(values, np.ones(len(values), np.bool_))

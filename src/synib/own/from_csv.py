@@ -1,0 +1,162 @@
+"""A user's .csv: vectors as numbered columns or as cells such as ``"[0.1, 0.2]"``."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from synib.checks import shown
+from synib.own.columns import Array, Column, Kind, Source, Vectors, ragged, texts
+
+CELL = 16 * 2**20  # characters: Python's own limit is a vector of some 6,000 numbers
+LINES = 256  # parsed together
+FLAGS = {"true": True, "false": False}
+
+
+class CSV(Source):
+    """Commas, a line of names, UTF-8; an empty cell is a missing value."""
+
+    def __init__(self, path: Path) -> None:
+        with _lines(path) as (header, lines):
+            kinds: dict[str, Kind] = {}
+            for line in lines:
+                for name, cell in zip(header, map(str.strip, line), strict=True):
+                    if cell and name not in kinds:
+                        kinds[name] = _kind(cell)
+                if len(kinds) == len(header):
+                    break
+        self._header = header
+        super().__init__(path, {name: kinds.get(name, "other") for name in header}, _empty(header, kinds))
+
+    def load(
+        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]]
+    ) -> tuple[dict[str, Column], dict[str, Array]]:
+        at = {name: place for place, name in enumerate(self._header)}
+        cells: dict[str, list[str]] = {name: [] for name in singles}
+        found = {name: Vectors(self.path, name) for name in vectors}
+        with _lines(self.path) as (_, lines):
+            while block := list(islice(lines, LINES)):
+                for name in singles:
+                    cells[name].extend(line[at[name]].strip() for line in block)
+                for name, columns in vectors.items():
+                    if self.kinds[columns[0]] == "vector":
+                        _add_lists(found[name], [line[at[columns[0]]].strip() for line in block])
+                    else:
+                        _add_numbers(found[name], columns, [[line[at[column]] for column in columns] for line in block])
+        return {name: _typed(self.path, name, cells[name]) for name in singles}, {
+            name: v.done() for name, v in found.items()
+        }
+
+
+@contextmanager
+def _lines(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
+    """The names of the columns, and the lines after them, each with as many cells."""
+    limit = csv.field_size_limit()
+    csv.field_size_limit(max(limit, CELL))
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream, strict=True)
+            header = _names(path, next(reader, []))
+            yield header, _whole(path, reader, len(header))
+    except UnicodeDecodeError as mistake:
+        raise ValueError(f"{path} is no text in UTF-8 (byte {mistake.start:,}): save it as CSV UTF-8.") from mistake
+    except csv.Error as mistake:
+        raise ValueError(f"{path} is no .csv, or is cut or damaged ({mistake}).") from mistake
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _names(path: Path, cells: list[str]) -> list[str]:
+    # The index that pandas writes has no name.
+    names = [cell.strip() or f"(column {place})" for place, cell in enumerate(cells)]
+    if len(names) < 2:
+        raise ValueError(
+            f"{path}: the first line should name the columns, between commas; it is {shown(','.join(cells))}."
+        )
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise ValueError(f"{path} has two columns called {twice!r}: rename one.")
+    return names
+
+
+def _whole(path: Path, reader: Iterator[list[str]], width: int) -> Iterator[list[str]]:
+    for row, line in enumerate(line for line in reader if line):
+        if len(line) != width:
+            raise ValueError(f"{path}: row {row} (from 0) has {len(line)} cells, the first line names {width} columns.")
+        yield line
+
+
+def _kind(cell: str) -> Kind:
+    if cell.startswith("["):
+        return "vector"
+    if cell.lower() in FLAGS:
+        return "flag"
+    return "text" if _number(cell) is None else "number"
+
+
+def _empty(header: Sequence[str], kinds: Mapping[str, Kind]) -> dict[str, str]:
+    return {name: "nothing in any row" for name in header if name not in kinds}
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def _add_lists(found: Vectors, cells: list[str]) -> None:
+    there = np.array([bool(cell) for cell in cells])
+    rows: list[list[float]] = []
+    for place, cell in enumerate(cells):
+        if not cell:
+            continue
+        try:
+            if cell[0] != "[" or cell[-1] != "]":
+                raise ValueError
+            row = [float(part) for part in cell[1:-1].replace(",", " ").split()]
+        except ValueError:
+            raise ValueError(
+                f"{found.path}: {found.name} should be a list of numbers such as [0.1, 0.2]; row {found.rows + place} "
+                f"(from 0) is {shown(cell)}."
+            ) from None
+        expected = found.width or (len(rows[0]) if rows else len(row))
+        if len(row) != expected or not row:
+            raise ragged(found.path, found.name, found.rows + place, len(row), expected)
+        rows.append(row)
+    found.add(np.array(rows, np.float64), there)
+
+
+def _add_numbers(found: Vectors, columns: Sequence[str], lines: list[list[str]]) -> None:
+    try:
+        values = np.array([list(map(float, line)) for line in lines])
+    except ValueError:
+        values = np.array([[_cell(found, columns[k], row, cell) for k, cell in enumerate(line)]
+                           for row, line in enumerate(lines)])  # fmt: skip
+    found.add(values, np.ones(len(lines), np.bool_))
+
+
+def _cell(found: Vectors, column: str, row: int, cell: str) -> float:
+    number = _number(cell) if cell.strip() else np.nan
+    if number is None:
+        raise ValueError(
+            f"{found.path}: {column} should be a number in every row; row {found.rows + row} (from 0) is {shown(cell)}."
+        )
+    return number
+
+
+def _typed(path: Path, name: str, cells: list[str]) -> Column:
+    """Truth values, whole numbers, numbers or texts: the first of them that all cells are; "007" is a text."""
+    there = np.array([bool(cell) for cell in cells], np.bool_)
+    given = [cell for cell in cells if cell]
+    if given and all(cell.lower() in FLAGS for cell in given):
+        return Column(np.array([FLAGS.get(cell.lower(), False) for cell in cells]), there)
+    if all(len(cell) < 19 and cell.removeprefix("-").isdecimal() and str(int(cell)) == cell for cell in given):
+        return Column(np.array([int(cell or 0) for cell in cells], np.int64), there)
+    numbers = [_number(cell) if cell else 0.0 for cell in cells]
+    if None not in numbers and not any(cell.isdecimal() and len(cell) > 1 and cell[0] == "0" for cell in given):
+        return Column(np.array(numbers, np.float64), there)
+    return Column(texts(path, name, cells), there)

@@ -1,0 +1,123 @@
+"""Which columns of a user's file are what: those the user names, and those that can be guessed."""
+
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from synib.checks import check_modality, shown
+from synib.own.columns import Source, names_said
+
+TARGETS = ("label", "target", "y")
+
+
+def _no_column(source: Source, role: str, name: object) -> ValueError:
+    known = list(source.kinds)
+    lower = {one.lower(): one for one in reversed([*known, *_numbered(source, ())])}
+    near = difflib.get_close_matches(str(name).lower(), lower, 3)
+    hint = f"did you mean {' or '.join(lower[one] for one in near)}? It" if near else "it"
+    return ValueError(f"{source.path} has no column {shown(name)} for {role}; {hint} has {names_said(known)}.")
+
+
+def one_value(source: Source, role: str, name: str) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"{role} is the name of a column; got {shown(name)}.")
+    if name not in source.kinds:
+        raise _no_column(source, role, name)
+    if not source.one_value(name):
+        raise ValueError(f"{source.path}: {role} should be one value for each row; {name} holds {source.said(name)}.")
+    return name
+
+
+def target_name(source: Source) -> str:
+    found = [name for name in TARGETS if name in source.kinds]
+    if len(found) != 1:
+        why = f"{' and '.join(found)} could both be" if found else "no column is called label, target or y, so none is"
+        raise ValueError(f"{source.path}: {why} the target; say which: {names_said(list(source.kinds))}.")
+    return found[0]
+
+
+def _numbered(source: Source, taken: Collection[str]) -> dict[str, list[str]]:
+    """Prefix → its columns of numbers ``prefix_0``, ``prefix_1``, … in their order, if there are two or more."""
+    found: dict[str, dict[int, str]] = {}
+    for name, kind in source.kinds.items():
+        match = re.fullmatch(r"(.+)_([0-9]{1,9})", name)
+        if match and kind != "vector" and name not in taken:
+            at = found.setdefault(match[1], {})
+            if int(match[2]) in at:
+                raise ValueError(f"{source.path} has two columns of one number: {at[int(match[2])]} and {name}.")
+            at[int(match[2])] = name
+    return {prefix: [at[n] for n in sorted(at)] for prefix, at in found.items() if len(at) > 1}
+
+
+def _check_numbered(source: Source, prefix: str, columns: Sequence[str]) -> list[str]:
+    wrong = next((name for name in columns if source.kinds[name] not in ("number", "flag")), None)
+    if wrong is not None:
+        raise ValueError(f"{source.path}: {prefix}_… should be columns of numbers; {wrong} holds {source.said(wrong)}.")
+    numbers = [int(name.rpartition("_")[2]) for name in columns]
+    gap = next((n for n in range(numbers[0], numbers[-1]) if n not in set(numbers)), None)
+    if gap is not None or numbers[0] > 1:
+        raise ValueError(f"{source.path}: the columns {prefix}_… should count up from 0 or 1; {prefix}_"
+                         f"{0 if numbers[0] > 1 else gap} is not there.")  # fmt: skip
+    return list(columns)
+
+
+def guessed(source: Source, taken: Collection[str]) -> dict[str, list[str]]:
+    columns = {name: [name] for name, kind in source.kinds.items() if kind == "vector" and name not in taken}
+    for prefix, numbered in _numbered(source, taken).items():
+        if any(source.kinds[name] == "number" for name in numbered):
+            if prefix in columns:
+                raise ValueError(
+                    f"{source.path} has a column {prefix} and columns {prefix}_…: say which are modalities."
+                )
+            columns[prefix] = _check_numbered(source, prefix, numbered)
+    found: dict[str, list[str]] = {}
+    for name, of in columns.items():
+        short = check_modality(name.replace(".", "_"), module=True)
+        if short in found:
+            raise ValueError(f"{source.path}: two columns would be called {short}: say which are modalities.")
+        found[short] = of
+    return found
+
+
+def named(source: Source, modalities: Mapping[str, str]) -> dict[str, list[str]]:
+    if not isinstance(modalities, Mapping):
+        raise ValueError(f"modalities are a dict of name → column, or None for all there are; got {shown(modalities)}.")
+    numbered = _numbered(source, ())
+    found: dict[str, list[str]] = {}
+    for name, column in modalities.items():
+        check_modality(name, module=True)
+        if not isinstance(column, str):
+            raise ValueError(f"the modality {name} is the name of a column; got {shown(column)}.")
+        if column in source.kinds:
+            if source.kinds[column] not in ("vector", "number"):
+                raise ValueError(f"{source.path}: the modality {name} should be vectors of numbers; {column} holds "
+                                 f"{source.said(column)}: embed it first.")  # fmt: skip
+            found[name] = [column]
+        elif column in numbered:
+            found[name] = _check_numbered(source, column, numbered[column])
+        else:
+            raise _no_column(source, f"the modality {name}", column)
+    return found
+
+
+def check_enough(source: Source, vectors: Mapping[str, Sequence[str]], target: str) -> None:
+    if len(vectors) < 2:
+        got = f"only {next(iter(vectors))} is one" if vectors else "there are none"
+        raise ValueError(
+            f"{source.path}: at least two modalities are needed, columns of vectors or numbered columns (image_0, image_1, "
+            f"…); {got} among {names_said(list(source.kinds))}."
+        )
+    used = [column for columns in vectors.values() for column in columns]
+    if target in used or len(set(used)) < len(used):
+        twice = target if target in used else next(column for column in used if used.count(column) > 1)
+        raise ValueError(f"{source.path}: {twice} cannot be both {'target and' if twice == target else 'one and another'} "
+                         "modality.")  # fmt: skip
+
+
+def presence(source: Source, vectors: Mapping[str, Sequence[str]], modalities: Mapping[str, str]) -> dict[str, str]:
+    """Modality → the column that says whether a row has it."""
+    wanted = {
+        name: (f"{name}_present", f"{modalities.get(name, columns[0])}_present") for name, columns in vectors.items()
+    }
+    found = {name: next((flag for flag in flags if flag in source.kinds), "") for name, flags in wanted.items()}
+    return {name: one_value(source, f"the presence of {name}", flag) for name, flag in found.items() if flag}

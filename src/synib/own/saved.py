@@ -1,0 +1,227 @@
+"""A model on disk: plain JSON and safetensors, written whole, read without executing anything."""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import synib
+from synib.checks import check_widths, is_number, is_whole, shown
+from synib.own.answers import Answers
+from synib.own.model import Predictor
+from synib.own.recipe import Scaling, family_of, make_method, make_model
+from synib.training import Learner
+
+FORMAT = 1
+PLAIN, TENSORS = "model.json", "model.safetensors"
+KINDS: dict[str, type | tuple[type, ...]] = {
+    "format": int, "synib": str, "versions": dict, "method": str, "settings": dict, "widths": dict, "classes": list,
+    "missing": list, "learned": list, "target": list, "temperature": (int, float), "about": dict, "sha256": str,
+}  # fmt: skip
+
+
+def check_free(folder: Path) -> None:
+    """Raise ``ValueError`` where a model must not be written: beside other files, or over what is none."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"A model is written to a folder, and {folder} is a file; choose another.")
+    others = sorted(p.name for p in folder.iterdir() if p.name not in (PLAIN, TENSORS)) if folder.is_dir() else []
+    if others:
+        raise ValueError(
+            f"{folder} holds other files ({', '.join(others[:3])}{', ...' * (len(others) > 3)}); choose an empty folder."
+        )
+    if (folder / PLAIN).exists():
+        _plain(folder)  # whatever it is, if it is not ours it stays
+    elif (folder / TENSORS).exists():
+        raise ValueError(
+            f"{folder} holds a {TENSORS} and no {PLAIN}, so it is not one of our models; nothing was touched."
+        )
+
+
+def save(model: Predictor, folder: Path) -> Path:
+    """Write a model, whole or not at all; in place of an earlier one, both files or a pair that is refused."""
+    _need_safetensors()
+    from safetensors.torch import save as as_bytes
+
+    check_free(folder)
+    state = model.answers.learner.state_dict()  # trained in single precision: nothing is lost
+    tensors = {f"learner.{name}": x.float() if x.is_floating_point() else x for name, x in state.items()}
+    for name in model.widths:
+        tensors[f"mean.{name}"] = torch.from_numpy(model.scaling.mean[name])
+        tensors[f"factor.{name}"] = torch.from_numpy(model.scaling.factor[name])
+        tensors[f"background.{name}"] = model.background[name]
+    content = as_bytes({name: x.detach().cpu().contiguous() for name, x in tensors.items()})
+    said = {
+        "format": FORMAT,
+        "synib": synib.__version__,
+        "versions": {"torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()},
+        "method": model.method,
+        "settings": dict(model.settings),
+        "widths": dict(model.widths),
+        "classes": list(model.classes),
+        "missing": list(model.missing),
+        "learned": list(model.learned),
+        "target": list(model.scaling.target),
+        "temperature": model.temperature,
+        "about": dict(model.about),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+    text = (json.dumps(said, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        try:
+            for name, written in ((TENSORS, content), (PLAIN, text)):
+                (made / name).write_bytes(written)
+            made.chmod(0o755)
+            if folder.exists():
+                for name in (TENSORS, PLAIN):
+                    os.replace(made / name, folder / name)
+            else:
+                made.rename(folder)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    except OSError as e:
+        raise ValueError(f"Cannot write a model to {folder}: {e.strerror or e}.") from e
+    return folder
+
+
+def load(folder: Path) -> Predictor:
+    """The model in a folder; whatever is wrong with it is one ``ValueError``."""
+    _need_safetensors()
+    from safetensors import SafetensorError
+    from safetensors.torch import load as of_bytes
+
+    if not folder.is_dir():
+        what = "a file" if folder.exists() else "not there"
+        raise ValueError(f"A model is a folder that synib fit wrote; {folder} is {what}.")
+    said = _plain(folder)
+    try:
+        content = (folder / TENSORS).read_bytes()
+    except OSError as e:
+        raise ValueError(f"{folder} has no {TENSORS} that can be read ({e.strerror}): fit the model again.") from e
+    if hashlib.sha256(content).hexdigest() != said["sha256"]:
+        raise ValueError(
+            f"{folder / TENSORS} is not the file that {PLAIN} belongs to, or is damaged: fit the model again."
+        )
+    try:
+        tensors: dict[str, Tensor] = of_bytes(content)
+    except (SafetensorError, ValueError, KeyError, OverflowError) as e:
+        raise ValueError(f"{folder / TENSORS} is no safetensors file: fit the model again.") from e
+    try:
+        return _built(said, tensors)
+    except ValueError as e:
+        raise ValueError(f"{folder} cannot be used: {e}") from e
+
+
+def _built(said: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor:
+    widths = check_widths("widths", said["widths"], module=True)
+    classes = _texts("classes", said["classes"])
+    missing, learned = (_texts(name, said[name]) for name in ("missing", "learned"))
+    if not set(learned) <= set(missing) <= set(widths) or len(classes) == 1 or len(set(classes)) < len(classes):
+        _wrong("the lists of classes, missing and learned modalities do not fit each other")
+    family, outputs = family_of(classes)
+    settings, target = said["settings"], said["target"]
+    hidden = settings.get("hidden")
+    if not isinstance(hidden, list) or not hidden or not all(is_whole(h) and h > 0 for h in hidden):
+        _wrong(f"hidden is a list of widths; got {shown(hidden)}")
+    # Before anything is made: a text of a few bytes must not ask for more memory than the file has.
+    size = sum(x.numel() for x in tensors.values())
+    if sum(widths.values()) * hidden[0] + sum(a * b for a, b in pairwise([*hidden, outputs])) > size:
+        _wrong(f"a network of these widths is larger than {TENSORS}")
+    if len(target) != 2 or not all(map(is_number, target)) or not target[1] > 0:
+        _wrong(f"target is a mean and a positive deviation; got {shown(target)}")
+    if not is_number(said["temperature"]) or not said["temperature"] > 0:
+        _wrong(f"temperature is positive; got {shown(said['temperature'])}")
+    try:
+        model = make_model(widths, outputs, missing, settings)
+        method = make_method(said["method"], family, settings)
+        method.attach(model)
+        answers = Answers(Learner(model, method), outputs)
+    except (KeyError, TypeError) as e:
+        raise ValueError(f"its settings do not make a model ({shown(e.args[0] if e.args else e)}).") from e
+    state = answers.learner.state_dict()
+    wanted = {f"learner.{name}": x for name, x in state.items()}
+    for name, width in widths.items():
+        wanted |= {f"{kind}.{name}": torch.zeros(width, dtype=torch.float64) for kind in ("mean", "factor")}
+        draws = len(tensors[f"background.{name}"]) if tensors.get(f"background.{name}", torch.empty(0)).ndim == 2 else 1
+        wanted[f"background.{name}"] = torch.zeros(draws, hidden[-1] + outputs, dtype=torch.float64)
+    if wanted.keys() != tensors.keys():
+        _wrong(f"{TENSORS} has other tensors: {shown(min(wanted.keys() ^ tensors.keys()))}")
+    for name, x in tensors.items():
+        if x.shape != wanted[name].shape or x.dtype != wanted[name].dtype or not x.numel():
+            _wrong(
+                f"{name} is {tuple(x.shape)} of {x.dtype}, and not {tuple(wanted[name].shape)} of {wanted[name].dtype}"
+            )
+        if not x.isfinite().all():
+            _wrong(f"{name} holds numbers that are not finite")
+    answers.learner.load_state_dict({name: tensors[f"learner.{name}"] for name in state})
+    scaling = Scaling(
+        {name: tensors[f"mean.{name}"].numpy() for name in widths},
+        {name: tensors[f"factor.{name}"].numpy() for name in widths},
+        (float(target[0]), float(target[1])),
+    )
+    return Predictor(
+        answers=answers.double().eval(),
+        method=said["method"],
+        settings=settings,
+        widths=widths,
+        classes=classes,
+        missing=missing,
+        learned=learned,
+        scaling=scaling,
+        temperature=float(said["temperature"]),
+        background={name: tensors[f"background.{name}"] for name in widths},
+        about=said["about"],
+    )
+
+
+def _plain(folder: Path) -> dict[str, Any]:
+    """What ``model.json`` says, if it is one of ours."""
+    path = folder / PLAIN
+    try:
+        said = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_no_number)
+    except OSError as e:
+        raise ValueError(f"{folder} has no {PLAIN} that can be read ({e.strerror}): it is no model of ours.") from e
+    except (ValueError, RecursionError) as e:
+        raise ValueError(f"{path} is no JSON: it is no model of ours, or damaged.") from e
+    if not isinstance(said, dict) or "format" not in said or "synib" not in said:
+        raise ValueError(f"{path} does not describe a model of ours.")
+    if said["format"] != FORMAT:
+        raise ValueError(
+            f"{path} is of format {shown(said['format'])}, made by synib {shown(said['synib'])}; this one reads {FORMAT}."
+        )
+    for name, kind in KINDS.items():
+        if not isinstance(said.get(name), kind) or isinstance(said[name], bool):
+            raise ValueError(f"{path} is damaged: {name} is {shown(said.get(name))}.")
+    return said
+
+
+def _texts(name: str, value: Sequence[Any]) -> tuple[str, ...]:
+    if not all(isinstance(text, str) for text in value):
+        _wrong(f"{name} are texts; got {shown(value)}")
+    return tuple(value)
+
+
+def _wrong(why: str) -> NoReturn:
+    raise ValueError(f"{why}.")
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _need_safetensors() -> None:
+    try:
+        import safetensors  # noqa: F401
+    except ImportError as error:
+        raise ImportError("Models are kept as safetensors: pip install synib[audit]") from error

@@ -1,0 +1,1 @@
+"""Sentiment, sarcasm and humour: MOSI, MUStARD and UR-FUNNY."""

@@ -1,0 +1,326 @@
+"""What every experiment is: its cells, how to train one, and what to show of the results."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from itertools import product
+from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin, get_type_hints
+
+from synib.data import Dataset
+from synib.measure import interval, statistics
+from synib.methods import build, check_method
+from synib.models import FusionModel
+from synib.objective import Bernoulli, Family, Objective
+from synib.studies.charts import Figure, Table
+from synib.training import Cell
+from synib.training.solo_plan import DEFAULTS
+
+# A cell's settings that are not the method's.
+OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "data", *DEFAULTS)
+NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions", "error")
+
+Row = Mapping[str, Any]
+
+
+def option(default: Any, words: str, flag: str = "") -> Any:
+    """An option of an experiment: a field with the words that the command shows for it, and its flag if not the name."""
+    return field(default=default, metadata={"help": words, "flag": flag})
+
+
+@dataclass(frozen=True)
+class Experiment(ABC):
+    """Base of all experiments. Its fields are its options: of the class, of the command, and in the run's config.
+
+    Attributes:
+        name: What the command calls it.
+        title: What the page calls it.
+        about: A paragraph for the page.
+        factors: What varies besides method and seed.
+        family: The predictive distribution of its models.
+        headline: The metric that tables show.
+        curves: Whether accuracies are kept after every epoch.
+        names: What the summary calls a metric, where it has a name of its own.
+        quick: Options of a smaller version, where there is one.
+        of_model: Which of a cell's settings are the model's.
+        group: What the command calls several experiments of one kind; ``--on`` says which of them.
+        judged: What a search shows of candidates: heading → metric, the first to sort them by.
+        preferred: Which of them :meth:`prefer` chooses, in words.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    about: ClassVar[str]
+    factors: ClassVar[tuple[str, ...]]
+    family: ClassVar[Family] = Bernoulli()
+    headline: ClassVar[str] = "test_accuracy"
+    curves: ClassVar[bool] = True
+    names: ClassVar[Mapping[str, str]] = {}
+    quick: ClassVar[Mapping[str, Any]] = {}
+    of_model: ClassVar[tuple[str, ...]] = ()
+    group: ClassVar[str] = ""
+    judged: ClassVar[Mapping[str, str]] = {"validation accuracy": "validation_accuracy"}
+    preferred: ClassVar[str] = "The one with the best mean validation accuracy is chosen"
+
+    seeds: int = option(3, "How many seeds, counted from 0.")
+    methods: tuple[str, ...] = option((), "Only this method; may be repeated.")
+    overrides: dict[str, dict[str, Any]] = field(
+        default_factory=dict,
+        metadata={"help": "Change a method's setting, as in --set synib-random.p=1; may be repeated."},
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse options that make no experiment."""
+        hints = get_type_hints(type(self))
+        for f in fields(self):
+            _check(self.name, f, hints[f.name], getattr(self, f.name))
+            if float in get_args(hints[f.name]):  # 1 and 1.0 are one cell, with one id
+                object.__setattr__(self, f.name, tuple(float(v) for v in getattr(self, f.name)))
+        settings = self.settings()
+        for method in self.methods:
+            if check_method(method) not in settings:
+                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(settings)}.")
+
+    @abstractmethod
+    def defaults(self) -> dict[str, dict[str, Any]]:
+        """How each method is trained, unless the run says otherwise."""
+
+    @classmethod
+    def quickly(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of the smaller version; what is given counts more."""
+        return {**cls.quick, **given}
+
+    def candidates(self) -> dict[str, list[dict[str, Any]]]:
+        """For each method the settings that a search tries, equally many for all; empty if there is no search."""
+        return {}
+
+    def searched_at(self) -> dict[str, Any]:
+        """The factors at which a search compares candidates."""
+        return {}
+
+    def prefer(self, scores: Sequence[Mapping[str, float]]) -> int:
+        """Which of a method's candidates a search chooses, by their mean metrics: its place, the first of equals."""
+        return max(range(len(scores)), key=lambda i: scores[i]["validation_accuracy"])
+
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """How each method is trained in this run."""
+        made = self.defaults()
+        for method, changes in self.overrides.items():
+            if check_method(method) not in made:
+                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(made)}.")
+            self._check_changes(method, changes)
+        return {method: {**given, **self.overrides.get(method, {})} for method, given in made.items()}
+
+    def _check_changes(self, method: str, changes: Mapping[str, Any]) -> None:
+        """Raise ``ValueError`` for a changed setting that has no effect or cannot be; the method itself checks its own."""
+        if not isinstance(changes, Mapping):
+            raise ValueError(
+                f"{self.name} takes overrides in the form {{'{method}': {{'lr': 0.01}}}}; got {changes!r}."
+            )
+        for name, value in changes.items():
+            number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            if name == "lr" and not (number and value > 0):
+                raise ValueError(f"{method}.lr is a number above 0; got {value!r}.")
+            if name == "weight_decay" and not (number and value >= 0):
+                raise ValueError(f"{method}.weight_decay is a number of at least 0; got {value!r}.")
+            mine = name in self.defaults()[method] and name not in OF_TRAINING  # two things may have one name
+            if name in (f.name for f in fields(self)) and not mine:
+                raise ValueError(
+                    f"{name} is the same for all methods: give --{name}, and leave out --set {method}.{name}."
+                )
+            if name in ("batch_size", "epochs") and not (isinstance(value, int) and number and value >= 1):
+                raise ValueError(f"{method}.{name} is a whole number of at least 1; got {value!r}.")
+            if name in ("data", "family"):
+                raise ValueError(f"{name} is the experiment's, and no setting of {method}.")
+
+    def described(self) -> dict[str, Mapping[str, Any]]:
+        """What the page says about how models were trained: who → settings."""
+        return {cell.method: cell.settings for cell in self.cells()}
+
+    def check(self) -> None:
+        """Build one model and method of each kind, so that a setting that cannot be is said before training starts."""
+        for cell in {cell.program: cell for cell in self.cells()}.values():
+            data = self.data(cell)
+            self.method(cell, data)
+            self.model(cell, data)
+
+    @abstractmethod
+    def points(self) -> list[dict[str, Any]]:
+        """The values of the factors to train at."""
+
+    def fixed(self) -> dict[str, Any]:
+        """Settings that are the same for all methods."""
+        return {}
+
+    def cells(self) -> list[Cell]:
+        """Every model to train: every method at every point with every seed."""
+        settings, fixed = self.settings(), self.fixed()
+        return [
+            Cell(self.name, method, point, settings[method] | fixed, seed)
+            for method in self.methods
+            for point in self.points()
+            for seed in range(self.seeds)
+        ]
+
+    @abstractmethod
+    def data(self, cell: Cell) -> Dataset:
+        """A cell's data."""
+
+    @abstractmethod
+    def model(self, cell: Cell, data: Dataset) -> FusionModel:
+        """A cell's model, freshly initialised."""
+
+    @abstractmethod
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
+        """The figures."""
+
+    def tables(self, summary: Sequence[Row]) -> list[Table]:
+        """The tables: by default the headline, with a column for each combination of factors."""
+        rows = [row for row in summary if row["metric"] == self.headline]
+        columns = list(dict.fromkeys(tuple(row[f] for f in self.factors) for row in rows))
+        found = {(row["method"], tuple(row[f] for f in self.factors)): row for row in rows}
+        who = list(dict.fromkeys(row["method"] for row in rows))
+        headings = [", ".join(_named(f, v) for f, v in zip(self.factors, c, strict=True)) for c in columns]
+        title = self.headline.replace("_", " ")
+        return [Table(title, headings, {m: [found.get((m, c)) for c in columns] for m in who})]
+
+    def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
+        """Plain values that follow from the summary, each left as a JSON file of its name."""
+        return {}
+
+    @property
+    def command(self) -> str:
+        """How the command is told to run it."""
+        return f"{self.group} --on {self.name.removeprefix(f'{self.group}-')}" if self.group else self.name
+
+    @property
+    def repeats(self) -> tuple[int, str]:
+        """What means and standard errors are over: how many of what."""
+        return self.seeds, "seed"
+
+    @property
+    def caution(self) -> str:
+        """A sentence on what makes this run smaller than the real one; empty if nothing does."""
+        return ""
+
+    def method(self, cell: Cell, data: Dataset) -> Objective:
+        """A cell's method. What its settings say about the data (blocks, sources, widths) becomes numbers here."""
+        settings = {k: v for k, v in cell.settings.items() if k not in (*OF_TRAINING, *self.of_model)}
+        if "blocks" in settings:
+            chosen, known = settings.pop("blocks"), {block for blocks in data.blocks.values() for block in blocks}
+            unknown = [block for block in chosen if block not in known] if isinstance(chosen, list) else [chosen]
+            if unknown:
+                raise ValueError(f"blocks is a list of some of {', '.join(sorted(known))}; got {chosen!r}.")
+            settings["coordinates"] = {
+                name: [i for block in chosen for i in blocks.get(block, ())] for name, blocks in data.blocks.items()
+            }
+        if "only_source" in settings:
+            settings["only"] = data.train.groups[settings.pop("only_source")]
+        if cell.method == "synib-amortized":
+            settings["widths"] = data.widths
+        return build(cell.method, family=self.family, **settings)
+
+    def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
+        """The paper's value, where it gives one."""
+        return None
+
+    def config(self) -> dict[str, Any]:
+        """Everything needed to run it again."""
+        return {"experiment": self.name, **asdict(self)}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """The experiment that :meth:`config` described."""
+        options = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k != "experiment"}
+        unknown = sorted(set(options) - {f.name for f in fields(cls)})
+        if unknown:
+            raise ValueError(
+                f"{cls.name} has no option {unknown[0]!r}; it has {', '.join(f.name for f in fields(cls))}."
+            )
+        return cast(Any, cls)(**options)
+
+    def summary(self, results: Sequence[Row]) -> list[Row]:
+        """Mean, standard error and n over seeds, for each method, factors and metric; and what :meth:`beyond` adds."""
+        results = [{self.names.get(name, name): value for name, value in row.items()} for row in results]
+        groups: dict[tuple[Any, ...], list[Row]] = {}
+        for row in results:
+            groups.setdefault((row["method"], *(row[f] for f in self.factors)), []).append(row)
+        table = []
+        for (method, *values), rows in groups.items():
+            factors = dict(zip(self.factors, values, strict=True))
+            for metric in self.metrics(rows):
+                table.append(self.row(method, factors, metric, [row[metric] for row in rows]))
+        return [*table, *self.beyond(results)]
+
+    def beyond(self, results: Sequence[Row]) -> list[Row]:
+        """Rows of the summary that are not the mean of a metric over seeds."""
+        return []
+
+    def metrics(self, results: Sequence[Row]) -> list[str]:
+        """The metrics of a table of results."""
+        return [name for name in results[0] if name not in NOT_A_METRIC and name not in self.factors]
+
+    def row(self, method: str, factors: Mapping[str, Any], metric: str, numbers: Sequence[float | None]) -> Row:
+        """A row of the summary; numbers that are missing are left out."""
+        return {
+            "experiment": self.name,
+            "method": method,
+            **factors,
+            "metric": metric,
+            **statistics([number for number in numbers if number is not None]),
+            "paper": self.paper(method, factors, metric),
+        }
+
+
+def leads(results: Sequence[Row], metric: str, rival: str) -> dict[str, list[float]]:
+    """How far every other method is above a rival, seed by seed, where both have the metric."""
+    found = {(row["method"], row["seed"]): row.get(metric) for row in results}
+    above: dict[str, list[float]] = {method: [] for method, _ in found if method != rival}
+    for (method, seed), ours in found.items():
+        theirs = found.get((rival, seed))
+        if method != rival and ours is not None and theirs is not None:
+            above[method].append(ours - theirs)
+    return above
+
+
+def told(rows: Mapping[str, Row | None]) -> list[str]:
+    """Leads in words, each with its 95 % interval: method → row of the summary; those without a spread are left out."""
+    return [
+        "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(method, row["mean"], *interval(row["mean"], row["se"], row["n"]))
+        for method, row in rows.items()
+        if row is not None and row["se"] is not None
+    ]
+
+
+def grid(**values: Sequence[Any]) -> list[dict[str, Any]]:
+    """Every combination of some values of some settings."""
+    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+
+def _named(factor: str, value: Any) -> str:
+    return f"{factor} = {value:g}" if isinstance(value, float) else f"{factor} = {value}"
+
+
+def _check(experiment: str, f: Field[Any], hint: Any, value: Any) -> None:
+    """Raise ``ValueError`` if an option is of another kind than its default, or out of range by what its type says."""
+    default = f.default if f.default is not MISSING else {}
+    if not _like(value, default):
+        raise ValueError(f"{experiment} takes {f.name} in the form {default!r}; got {value!r}.")
+    known = get_args(hint)
+    if get_origin(hint) is Literal and value not in known:
+        raise ValueError(f"{f.name} is {' or '.join(map(repr, known))}; got {value!r}.")
+    if hint is int and value < 1:
+        raise ValueError(f"{f.name} is at least 1; got {value}.")
+    if known[-1:] == (...,):
+        if not value:
+            raise ValueError(f"{f.name} names one value or more; got none.")
+        if len(set(value)) < len(value):  # the same model twice would pass for two seeds
+            raise ValueError(f"{f.name} names each value once; got {list(value)}.")
+
+
+def _like(value: Any, default: Any) -> bool:
+    """Whether a value is of the kind of an option's default."""
+    if isinstance(default, tuple):
+        return isinstance(value, tuple) and all(_like(v, default[0] if default else "") for v in value)
+    kinds = (int, float) if isinstance(default, float) else (type(default),)
+    return type(value) in kinds

@@ -1,0 +1,1 @@
+"""Spoken × written digits."""

@@ -1,0 +1,211 @@
+"""Spoken and written digits: real signals, a parity that only both together tell, and cues that make it needless."""
+
+import wave
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from synib.checks import check_whole, shown
+from synib.data.dataset import Dataset, Split, check_sizes, generator
+from synib.data.files import File, Source, inside
+from synib.own.from_arrays import read_npz
+
+RATE = 8000  # of the recordings, per second
+WINDOW, HOP, BANDS, FRAMES = 256, 80, 40, 24  # of a recording's spectrogram, which is stretched to so many frames
+SIDE, BAR = 28, 2  # pixels of an image, and of the bar at its edge
+TONES = (2600.0, 3400.0)  # cues of label 0 and 1, per second
+LOUDNESS = 0.1  # of a tone, where the recording's largest amplitude is 1
+SOURCES = ("U1", "U2", "R", "S")
+
+
+DIGITS = Source(
+    "digits",
+    "Spoken and written digits: 3,000 recordings of six speakers, 20,000 images",
+    "https://github.com/Jakobovski/free-spoken-digit-dataset; MNIST as mnist-valid.npz and mnist-test.npz (inputs, targets)",
+    "recordings CC BY-SA 4.0; MNIST: no licence given",
+    (
+        File("recordings/*.wav", "recordings <digit>_<speaker>_<index>.wav, 8 kHz, 16 bits, mono", count=3000),
+        File("mnist-valid.npz", "images to train and validate with: inputs (10000, 784), targets"),
+        File("mnist-test.npz", "images to test with: inputs (10000, 784), targets"),
+    ),
+    "digits",
+)
+
+
+def digits(
+    root: Path | str | None = None,
+    mixture: Sequence[float] = (0.45, 0.0, 0.45, 0.10),
+    seed: int = 0,
+    *,
+    train: int = 4000,
+    validation: int = 1000,
+    test: int = 4000,
+) -> Dataset:
+    """Pairs of a spoken and a written digit; the label is the parity of their sum.
+
+    Neither digit alone says anything about it. Some examples also carry a cue that gives the label away: a tone in the
+    recording (``U1``), a bar at the image's left or right edge (``U2``), or both (``R``); in the others (``S``, the
+    synergistic ones) only the two digits together tell. Groups say which is which.
+
+    No speaker and no image is in two splits: seed *s* tests on speaker *s* mod 6, validates on the next, and trains on the
+    other four. Recordings are trimmed and become log-mel spectrograms of 40 bands and 24 frames; both modalities are
+    standardised by the training statistics.
+
+    Args:
+        root: The data folder, or ``$SYNIB_DATA``: in it, or in ``digits/``, are ``recordings/<digit>_<speaker>_<index>.wav``
+            (Free Spoken Digit Dataset), ``mnist-valid.npz`` and ``mnist-test.npz`` (``inputs``: n × 784, ``targets``).
+        mixture: Probabilities of U1, U2, R and S.
+        seed: Decides speakers, pairs and cues.
+        train, validation, test: Numbers of pairs.
+    """
+    check_sizes(train=train, validation=validation, test=test)
+    check_whole("seed", seed, least=None)
+    try:
+        p = torch.tensor([float(share) for share in mixture], dtype=torch.float64)
+    except (TypeError, ValueError):
+        p = torch.zeros(0)
+    if len(p) != 4 or not (p >= 0).all() or abs(p.sum().item() - 1.0) > 1e-6:
+        raise ValueError(f"A mixture (U1, U2, R, S) is not negative and sums to 1; got {shown(mixture)}.")
+    folder = DIGITS.find(root)
+    heard, spoken, speakers = _recordings(folder)
+    names = sorted(set(speakers))
+    if len(names) < 3:
+        raise ValueError(f"Recordings of at least 3 speakers make three disjoint splits; {folder} has {len(names)}.")
+    for_test, for_validation = names[seed % len(names)], names[(seed + 1) % len(names)]
+    of = {
+        "train": [i for i, who in enumerate(speakers) if who not in (for_test, for_validation)],
+        "validation": [i for i, who in enumerate(speakers) if who == for_validation],
+        "test": [i for i, who in enumerate(speakers) if who == for_test],
+    }
+    fitted, tested = (_images(inside(folder, f"mnist-{name}.npz")) for name in ("valid", "test"))
+    most = len(fitted[1]) * 4 // 5
+    seen = {
+        "train": (fitted[0][:most], fitted[1][:most]),
+        "validation": (fitted[0][most:], fitted[1][most:]),
+        "test": tested,
+    }
+
+    def draw(name: str, n: int) -> tuple[dict[str, Tensor], Tensor, dict[str, Tensor]]:
+        g = generator(seed, f"digits-{name}")
+        voices = torch.tensor(of[name])[torch.randint(len(of[name]), (n,), generator=g)]
+        images, written = seen[name]
+        pages = torch.randint(len(written), (n,), generator=g)
+        target = (spoken[voices] + written[pages]) % 2
+        source = torch.multinomial(p, n, replacement=True, generator=g)
+        groups = {word: source == i for i, word in enumerate(SOURCES)}
+        tone = torch.where(groups["U1"] | groups["R"], 1 + target, 0)  # which of a recording's three versions
+        page = _with_bar(images[pages], target, groups["U2"] | groups["R"])
+        return {"audio": heard[tone, voices], "image": page}, target, groups
+
+    drawn = [draw("train", train), draw("validation", validation), draw("test", test)]
+    mean = {name: x.mean(0) for name, x in drawn[0][0].items()}
+    deviation = {name: x.std(0) + 1e-3 for name, x in drawn[0][0].items()}
+    first, second, third = (
+        Split({name: (x - mean[name]) / deviation[name] for name, x in modalities.items()}, target, groups)
+        for modalities, target, groups in drawn
+    )
+    return Dataset(first, second, third)
+
+
+def _with_bar(images: Tensor, target: Tensor, cued: Tensor) -> Tensor:
+    """A white bar at the left edge for label 0, at the right one for label 1."""
+    pages = images.view(-1, SIDE, SIDE).clone()
+    for label, columns in enumerate((slice(0, BAR), slice(SIDE - BAR, SIDE))):
+        rows = cued & (target == label)
+        pages[:, :, columns] = torch.where(rows[:, None, None], 1.0, pages[:, :, columns])
+    return pages.flatten(1)
+
+
+@lru_cache(maxsize=4)
+def _recordings(root: Path) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """Features of every recording as it is, with the tone of 0 and with that of 1; its digit; its speaker."""
+    files = sorted((root / "recordings").glob("*.wav"))
+    if not files:
+        raise ValueError(
+            f"There are no recordings in {root / 'recordings'}; expected <digit>_<speaker>_<index>.wav of the Free Spoken "
+            "Digit Dataset."
+        )
+    versions: list[list[np.ndarray]] = [[], [], []]
+    digits_spoken, speakers = [], []
+    bank = _mel_bank()
+    for file in files:
+        inside(root, file.relative_to(root))
+        digit, _, rest = file.stem.partition("_")
+        if not (digit in set("0123456789") and "_" in rest):
+            raise ValueError(f"{file} is not named <digit>_<speaker>_<index>.wav.")
+        sound = _trimmed(_read(file))
+        time = np.arange(len(sound)) / RATE
+        for version, tone in zip(versions, (None, *TONES), strict=True):
+            added = 0.0 if tone is None else LOUDNESS * np.sin(2 * np.pi * tone * time)
+            version.append(_spectrogram(sound + added, bank))
+        digits_spoken.append(int(digit))
+        speakers.append(rest.rpartition("_")[0])
+    features = torch.from_numpy(np.stack([np.stack(version) for version in versions])).flatten(2)
+    return features, torch.tensor(digits_spoken), tuple(speakers)
+
+
+def _read(file: Path) -> np.ndarray:
+    try:
+        with wave.open(str(file)) as sound:
+            kind = (sound.getframerate(), sound.getsampwidth(), sound.getnchannels())
+            claimed = sound.getnframes() * sound.getsampwidth() * sound.getnchannels()
+            frames = sound.readframes(sound.getnframes())
+    except (wave.Error, EOFError, OSError) as e:
+        raise ValueError(f"{file} is no WAV file that can be read ({str(e) or 'it ends too early'}).") from e
+    if kind != (RATE, 2, 1):
+        raise ValueError(
+            f"{file} has {kind[0]} Hz, {8 * kind[1]} bits, {kind[2]} channels; expected {RATE} Hz, 16 bits, 1."
+        )
+    if len(frames) < claimed:  # wave reads what is there and says nothing
+        raise ValueError(f"{file} is cut off: it holds {len(frames)} of {claimed} bytes of sound; get it anew.")
+    if len(frames) < 2 * WINDOW:
+        raise ValueError(f"{file} is shorter than {WINDOW / RATE:.3f} s: it holds {len(frames) // 2} samples.")
+    return np.frombuffer(frames, dtype="<i2").astype(np.float32) / 32768.0
+
+
+def _trimmed(sound: np.ndarray) -> np.ndarray:
+    """Without the silence around it, at one loudness: speakers differ in both, and neither is what they say."""
+    power = np.convolve(sound**2, np.ones(160) / 160, "same")
+    (loud,) = np.nonzero(power > 0.01 * power.max()) if power.max() > 0 else (np.arange(len(sound)),)
+    kept = sound[max(loud[0] - 200, 0) : loud[-1] + 200]
+    return np.pad(kept, (0, max(2 * WINDOW - len(kept), 0))) / (np.abs(kept).max() + 1e-6)
+
+
+def _mel_bank() -> np.ndarray:
+    """Triangular filters, evenly spaced in mel from 0 Hz to half the rate: ``(bands, frequencies)``."""
+    top = 2595 * np.log10(1 + RATE / 2 / 700)
+    edges = 700 * (10 ** (np.linspace(0, top, BANDS + 2) / 2595) - 1)
+    frequency = np.fft.rfftfreq(WINDOW, 1 / RATE)[None]
+    low, middle, high = edges[:-2, None], edges[1:-1, None], edges[2:, None]
+    rising, falling = (frequency - low) / (middle - low), (high - frequency) / (high - middle)
+    return np.clip(np.minimum(rising, falling), 0, None).astype(np.float32)
+
+
+def _spectrogram(sound: np.ndarray, bank: np.ndarray) -> np.ndarray:
+    """Log-mel power of equally many frames whatever the length, with mean 0 and deviation 1: ``(bands, frames)``."""
+    frames = np.lib.stride_tricks.sliding_window_view(sound, WINDOW)[::HOP] * np.hanning(WINDOW)
+    mel = np.log(bank @ (np.abs(np.fft.rfft(frames)) ** 2).T + 1e-4)
+    at = np.linspace(0, mel.shape[1] - 1, FRAMES)
+    left = np.minimum(at.astype(int), max(mel.shape[1] - 2, 0))
+    right = np.minimum(left + 1, mel.shape[1] - 1)
+    stretched = mel[:, left] + (at - left) * (mel[:, right] - mel[:, left])
+    return ((stretched - stretched.mean()) / (stretched.std() + 1e-6)).astype(np.float32)
+
+
+@lru_cache(maxsize=4)
+def _images(file: Path) -> tuple[Tensor, Tensor]:
+    arrays = read_npz(file, ("inputs", "targets"))
+    inputs, targets = arrays["inputs"], arrays["targets"]
+    if inputs.ndim != 2 or inputs.shape[1] != SIDE * SIDE or targets.shape != inputs.shape[:1]:
+        raise ValueError(f"{file} holds inputs {inputs.shape} and targets {targets.shape}; expected (n, 784) and (n,).")
+    if len(inputs) < 2:  # to train and to validate
+        raise ValueError(f"{file} holds {len(inputs)} images; expected at least 2.")
+    if inputs.dtype.kind not in "fiu" or not ((inputs >= 0) & (inputs <= 1)).all():
+        raise ValueError(f"{file} holds inputs other than numbers from 0 to 1 (bars are 1): divide bytes by 255.")
+    if targets.dtype.kind not in "iu" or not ((targets >= 0) & (targets <= 9)).all():
+        raise ValueError(f"{file} holds targets other than whole numbers from 0 to 9.")
+    return torch.from_numpy(inputs.astype(np.float32)), torch.from_numpy(targets.astype(np.int64))

@@ -1,0 +1,219 @@
+"""MOSI, MUStARD and RAVDESS as one vector for each modality and example, from ``features.npz`` files."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from synib.checks import is_whole, shown
+from synib.data.dataset import Dataset
+from synib.data.files import File, Source, check_disjoint
+from synib.studies.tables import (
+    Array,
+    Table,
+    check_one_of,
+    check_values,
+    chosen,
+    dataset,
+    grouped_folds,
+    read_table,
+    standardised,
+)  # fmt: skip
+
+FOLDS = 5
+
+Standardise = Literal["training", "actor"]
+Frames = Literal["mean", "all"]
+Scheme = Literal["official", "speaker-independent"]
+
+
+def mosi(
+    root: str | Path | None = None,
+    *,
+    text: Literal["minilm", "text"] = "minilm",
+    fold: int | None = None,
+    modalities: Sequence[str] = ("text", "audio", "video"),
+) -> Dataset:
+    """CMU-MOSI: is an utterance positive? One vector each for text, audio and video.
+
+    Features are standardised by the training examples; what is constant there is 0. Tested on the official 31 videos.
+
+    Of the release's own numbers, text and video look fitted to the labels of all training videos, those that validate in any
+    fold among them: choose nothing on validation with them, or leave them out (``modalities=("text", "audio")``).
+
+    Args:
+        root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
+        text: ``"minilm"`` (sentence vectors of the transcripts), or ``"text"``, the release's own, whose training rows look
+            fitted to their labels.
+        fold: Which fifth of the 62 training videos validates, 0 to 4; ``None`` is the 6 videos of the file, of which only 35 %
+            of the examples are positive (51 % in training, 62 % in test).
+        modalities: Of text, audio and video.
+    """
+    names = chosen(modalities, ("text", "audio", "video"))
+    check_one_of("text", text, ("minilm", "text"))
+    columns = {"text": text, "audio": "audio", "video": "video"}
+    notes = ("id", "video_id", "transcript")
+    table = read_table(MOSI.file(root), {columns[m]: 2 for m in names}, (*notes, "split"), 2)
+    check_values("mosi", table, "split", ("train", "valid", "test"))
+    part = table["split"].copy()
+    if fold is not None:
+        training = part != "test"
+        folds = grouped_folds(table["video_id"][training].tolist(), FOLDS)
+        part[training] = np.where(folds == _check_fold(fold), "valid", "train")
+    rows = [np.flatnonzero(part == name) for name in ("train", "valid", "test")]
+    check_disjoint("video", *(table["video_id"][r] for r in rows))
+    x = {m: table[columns[m]].astype(np.float32) for m in names}
+    return dataset(table, standardised(x, rows[0]), rows, notes)
+
+
+def mustard(
+    root: str | Path | None = None,
+    *,
+    scheme: Scheme = "official",
+    fold: int = 0,
+    modalities: Sequence[str] = ("text", "audio", "video"),
+    frames: Frames = "mean",
+    groups: Sequence[str] = (),
+) -> Dataset:
+    """MUStARD: is a line of a TV show sarcastic? Frozen features; standardised by the training examples.
+
+    Where a clip was cut from predicts the label: frame size and frame rate alone tell much of it. So those, the
+    level and the length are in every split's ``columns``, and ``groups`` makes groups of them, to see what a model rests on.
+
+    Args:
+        root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
+        scheme: ``"official"``: the authors' fold ``fold`` is tested and the next validates; speakers are in all of them.
+            ``"speaker-independent"``: Friends is tested, and fifth ``fold`` of the other shows' speakers validates.
+        fold: 0 to 4.
+        modalities: Of text, context, audio, audio_logmel and video.
+        frames: The mean over a clip's 8 frames, or ``"all"``: (examples, 8, width).
+        groups: Columns whose values become groups: frame_size, fps, audio_level, duration_s, speaker, show. Numbers with more
+            than 5 values are cut at the training examples' median.
+    """
+    names = chosen(modalities, ("text", "context", "audio", "audio_logmel", "video"))
+    check_one_of("scheme", scheme, ("official", "speaker-independent"))
+    check_one_of("frames", frames, ("mean", "all"))
+    notes = ("id", "speaker", "show", "frame_size", "fps", "audio_level", "duration_s")
+    table = read_table(MUSTARD.file(root), {m: 2 + (m == "video") for m in names}, (*notes, "fold", "si_test"), 2)
+    check_values("mustard", table, "fold", range(FOLDS))
+    check_values("mustard", table, "si_test", (0, 1))
+    _check_fold(fold)
+    if scheme == "official":
+        rows = _by_fold(table["fold"], fold)
+    else:
+        training = np.flatnonzero(table["si_test"] == 0)
+        folds = grouped_folds(_speakers(table)[training].tolist(), FOLDS)
+        rows = [training[folds != fold], training[folds == fold], np.flatnonzero(table["si_test"] == 1)]
+        check_disjoint("speaker", *(_speakers(table)[r] for r in rows))
+    x = {m: table[m].astype(np.float32) for m in names}
+    if "video" in x and frames == "mean":
+        x["video"] = x["video"].mean(1)
+    return dataset(table, standardised(x, rows[0]), rows, notes, groups)
+
+
+def ravdess(
+    root: str | Path | None = None,
+    *,
+    fold: int = 0,
+    standardise: Standardise = "training",
+    modalities: Sequence[str] = ("audio", "visual"),
+    groups: Sequence[str] = (),
+) -> Dataset:
+    """RAVDESS speech: which of 8 emotions does an actor play? Frozen audio features and face action units.
+
+    Actor-disjoint: the actors of fold ``fold`` are tested, those of the next validate, the others train.
+
+    Args:
+        root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
+        fold: 0 to 4.
+        standardise: By the ``"training"`` examples, or each ``"actor"`` by the actor's own, without labels: it brings much, and
+            needs all of a new actor's recordings before the first answer.
+        modalities: Of audio, audio_logmel and visual.
+        groups: Columns whose values become groups: actor, intensity, statement, repetition, duration_s.
+    """
+    names = chosen(modalities, ("audio", "audio_logmel", "visual"))
+    check_one_of("standardise", standardise, ("training", "actor"))
+    notes = ("id", "actor", "intensity", "statement", "repetition", "duration_s")
+    table = read_table(RAVDESS.file(root), dict.fromkeys(names, 2), (*notes, "fold"), 8)
+    check_values("ravdess", table, "fold", range(FOLDS))
+    rows = _by_fold(table["fold"], _check_fold(fold))
+    check_disjoint("actor", *(table["actor"][r] for r in rows))
+    x = {m: table[m].astype(np.float32) for m in names}
+    if standardise == "actor":
+        for actor in np.unique(table["actor"]):
+            own = np.flatnonzero(table["actor"] == actor)
+            for name, by_own in standardised({m: v[own] for m, v in x.items()}, np.arange(len(own))).items():
+                x[name][own] = by_own
+    else:
+        x = standardised(x, rows[0])
+    return dataset(table, x, rows, notes, groups)
+
+
+def _by_fold(folds: Array, test: int) -> list[Array]:
+    validation = (test + 1) % FOLDS
+    train = (folds != test) & (folds != validation)
+    return [np.flatnonzero(which) for which in (train, folds == validation, folds == test)]
+
+
+def _speakers(table: Table) -> Array:
+    """A speaker of a show: "PERSON" is somebody else in every show."""
+    return np.array([f"{show} {speaker}" for show, speaker in zip(table["show"], table["speaker"], strict=True)])
+
+
+def _check_fold(fold: int) -> int:
+    if not is_whole(fold) or not 0 <= fold < FOLDS:
+        raise ValueError(f"fold is a whole number from 0 to {FOLDS - 1}; got {shown(fold)}.")
+    return fold
+
+
+def _counts(classes: int, parts: str, features: dict[str, int]) -> Callable[[Sequence[Path]], str]:
+    def look(found: Sequence[Path]) -> str:
+        table = read_table(found[0], features, (parts,), classes)
+        values, counts = np.unique(table[parts], return_counts=True)
+        each = ", ".join(f"{value} {n:,}" for value, n in zip(values.tolist(), counts.tolist(), strict=True))
+        widths = ", ".join(f"{name} {table[name].shape[-1]}" for name in features)
+        return f"{len(table['label']):,} examples ({parts} {each}); {widths}"
+
+    return look
+
+
+def _file(sha256: str, look: Callable[[Sequence[Path]], str]) -> tuple[File]:
+    return (File("features.npz", "frozen features, labels and splits", sha256=sha256, look=look),)
+
+
+MOSI = Source(
+    "mosi-features",
+    "CMU-MOSI: sentiment of 2,199 utterances; one vector each for text, audio and video",
+    "https://github.com/declare-lab/contextual-utterance-level-multimodal-sentiment-analysis, and MiniLM sentence vectors",
+    "CMU-MOSI's own terms, for research: http://multicomp.cs.cmu.edu/resources/cmu-mosi-dataset",
+    _file(
+        "4986f5a0b67b037767fe5b4cd36705c3322582af51b34faf97569a6907f53181",
+        _counts(2, "split", {"minilm": 2, "text": 2, "audio": 2, "video": 2}),
+    ),
+    "mosi",
+)
+MUSTARD = Source(
+    "mustard-features",
+    "MUStARD: sarcasm in 688 lines of TV shows; frozen features of text, context, audio and video",
+    "https://github.com/soujanyaporia/MUStARD, its clips through MiniLM, Whisper and EfficientNet-lite0",
+    "annotations MIT; the shows are their makers', so features are not passed on",
+    _file(
+        "41cc5a5584f4935c6b21e0bde61da3b0158e03d81544ca88579415219c70f2ff",
+        _counts(2, "fold", {"text": 2, "context": 2, "audio": 2, "audio_logmel": 2, "video": 3}),
+    ),
+    "mustard",
+)
+RAVDESS = Source(
+    "ravdess-features",
+    "RAVDESS speech: 8 emotions of 24 actors, 1,440 clips; frozen audio features and face action units",
+    "https://zenodo.org/records/1188976, its audio through Whisper; action units of "
+    "https://github.com/cristinalunaj/MMEmotionRecognition",
+    "CC BY-NC-SA 4.0",
+    _file(
+        "8e874b549a2995881aedd7bda9bf3f0bb0845c53f6471be61713b281e69af4b8",
+        _counts(8, "fold", {"audio": 2, "audio_logmel": 2, "visual": 2}),
+    ),
+    "ravdess",
+)
+SOURCES = (MOSI, MUSTARD, RAVDESS)

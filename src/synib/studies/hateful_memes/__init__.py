@@ -1,0 +1,1 @@
+"""Hateful Memes."""

@@ -1,0 +1,1 @@
+"""Irony on RAVDESS and CREMA-D: the face and the voice contradict each other."""

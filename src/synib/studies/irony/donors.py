@@ -1,0 +1,242 @@
+"""Who becomes ironic, and whose voice each gets: the construction, for one split."""
+
+import zlib
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from synib import keys
+from synib.checks import check_number, check_whole, shown
+
+Donors = Literal["paper", "balanced"]
+Contradictions = Mapping[str, Sequence[str]]
+Rows = NDArray[np.int64]
+
+IRONY = "irony"
+# How much likelier a pair of the map is than another differing pair, while both are left, among balanced donors.
+PREFERENCE = 10.0
+
+
+class Triplets(NamedTuple):
+    """Examples of one split: which clip is seen, which is heard, and the label; the last class number is irony."""
+
+    video: Rows
+    audio: Rows
+    label: Rows
+
+
+def make_ironic(
+    video: ArrayLike,
+    audio: ArrayLike,
+    label: ArrayLike,
+    alpha: float,
+    contradictions: Contradictions,
+    *,
+    donors: Donors = "paper",
+    seed: int = 0,
+    split: str = "train",
+    within: Sequence[Hashable] | None = None,
+) -> Triplets:
+    r"""The triplets of one split after mutation, in place and in their order.
+
+    :math:`|I| = \lfloor \alpha \bar N \rfloor` of them keep their video, get the audio of a donor from the same split, and the
+    label :math:`K` (irony); :math:`\bar N` is the mean number of examples in each of the :math:`K` base classes.
+
+    With ``donors="paper"`` the examples are drawn uniformly without replacement; for each, a label uniformly among those that
+    contradict its own, and a donor uniformly among that label's examples, with replacement. Ironic sets are nested: a larger
+    α adds to those of a smaller one. With ``donors="balanced"`` every class gives its share of ironic examples, and these
+    exchange their audio among each other so that every pair differs in emotion, with the map's pairs preferred. Then each
+    audio is heard once, and each modality's emotions are spread over ironic and other examples alike, as far as whole
+    numbers allow: neither says anything about irony alone.
+
+    Args:
+        video, audio: Clip numbers; equal where nothing has been mutated.
+        label: Base class numbers, in the order of the map's keys.
+        alpha: Ironic examples for each example of a mean base class.
+        contradictions: Base class → classes that contradict it. Its keys are the base classes in their order.
+        donors: ``"paper"`` or ``"balanced"``.
+        seed: Decides who is mutated and who donates; it has nothing to do with the seed of a training.
+        split: The split's name; each has random numbers of its own, and so have other clips.
+        within: A key for each example, such as its actor: donors share it. Voice and face are then one person's, so a pair
+            cannot be told by its persons. Balanced donors are then drawn from all examples of the key.
+    """
+    follows = check_contradictions(contradictions)
+    v, a, y = _triplet(video, audio, label, list(contradictions))
+    check_number("alpha", alpha, least=0)
+    check_whole("seed", seed, least=None)
+    if donors not in ("paper", "balanced"):
+        raise ValueError(f"donors is 'paper' or 'balanced'; got {shown(donors)}.")
+    if within is not None and len(within) != len(y):
+        raise ValueError(f"within has a key for each of the {len(y)} examples; got {len(within)}.")
+    n = int(alpha * len(y) / len(follows) + 1e-9)  # floor, without falling below a whole number by rounding
+    # Other clips are other draws: two folds whose labels stand in the same order must not be mutated alike.
+    key = keys.fold(keys.key(seed), "irony", donors, split, zlib.crc32(v.astype("<i8").tobytes()))
+    group: list[Hashable] = [None] * len(y) if within is None else list(within)
+    sizes = np.bincount(y, minlength=len(follows))
+    if n > len(y):
+        raise ValueError(
+            f"alpha={alpha:g} asks for {n} ironic examples of the {len(y)} of split {split!r}: alpha is at most {len(follows)}."
+        )
+    if donors == "paper":
+        chosen = keys.permutation(keys.fold(key, "order"), len(y)).numpy()[:n]
+    else:
+        chosen = _stratified(y, _shares(sizes, n, key), key)
+    left = sizes - np.bincount(y[chosen], minlength=len(follows))
+    if out := [name for name, was, now in zip(contradictions, sizes, left, strict=True) if was and not now]:
+        raise ValueError(
+            f"alpha={alpha:g} makes all {sizes[list(contradictions).index(out[0])]} examples of {out[0]!r} in split {split!r} "
+            f"ironic, so that the class has run out: choose a smaller alpha."
+        )
+    if donors == "paper":
+        rows = _paper_donors(chosen, y, group, follows, list(contradictions), split, key)
+    else:
+        rows = _balanced_donors(chosen, y, group, follows, list(contradictions), split, key, exchange=within is None)
+    new_audio, new_label = a.copy(), y.copy()
+    new_audio[chosen] = a[rows]
+    new_label[chosen] = len(follows)
+    return Triplets(v, new_audio, new_label)
+
+
+def check_contradictions(contradictions: Contradictions) -> list[list[int]]:
+    """Class number → the class numbers that contradict it."""
+    if not isinstance(contradictions, Mapping) or len(contradictions) < 2:
+        raise ValueError(f"contradictions map at least 2 classes to others; got {shown(contradictions)}.")
+    number = {name: k for k, name in enumerate(contradictions)}
+    for name, others in contradictions.items():
+        wrong = [other for other in others if other not in number or other == name]
+        if wrong or not others or isinstance(others, str) or name == IRONY:
+            raise ValueError(
+                f"contradictions map each class to others among {', '.join(map(repr, number))}; "
+                f"got {name!r} → {shown(others)}."
+            )
+    return [[number[other] for other in others] for others in contradictions.values()]
+
+
+def _triplet(video: ArrayLike, audio: ArrayLike, label: ArrayLike, names: list[str]) -> tuple[Rows, Rows, Rows]:
+    v, a, y = (check_rows(name, x) for name, x in (("video", video), ("audio", audio), ("label", label)))
+    if not len(v) == len(a) == len(y):
+        raise ValueError(f"video, audio and label are of one length; got {len(v)}, {len(a)} and {len(y)}.")
+    if wrong := sorted({*y.tolist()} - {*range(len(names))}):
+        raise ValueError(f"Labels are class numbers 0 to {len(names) - 1} ({', '.join(names)}); got {wrong[0]}.")
+    return v, a, y
+
+
+def check_rows(name: str, x: ArrayLike) -> Rows:
+    array = np.asarray(x)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise ValueError(f"{name} is a list of whole numbers; got an array of {array.dtype} of shape {array.shape}.")
+    return array.astype(np.int64)
+
+
+def _shares(sizes: Rows, n: int, key: Tensor) -> Rows:
+    """So many (n) dealt to the classes in proportion to their sizes: the whole parts, then one each by largest remainder."""
+    exact = n * sizes / max(int(sizes.sum()), 1)
+    shares = np.floor(exact + 1e-9).astype(np.int64)
+    tie = keys.permutation(keys.fold(key, "ties"), len(sizes)).numpy()
+    order = np.lexsort((tie, -np.round(exact - shares, 9)))
+    shares[order[: n - shares.sum()]] += 1
+    return shares
+
+
+def _stratified(y: Rows, shares: Rows, key: Tensor) -> Rows:
+    order = keys.permutation(keys.fold(key, "order"), len(y)).numpy()
+    return np.concatenate([order[y[order] == k][:share] for k, share in enumerate(shares)])
+
+
+def _paper_donors(
+    chosen: Rows, y: Rows, group: list[Hashable], follows: list[list[int]], names: list[str], split: str, key: Tensor
+) -> Rows:
+    # A draw for each example, used or not: the donor of an example does not change with alpha.
+    which, who = (keys.uniform(keys.fold(key, name), (len(y),)).double().numpy() for name in ("label", "donor"))
+    members = _members(y, group)
+    rows = np.empty_like(chosen)
+    for at, i in enumerate(chosen):
+        there = [k for k in follows[y[i]] if (group[i], k) in members]
+        if not there:
+            wanted = " or ".join(repr(names[k]) for k in follows[y[i]])
+            raise ValueError(
+                f"Split {split!r} has no donor for {names[y[i]]!r}: no example of {wanted}{_for(group[i])}."
+            )
+        pool = members[group[i], there[int(which[i] * len(there))]]
+        rows[at] = pool[int(who[i] * len(pool))]
+    return rows
+
+
+def _balanced_donors(
+    chosen: Rows,
+    y: Rows,
+    group: list[Hashable],
+    follows: list[list[int]],
+    names: list[str],
+    split: str,
+    key: Tensor,
+    *,
+    exchange: bool,
+) -> Rows:
+    """A donor for each, so that the donors' labels are the examples' own labels in another order, and no pair agrees."""
+    if not len(chosen):
+        return chosen
+    heard = _derangement(y[chosen], follows, names, split, key)
+    order = keys.permutation(keys.fold(key, "donor"), len(y)).numpy()
+    if exchange:
+        order = order[np.isin(order, chosen)]
+    members = _members(y[order], [group[i] for i in order])
+    used: dict[tuple[Hashable, int], int] = {}
+    rows = np.empty_like(chosen)
+    for at, (i, k) in enumerate(zip(chosen, heard, strict=True)):
+        pool = members.get((group[i], int(k)))
+        if pool is None:
+            raise ValueError(
+                f"Split {split!r} has no donor for {names[y[i]]!r}: no example of {names[k]!r}{_for(group[i])}."
+            )
+        turn = used[group[i], int(k)] = used.get((group[i], int(k)), -1) + 1
+        rows[at] = order[pool[turn % len(pool)]]  # in turn, so that none is heard again before all were
+    return rows
+
+
+def _derangement(y: Rows, follows: list[list[int]], names: list[str], split: str, key: Tensor) -> Rows:
+    """The labels y in another order that agrees with y nowhere; pairs (y, new) of the map are preferred."""
+    classes = len(follows)
+    rows = np.bincount(y, minlength=classes)
+    columns = rows.copy()
+    most = int(rows.argmax())
+    if 2 * rows[most] > len(y):
+        raise ValueError(
+            f"Balanced donors need ironic examples of which no label has more than half; split {split!r} has {len(y)} in all "
+            f"and {rows[most]} of {names[most]!r}: take a larger split, another alpha, or donors='paper'."
+        )
+    likes = 1.0 - np.eye(classes)
+    for k, others in enumerate(follows):
+        likes[k, others] *= PREFERENCE
+    draws = keys.uniform(keys.fold(key, "pairs"), (len(y),)).double().numpy()
+    dealt: list[list[int]] = [[] for _ in range(classes)]
+    for step, u in enumerate(draws):
+        weights = likes * rows[:, None] * columns
+        # What is left can be paired as long as no label has more rows and columns than there are pairs: a label that has
+        # as many must be in this pair.
+        for tight in np.flatnonzero(rows + columns == len(y) - step):
+            needed = np.zeros_like(weights, dtype=bool)
+            needed[tight], needed[:, tight] = True, True
+            weights = weights * needed
+        total = np.cumsum(weights)
+        pair = int(np.searchsorted(total, u * total[-1], side="right"))
+        seen, new = divmod(min(pair, int(np.flatnonzero(weights.ravel())[-1])), classes)
+        rows[seen] -= 1
+        columns[new] -= 1
+        dealt[seen].append(new)
+    turns = [iter(labels) for labels in dealt]
+    return np.array([next(turns[k]) for k in y], np.int64)
+
+
+def _members(y: Rows, group: list[Hashable]) -> dict[tuple[Hashable, int], list[int]]:
+    members: dict[tuple[Hashable, int], list[int]] = {}
+    for i, k in enumerate(y.tolist()):
+        members.setdefault((group[i], k), []).append(i)
+    return members
+
+
+def _for(group: Hashable) -> str:
+    return "" if group is None else f" with {group!r}"

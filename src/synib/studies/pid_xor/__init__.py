@@ -1,0 +1,1 @@
+"""PID-controlled XOR."""

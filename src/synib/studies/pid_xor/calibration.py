@@ -1,0 +1,113 @@
+"""Is a model unsure when it should be? Calibration on intact data and with a modality gone."""
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from synib.data import Dataset
+from synib.masks import StandardNoise
+from synib.measure import scores_under_corruption
+from synib.studies.base import Row, option
+from synib.studies.charts import Figure, Panel, Panels, Series, Table, label
+from synib.studies.spurious_xor.experiment import SpuriousXOR
+from synib.training import Cell, Learner
+
+CONDITIONS = {"intact": "intact", "x1": "x1 is noise", "x2": "x2 is noise"}
+BINS = 15
+ENOUGH = 100  # predictions, of 30,000, for a bin to be shown
+
+
+@dataclass(frozen=True)
+class Calibration(SpuriousXOR):
+    """Is a model unsure when a modality is gone? Scores and calibration at test, intact and corrupted."""
+
+    name: ClassVar[str] = "calibration"
+    title: ClassVar[str] = "Calibration: is a model unsure when a modality is gone?"
+    about: ClassVar[str] = (
+        "Spurious XOR with a full shortcut in the first modality (β = 1). Without one of the modalities nothing is known "
+        "about the label, and a model that knows this answers one half. At test each modality in turn is replaced by standard "
+        "normal noise. (Swapped for another example's, the pair is as good as a real one, and no model can tell.)"
+    )
+    curves: ClassVar[bool] = False
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 1}
+
+    seeds: int = 10
+    beta: tuple[float, ...] = option((1.0,), "Strength of the shortcut, one of them.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.beta) != 1:
+            raise ValueError(f"calibration looks at one strength of the shortcut; got beta={list(self.beta)}.")
+
+    def check(self) -> None:
+        """Besides the usual, see that what scores a model is there, before training rather than after."""
+        super().check()
+        if importlib.util.find_spec("torchmetrics") is None:
+            raise ValueError("calibration scores models with torchmetrics: pip install synib[audit]")
+
+    def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
+        """Scores under each condition, and the bins of its calibration plot."""
+        assert data.test is not None
+        found = scores_under_corruption(
+            learner.model,
+            data.test.modalities,
+            data.test.target,
+            StandardNoise(),
+            family=self.family,
+            draws=1,
+            resamples=2,
+        )
+        told: dict[str, float] = {}
+        for name, scores in {"intact": found.intact, **found.corrupted}.items():
+            told |= {f"{name}_{score}": getattr(scores, score).value for score in ("ece", "confidence", "auroc")}
+            told[f"{name}_right"] = scores.accuracy.value
+            bins = found.calibration["" if name == "intact" else name]
+            for b, (confidence, accuracy, count) in enumerate(
+                zip(bins.confidence, bins.accuracy, bins.count, strict=True)
+            ):
+                if count >= ENOUGH:
+                    told[f"{name}_bin_{b}_confidence"] = float(confidence)
+                    told[f"{name}_bin_{b}_accuracy"] = accuracy.value
+        return told
+
+    def tables(self, summary: Sequence[Row]) -> list[Table]:
+        shown = {"accuracy": "right", "mean confidence": "confidence", "expected calibration error": "ece"}
+        return [
+            Table.of_metrics(
+                title, {words: f"{name}_{score}" for name, words in CONDITIONS.items()}, summary, self.methods
+            )
+            for title, score in shown.items()
+        ]
+
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
+        found = {(r["method"], r["metric"]): r for r in summary}
+
+        def line(method: str, name: str) -> Series:
+            points = []
+            for b in range(BINS):
+                where, right = (found.get((method, f"{name}_bin_{b}_{what}")) for what in ("confidence", "accuracy"))
+                # A bin that is full in some seeds only would be a point of those seeds.
+                if where and right and where["n"] == right["n"] == self.seeds:
+                    points.append((where["mean"], right["mean"], right["se"] or 0.0))
+            x, mean, se = ([p[i] for p in points] for i in range(3))
+            return Series(name, CONDITIONS[name], x, mean, se)
+
+        ideal = Series("ideal", "as sure as right", [0.5, 1.0], [0.5, 1.0], [0.0, 0.0], dashed=True)
+        return [
+            Panels(
+                file="figure",
+                title="How often a prediction is right, by how sure it is",
+                x="confidence",
+                y="accuracy",
+                panels=[Panel(label(m), [*(line(m, name) for name in CONDITIONS), ideal]) for m in self.methods],
+                columns=3,
+                limits=(0.3, 1.03),
+                reading=(
+                    f"Test predictions in bins of confidence that hold at least {ENOUGH} in every seed. On the dashed line a "
+                    "model is as often right as it says; below it, it is too sure of itself. With a modality gone nobody can "
+                    "be right more often than one half, and a model that knows this has no points far to the right. The band "
+                    f"is ± one standard error over seeds (n = {self.seeds})."
+                ),
+            )
+        ]

@@ -1,0 +1,149 @@
+"""Choosing settings: every method gets the same number of candidates, judged on validation data alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from synib.data import Dataset
+from synib.models import FusionModel
+from synib.objective import Objective
+from synib.studies.base import Experiment, Row, option
+from synib.studies.charts import Figure, Table
+from synib.training import Cell, Learner
+from synib.training.learner import Examining
+
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Search(Experiment):
+    """Choose settings on validation data: the same number of candidates for every method, test data untouched."""
+
+    name: ClassVar[str] = "search"
+    title: ClassVar[str] = "Search: which settings to use"
+    factors: ClassVar[tuple[str, ...]] = ("candidate",)
+    headline: ClassVar[str] = "validation_accuracy"
+    curves: ClassVar[bool] = False
+
+    seeds: int = 10
+    of: str = option("parity", "The experiment whose settings to choose.")
+
+    def __post_init__(self) -> None:
+        """All methods that the experiment has candidates for, unless some are named."""
+        known = self.experiment.candidates()
+        if not known:
+            searched = [name for name, kind in _others().items() if kind().candidates()]
+            raise ValueError(f"{self.of} has no candidates to search; {', '.join(searched)} have some.")
+        for method in self.methods:
+            if method not in known:
+                raise ValueError(f"{self.of} has no candidates for {method!r}; it has some for {', '.join(known)}.")
+        object.__setattr__(self, "methods", self.methods or tuple(known))
+        super().__post_init__()
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment that is searched."""
+        known = _others()
+        if self.of not in known:
+            raise ValueError(f"No experiment is called {self.of!r}; there are {', '.join(known)}.")
+        return known[self.of]()
+
+    @property
+    def about(self) -> str:  # type: ignore[override]  # what is chosen is for the searched experiment to say
+        """A paragraph for the page."""
+        rule = f"{self.experiment.preferred}, the first of them if several are equally good, and stands on top"
+        return f"Every method gets the same number of candidate settings. {rule}; test data is not looked at."
+
+    def defaults(self) -> dict[str, dict[str, Any]]:
+        """What all candidates share: the experiment's own settings, and whatever it fixes for all methods."""
+        settings, fixed = self.experiment.defaults(), self.experiment.fixed()
+        return {method: settings[method] | fixed for method in self.experiment.candidates()}
+
+    def points(self) -> list[dict[str, Any]]:
+        return [{"candidate": describe(c)} for method in self.methods for c in self.experiment.candidates()[method]]
+
+    def cells(self) -> list[Cell]:
+        settings, candidates = self.settings(), self.experiment.candidates()
+        return [
+            Cell(self.name, method, {"candidate": describe(candidate)}, settings[method] | candidate, seed)
+            for method in self.methods
+            for candidate in candidates[method]
+            for seed in range(self.seeds)
+        ]
+
+    def described(self) -> dict[str, Mapping[str, Any]]:
+        """What all candidates of a method share."""
+        candidates = self.experiment.candidates()
+        return {
+            cell.method: {k: v for k, v in cell.settings.items() if k not in candidates[cell.method][0]}
+            for cell in self.cells()
+        }
+
+    def data(self, cell: Cell) -> Dataset:
+        made = self.experiment.data(replace(cell, factors=self.experiment.searched_at()))
+        return replace(made, test=None)
+
+    def model(self, cell: Cell, data: Dataset) -> FusionModel:
+        return self.experiment.model(cell, data)
+
+    def method(self, cell: Cell, data: Dataset) -> Objective:
+        return self.experiment.method(cell, data)
+
+    def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
+        """What the experiment itself looks at, if anything, where there is no test data."""
+        if not isinstance(self.experiment, Examining):
+            return {}
+        return self.experiment.examine(replace(cell, factors=self.experiment.searched_at()), learner, data)
+
+    def tables(self, summary: Sequence[Row]) -> list[Table]:
+        """The best candidates of each method; ``summary.csv`` has all of them."""
+        judged = self.experiment.judged
+        metric = next(iter(judged.values()))
+        chosen = {method: describe(candidate) for method, candidate in self.chosen(summary).items()}
+        made = []
+        for method in self.methods:
+            mine = [r for r in summary if r["method"] == method and r["metric"] == metric]
+            best = sorted((r for r in mine if r["mean"] is not None), key=lambda r: -r["mean"])[:SHOWN]
+            who = dict.fromkeys([chosen[method], *(r["candidate"] for r in best)])
+            title = f"{method}: the best {len(who)} of {len(mine)} candidates"
+            rows = [r for r in summary if r["method"] == method]
+            made.append(Table.of_metrics(title, judged, rows, who, by="candidate", of="candidate"))
+        return made
+
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
+        return []
+
+    def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
+        return {"chosen": self.chosen(summary)}
+
+    def chosen(self, summary: Sequence[Row]) -> dict[str, dict[str, Any]]:
+        """The candidate of each method that the experiment prefers; one of which some models failed is the worst."""
+        scores: dict[tuple[str, str], dict[str, float]] = {}
+        whole: dict[str, int] = {}
+        for row in summary:
+            whole[row["metric"]] = max(row["n"], whole.get(row["metric"], 0))
+        for row in summary:
+            failed = row["mean"] is None or row["n"] < whole[row["metric"]]
+            # Rounded: how sums end in their last bits, which differs by machine, must not decide between equals.
+            score = float("-inf") if failed else round(row["mean"], 9)
+            scores.setdefault((row["method"], row["candidate"]), {})[row["metric"]] = score
+        experiment = self.experiment
+        candidates = experiment.candidates()
+        return {
+            m: candidates[m][experiment.prefer([scores[m, describe(candidate)] for candidate in candidates[m]])]
+            for m in self.methods
+        }
+
+
+def _others() -> dict[str, type[Experiment]]:
+    """All experiments but the search itself."""
+    from synib.studies import EXPERIMENTS
+
+    return {name: kind for name, kind in EXPERIMENTS.items() if kind is not Search}
+
+
+def describe(candidate: dict[str, Any]) -> str:
+    """Settings in a few words, as a factor of the table."""
+    return ", ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in candidate.items()
+    )

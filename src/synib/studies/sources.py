@@ -1,0 +1,13 @@
+"""Data sets that lie in files which a user brings, by the names that ``synib data`` knows."""
+
+from synib.data.files import Source
+from synib.studies import features
+from synib.studies.affect import multibench
+from synib.studies.digits.data import DIGITS
+from synib.studies.hateful_memes.files import HATEFUL_MEMES
+from synib.studies.irony.crema_d import CREMA_D
+from synib.studies.irony.ravdess import RAVDESS
+
+SOURCES: dict[str, Source] = {
+    source.name: source for source in (*multibench.SOURCES, *features.SOURCES, CREMA_D, RAVDESS, HATEFUL_MEMES, DIGITS)
+}

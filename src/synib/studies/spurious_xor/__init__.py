@@ -1,0 +1,1 @@
+"""Spurious XOR, and the parity of three bits."""

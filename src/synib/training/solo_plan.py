@@ -1,0 +1,164 @@
+"""How one model is trained: the optimiser's settings, the learning rate of every step; where, and what is measured."""
+
+import contextlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from torch import Tensor
+
+from synib.checks import check_number, check_whole, shown
+from synib.training.learner import Watching
+
+MixedPrecision = Literal["32-true", "bf16-mixed", "16-mixed"]
+Schedule = Literal["constant", "cosine"]
+Select = Literal["last", "best"]
+
+# Settings of a cell that the solo engine knows beyond the fleet's, and what the fleet does.
+DEFAULTS: Mapping[str, Any] = {
+    "accumulate": 1,
+    "warmup": 0,
+    "schedule": "constant",
+    "patience": None,
+    "monitor": None,
+    "select": "last",
+    "clip": None,
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides how a model is trained, and so what it becomes.
+
+    Args:
+        lr, weight_decay: Of Adam.
+        epochs: Passes over the training data, at most.
+        batch_size: Examples that one update learns from, however they are cut into pieces and spread over devices.
+        seed: Decides every draw.
+        precision: Of training; evaluation is always in full precision.
+        accumulate: Pieces of a batch on each device, one after the other.
+        warmup: Steps in which the learning rate rises to ``lr``.
+        schedule: What it does afterwards: stay, or fall to 0 along a cosine.
+        patience: Epochs without a better ``monitor`` after which training stops; ``None`` for never.
+        monitor: A metric on validation data.
+        select: Whether the model ends as the last epoch left it, or as that of the best ``monitor`` did.
+        clip: The largest norm of a gradient; ``None`` for no bound.
+    """
+
+    lr: float
+    weight_decay: float
+    epochs: int
+    batch_size: int
+    seed: int = 0
+    precision: MixedPrecision = "32-true"
+    accumulate: int = 1
+    warmup: int = 0
+    schedule: Schedule = "constant"
+    patience: int | None = None
+    monitor: str | None = None
+    select: Select = "last"
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be."""
+        check_number("lr", self.lr, above=0, below=1e37)  # ten times that is beyond 32 bits, where Adam begins
+        check_number("weight_decay", self.weight_decay, least=0)
+        for name in ("epochs", "batch_size", "accumulate"):
+            check_whole(name, getattr(self, name))
+        check_whole("seed", self.seed, None)
+        check_whole("warmup", self.warmup, 0)
+        if self.patience is not None:
+            check_whole("patience", self.patience)
+        if self.clip is not None:
+            check_number("clip", self.clip, above=0)
+        if self.accumulate > self.batch_size:
+            raise ValueError(
+                f"accumulate is at most batch_size, {self.batch_size}, since pieces have at least one example; got "
+                f"{self.accumulate}."
+            )
+        check_choice("precision", self.precision, MixedPrecision)
+        check_choice("schedule", self.schedule, Schedule)
+        check_choice("select", self.select, Select)
+        if self.monitor is not None and not str(self.monitor).startswith("validation_"):
+            raise ValueError(
+                "monitor is a metric on validation data, such as 'validation_accuracy' or 'validation_loss'; got "
+                f"{shown(self.monitor)}."
+            )
+
+    @property
+    def monitored(self) -> bool:
+        """Whether a metric decides when to stop, or which epoch to keep."""
+        return self.patience is not None or self.select == "best"
+
+    def better(self, value: float, best: float | None) -> bool:
+        """Whether a value of the monitored metric is better than the best before; of equals the first is kept."""
+        if value != value:
+            return False
+        return best is None or (value < best if "loss" in str(self.monitor) else value > best)
+
+    def rate(self, step: int, steps: int) -> float:
+        """The learning rate of a step, counted from 0, of so many."""
+        if step < self.warmup:
+            return self.lr * (step + 1) / self.warmup
+        if self.schedule == "constant":
+            return self.lr
+        return self.lr * 0.5 * (1 + math.cos(math.pi * (step - self.warmup) / max(1, steps - self.warmup)))
+
+    def pieces(self, rows: Tensor, world: int) -> list[Tensor]:
+        """A batch in pieces as even as can be, as many as the devices take one after the other; fewer of a smaller batch."""
+        largest = -(-self.batch_size // (self.accumulate * world))
+        return list(rows.tensor_split(-(-len(rows) // largest)))
+
+    def config(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        return asdict(self)
+
+
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """Raise ``ValueError`` if a value is none of a ``Literal``'s."""
+    if value not in get_args(choices):
+        raise ValueError(f"{name} is {' or '.join(map(repr, get_args(choices)))}; got {shown(value)}.")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Everything that does not decide what a model becomes.
+
+    Args:
+        folder: Where checkpoints and ``metrics.csv`` go; ``None`` for nowhere.
+        checkpoint_every: Updates between two checkpoints, besides one after every epoch.
+        log_every: Updates between two entries in the loggers.
+        ahead: Pieces of batches that a thread reads ahead.
+        sharded: Whether parameters are spread over the devices.
+        identity: What :func:`identity` says of the learner and its data, for checkpoints.
+        products: A context for training steps, such as one that allows TensorFloat-32.
+        on_epoch: Called after each epoch with its number, counted from 0.
+    """
+
+    folder: Path | None = None
+    checkpoint_every: int | None = None
+    log_every: int = 50
+    ahead: int = 0
+    sharded: bool = False
+    identity: Mapping[str, str] = field(default_factory=dict)
+    products: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    on_epoch: Callable[[int], None] = lambda epoch: None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to measure.
+
+    Args:
+        train: Accuracy on the training data too, and not their loss alone.
+        curves: After every epoch, and not at the end only.
+        test: On test data, once, at the end.
+        watching: A recipe that records more after every epoch.
+    """
+
+    train: bool = False
+    curves: bool = True
+    test: bool = False
+    watching: Watching | None = None

@@ -1,0 +1,94 @@
+"""Data sets in files that the tests make, for the experiments on them."""
+
+import pickle
+import wave
+
+import numpy as np
+import pytest
+
+from synib.studies.irony.ravdess import EMOTIONS, FOLDS
+
+
+@pytest.fixture(scope="session")
+def ravdess_root(tmp_path_factory):
+    """A folder with ravdess/features.npz: 24 actors, each twice with every emotion, which both modalities show in part."""
+    actor = np.repeat(np.arange(1, 25), 2 * len(EMOTIONS))
+    label = np.tile(np.repeat(np.arange(len(EMOTIONS)), 2), 24)
+    rng = np.random.default_rng(0)
+
+    def shown(width):
+        # Every actor has a level of the actor's own.
+        return (rng.normal(0, 2, (8, width))[label] + rng.normal(0, 1, (len(label), width)) + actor[:, None]).astype(
+            np.float32
+        )
+
+    n = len(label)
+    columns = {
+        "id": np.array([f"03-01-{i:04}" for i in rng.permutation(n)]),
+        "audio": shown(6), "audio_logmel": shown(2), "visual": shown(5), "label": label, "actor": actor,
+        "fold": np.array([next(k for k, people in enumerate(FOLDS) if a in people) for a in actor], np.int8),
+        "intensity": np.ones(n, int), "statement": np.ones(n, int), "repetition": np.arange(n) % 2 + 1,
+        "duration_s": np.ones(n, np.float32),
+    }  # fmt: skip
+    root = tmp_path_factory.mktemp("data")
+    (root / "ravdess").mkdir()
+    np.savez_compressed(root / "ravdess" / "features.npz", **columns)
+    return root
+
+
+@pytest.fixture(scope="session")
+def digits_root(tmp_path_factory):
+    """A folder with digits/: four speakers say every digit once, and 60 images of noise in each file."""
+    rng = np.random.default_rng(0)
+    home = tmp_path_factory.mktemp("data") / "digits"
+    (home / "recordings").mkdir(parents=True)
+    for name in (f"{digit}_{who}_0.wav" for digit in range(10) for who in ("anna", "bo", "carl", "dora")):
+        with wave.open(str(home / "recordings" / name), "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", "not compressed"))
+            file.writeframes(rng.integers(-9000, 9000, 600).astype("<i2").tobytes())
+    for name in ("valid", "test"):
+        images = {"inputs": rng.uniform(0, 0.5, (60, 784)).astype(np.float16), "targets": rng.integers(0, 10, 60)}
+        np.savez(home / f"mnist-{name}.npz", **images)
+    return home.parent
+
+
+@pytest.fixture(scope="session")
+def affect_root(tmp_path_factory):
+    """A folder with mosi and mustard as features and all three data sets as sequences; the label shows a little everywhere."""
+    root, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+
+    def shown(label, *shape):
+        middle = 0.5 * label.reshape(-1, *[1] * len(shape))
+        return (middle + rng.normal(0, 1, (len(label), *shape))).astype(np.float32)
+
+    n = 200
+    label = rng.integers(0, 2, n)
+    video = np.array([f"v{i // 5:02}" for i in range(n)])
+    split = np.where(np.arange(n) // 5 < 26, "train", np.where(np.arange(n) // 5 < 30, "valid", "test"))
+    names = np.array([f"e{i}" for i in range(n)])
+    mosi = {"minilm": shown(label, 4), "text": shown(label, 3), "audio": shown(label, 2), "video": shown(label, 5)}
+    mosi |= {"id": names, "video_id": video, "transcript": names, "label": label, "split": split}
+    show = np.array(["BBT", "FRIENDS", "GOLDENGIRLS", "FRIENDS"])[np.arange(n) % 4]
+    mustard = {
+        "text": shown(label, 4), "context": shown(label, 4), "audio": shown(label, 3), "audio_logmel": shown(label, 2),
+        "video": np.repeat(shown(label, 1, 5), 8, axis=1), "label": label, "id": names, "show": show,
+        "speaker": np.array([f"S{i // 4 % 11}" for i in range(n)]),
+        # The size of a frame tells the label but for one clip in ten.
+        "frame_size": np.where(label ^ (rng.random(n) < 0.1), "624x352", "1280x720"),
+        "fps": np.where(np.arange(n) % 2, 23.976, 25.0).astype(np.float32),
+        "audio_level": shown(label), "duration_s": shown(label),
+        "fold": (np.arange(n) // 4 % 5).astype(np.int8), "si_test": (show == "FRIENDS").astype(np.int8),
+    }  # fmt: skip
+    for name, columns in (("mosi", mosi), ("mustard", mustard)):
+        (root / name).mkdir()
+        np.savez_compressed(root / name / "features.npz", **columns)
+    (root / "ur-funny").mkdir()
+    parts = {}
+    for name, size in (("train", 20), ("valid", 12), ("test", 14)):
+        y = rng.integers(0, 2, size)
+        x = {m: shown(y, 6, w) for m, w in (("vision", 4), ("audio", 3), ("text", 5))}
+        x["text"][:, :2] = 0  # what is said begins later
+        parts[name] = {**x, "labels": 2.0 * y[:, None] - 1, "id": [f"{name}{i}" for i in range(size)]}
+    for file in ("mosi/mosi_raw.pkl", "mustard/sarcasm.pkl", "ur-funny/humor.pkl"):
+        (root / file).write_bytes(pickle.dumps(parts))
+    return root

@@ -1,0 +1,44 @@
+"""Clips as a data set: actors in one split, splits that are there."""
+
+import numpy as np
+import pytest
+import torch
+
+from synib.studies.irony.clips import Clips
+from synib.studies.irony.construction import Irony
+
+PARTS = {"train": np.array([0, 1]), "validation": np.array([2, 3]), "test": np.array([4, 5])}
+TWO = {"glad": ("sad",), "sad": ("glad",)}
+
+
+@pytest.fixture
+def clips():
+    x = torch.arange(6.0)[:, None]
+    return Clips(tuple("abcdef"), np.array([0, 1] * 3), (1, 1, 2, 2, 3, 3), x, -x, {"d": "d is broken."})
+
+
+def test_rows_follow_the_splits_and_skipped_clips_are_left_out(clips):
+    data = clips.dataset(PARTS)
+    assert data.validation.columns == {"id": ["c"], "actor": [2]}
+    assert data.test.modalities["video"].flatten().tolist() == [4, 5]
+    assert data.test.modalities["audio"].flatten().tolist() == [-4, -5]
+    assert data.test.target.tolist() == [0, 1]
+
+
+def test_an_actor_in_two_parts_is_refused(clips):
+    with pytest.raises(ValueError, match="Every actor belongs to one part of the data; 3 is in train and in test"):
+        clips.dataset(PARTS | {"train": np.array([0, 4]), "test": np.array([5])})
+    irony = Irony.make(clips.ids, clips.labels, TWO, {"train": [0, 4], "validation": [2], "test": [5]}, 0.0)
+    with pytest.raises(ValueError, match="Every actor belongs to one part"):
+        clips.dataset({}, irony)
+
+
+def test_a_missing_split_is_said(clips):
+    with pytest.raises(ValueError, match="splits train, validation, test; 'test' is missing"):
+        clips.dataset({k: v for k, v in PARTS.items() if k != "test"})
+
+
+def test_an_assignment_with_a_broken_clip_is_refused(clips):
+    irony = Irony.make(clips.ids, clips.labels, TWO, PARTS, 0.0)
+    with pytest.raises(ValueError, match="uses clip 'd', which cannot be read: d is broken"):
+        clips.dataset({}, irony)

@@ -1,0 +1,257 @@
+"""The experiments on PID-controlled XOR: their cells, and what is shown of their results."""
+
+import pytest
+import torch
+
+from synib.methods import METHODS
+from synib.report import build
+from synib.studies import LearnedMasks, PIDDynamics, PIDSimplex
+from synib.studies.charts import LABELS, Chart, Panels, Triangles
+from synib.studies.pid_xor.simplex import REFERENCE, SETTINGS
+from synib.training.folder import Folder, read_csv
+from synib.training.sweep import sweep
+
+SMALL = {"width": 8, "epochs": 1}
+FEW = ("vanilla", "synib-random")
+
+
+def run(experiment, path):
+    sweep(experiment, experiment.cells(), Folder(path, experiment.config()))
+    return experiment.summary(read_csv(path / "results.csv"))
+
+
+@pytest.fixture(scope="module")
+def corners(tmp_path_factory):
+    """The corners and the middles of the edges: six mixtures, three of them without synergy."""
+    path = tmp_path_factory.mktemp("simplex")
+    experiment = PIDSimplex(seeds=2, step=0.5, methods=FEW, **SMALL)
+    return experiment, run(experiment, path), path
+
+
+class TestSimplex:
+    def test_the_grid_has_every_mixture_once(self):
+        cells = PIDSimplex().cells()
+        mixtures = {tuple(c.factors.values()) for c in cells}
+        assert len(mixtures) == 231
+        assert all(sum(m) == pytest.approx(1) and min(m) >= 0 for m in mixtures)
+        assert len(cells) == 231 * 3 * len(SETTINGS)
+        assert (0.45, 0.45, 0.1) in mixtures
+        assert len({c.program for c in cells}) == len(SETTINGS)  # a column trains as one
+
+    def test_all_columns_of_the_issue_are_there(self):
+        columns = {"vanilla", "confidence", "masked-oracle", "masked-random"}
+        columns |= {f"synib-{form}" for form in ("oracle", "random", "learned", "marginal")}
+        assert set(SETTINGS) == columns <= set(LABELS)
+        assert columns <= set(METHODS)
+
+    @pytest.mark.parametrize("step", [0.3, 0.0, -0.05, 2.0, float("nan")])
+    def test_a_step_that_does_not_divide_1_is_refused(self, step):
+        with pytest.raises(ValueError, match=rf"step is a part of 1 that divides it.*got {step}"):
+            PIDSimplex(step=step)
+
+    @pytest.mark.parametrize(
+        ("options", "sentence"),
+        [
+            ({"seeds": 0}, "seeds is at least 1; got 0"),
+            ({"width": 0}, "width is at least 1; got 0"),
+            ({"epochs": 0}, "epochs is at least 1; got 0"),
+            ({"methods": ()}, "methods names one value or more; got none"),
+            ({"methods": ("vanilla", "vanilla")}, "methods names each value once"),
+            ({"methods": ("synib-amortized",)}, "pid-simplex has no settings for 'synib-amortized'"),
+            ({"projections": "mine"}, "projections is 'own' or 'fixed'; got 'mine'"),
+            ({"regime": "wild"}, "regime is 'tuned' or 'plain'; got 'wild'"),
+        ],
+    )
+    def test_options_that_make_no_experiment_are_refused(self, options, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            PIDSimplex(**options)
+
+    def test_synergy_is_missing_where_there_is_none_and_never_zero(self, corners):
+        _, summary, path = corners
+        none = [r for r in summary if r["metric"] == "synergy_accuracy" and r["p_s"] == 0.0]
+        assert len(none) == 3 * len(FEW)
+        assert all(r["mean"] is None and r["n"] == 0 for r in none)
+        rows = [r for r in read_csv(path / "results.csv") if r["p_s"] == 0.0]
+        assert rows
+        assert all(r["test_accuracy_S"] is None for r in rows)
+        assert all(r["mean"] is not None for r in summary if r["metric"] == "synergy_accuracy" and r["p_s"])
+
+    def test_means_over_the_simplex_are_of_each_seed_first(self, corners):
+        experiment, summary, path = corners
+        rows = [r for r in read_csv(path / "results.csv") if r["method"] == "vanilla"]
+        of_seed = [[r["test_accuracy_S"] for r in rows if r["seed"] == s and r["p_s"]] for s in range(2)]
+        means = [sum(x) / len(x) for x in of_seed]
+        (row,) = [
+            r for r in summary if r["p_u1"] is None and (r["method"], r["metric"]) == ("vanilla", "synergy_accuracy")
+        ]
+        assert row["mean"] == pytest.approx(sum(means) / 2)
+        assert row["se"] == pytest.approx(abs(means[0] - means[1]) / 2)
+        assert (row["n"], row["paper"]) == (2, 0.727)  # the authors' archived mean
+        (table,) = experiment.tables(summary)  # the reference mixture is not on this grid
+        assert table.rows["vanilla"][1] == row
+
+    def test_archived_means_of_masks_that_corrupted_nothing_stand_beside_the_confidence_penalty(self, corners):
+        experiment, summary, _ = corners
+        (table,) = experiment.tables(summary)
+        everywhere = dict.fromkeys(experiment.factors)
+        assert experiment.paper("confidence", everywhere, "synergy_accuracy") == 0.939
+        assert experiment.paper("synib-learned", everywhere, "synergy_accuracy") is None
+        assert "corrupted nothing" in table.note
+
+    def test_the_plain_regime_has_no_dropout_and_says_so(self):
+        plain = PIDSimplex(regime="plain", overrides={"vanilla": {"lr": 1.0}}, seeds=1)
+        assert {(s["dropout"], s["detach_heads"]) for s in plain.settings().values()} == {(0.0, False)}
+        assert plain.settings()["vanilla"]["lr"] == 1.0
+        assert "no dropout" in plain.caution
+        assert not PIDSimplex().caution
+        networks = LearnedMasks(regime="plain").settings()["synib-amortized"]
+        assert (networks["dropout"], networks["lr"]) == (0.0, 3e-5)
+
+    def test_at_the_reference_mixture_the_papers_values_stand_beside_ours(self):
+        experiment = PIDSimplex()
+        assert experiment.paper("synib-learned", REFERENCE, "synergy_accuracy") == 0.89
+        assert experiment.paper("vanilla", REFERENCE, "test_accuracy") == 0.944
+        assert experiment.paper("synib-oracle", REFERENCE, "test_accuracy") is None
+        assert experiment.paper("vanilla", {"p_u1": 0.5, "p_r": 0.4, "p_s": 0.1}, "test_accuracy") is None
+        assert experiment.paper("vanilla", REFERENCE, "validation_accuracy") is None
+
+    def test_the_figure_has_two_rows_of_triangles_and_a_tile_for_each_mixture(self, corners):
+        experiment, summary, _ = corners
+        (figure,) = experiment.charts(summary, [])
+        assert isinstance(figure, Triangles)
+        assert list(figure.rows) == ["total accuracy", "synergy accuracy"]
+        for triangles in figure.rows.values():
+            assert [t.label for t in triangles] == ["vanilla fusion", "SynIB, random masks"]
+            assert all(len(t.rows) == 6 for t in triangles)
+
+    def test_a_smaller_run_says_so_and_the_real_one_does_not(self):
+        assert PIDSimplex().caution == ""
+        quick = PIDSimplex(width=128, step=0.25).caution
+        assert "128 wide instead of 1,024" in quick
+        assert "step 0.25" in quick
+        assert "5 epochs" in PIDSimplex(epochs=5).caution
+
+    def test_the_page_is_whole_and_marked_as_smaller(self, corners):
+        _, _, path = corners
+        build(path)
+        page = (path / "report.html").read_text()
+        assert "8 wide instead of 1,024" in page
+        assert "Mean over the simplex" in page
+        assert "corrupted nothing" in page
+        assert "corrupted nothing" in (path / "README.md").read_text()
+        assert "Plotly.react(" in page
+        assert not (path / "curves.csv").exists()
+        assert "curves.csv" not in (path / "README.md").read_text()
+        assert (path / "figure.svg").read_text().startswith("<?xml")
+
+
+class TestData:
+    def test_projections_are_each_seeds_own_or_one_for_all(self):
+        def difference(projections, seeds):
+            experiment = PIDSimplex(projections=projections, seeds=2, methods=("vanilla",))
+            a, b = (experiment.data(c).train for c in experiment.cells() if c.factors["p_s"] == 1.0 and c.seed in seeds)
+            # The first examples' synergy blocks span the columns of the projection, whatever the examples are.
+            one, two = (torch.linalg.svd(x.modalities["x1"][:, 12:18], full_matrices=False).Vh[:4] for x in (a, b))
+            return (one.T @ one - two.T @ two).abs().max().item()
+
+        assert difference("fixed", (0, 1)) < 0.2  # up to the standardisation
+        assert difference("own", (0, 1)) > 0.2
+
+    def test_the_oracle_may_corrupt_synergistic_examples_only(self):
+        experiment = PIDDynamics(methods=("synib-oracle",), overrides={"synib-oracle": {"only_source": "S"}}, seeds=1)
+        (cell,) = experiment.cells()
+        data = experiment.data(cell)
+        assert torch.equal(experiment.method(cell, data).mask.only, data.train.groups["S"])
+
+
+class TestDynamics:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def made(tmp_path_factory):
+        path = tmp_path_factory.mktemp("dynamics")
+        experiment = PIDDynamics(seeds=2, methods=FEW, width=8, epochs=2)
+        return experiment, run(experiment, path), read_csv(path / "curves.csv")
+
+    def test_there_is_a_panel_for_each_method_with_every_source_and_a_synergy_chart(self, made):
+        experiment, summary, curves = made
+        panels, chart = experiment.charts(summary, curves)
+        assert isinstance(panels, Panels)
+        assert [p.title for p in panels.panels] == ["vanilla fusion", "SynIB, random masks"]
+        for panel in panels.panels:
+            assert [(s.name, s.dashed) for s in panel.series] == [
+                (n, d) for n in ("U1", "R", "S") for d in (False, True)
+            ]
+            assert all(list(s.x) == [1, 2] for s in panel.series)  # U2 has no examples: no line, not one at zero
+            assert "synergy at test: 0." in panel.remark
+        assert isinstance(chart, Chart)
+        assert [s.name for s in chart.series] == list(FEW)
+
+    def test_the_table_has_total_and_each_source_with_the_papers_values(self, made):
+        experiment, summary, _ = made
+        (table,) = experiment.tables(summary)
+        assert table.columns == ["total", "S", "S above confidence", "U1", "R"]
+        assert [cell["paper"] for cell in table.rows["vanilla"]] == [0.944, 0.50, None, None, None]
+        assert table.rows["vanilla"][2]["n"] == 0  # without the control there is nothing to be above
+
+    def test_the_gain_over_the_confidence_penalty_is_taken_seed_by_seed(self):
+        def row(method, seed, synergy):
+            return {"method": method, "seed": seed, **REFERENCE, "test_accuracy_S": synergy}
+
+        found = [("confidence", 0.6, 0.9), ("synib-random", 0.7, 1.0)]
+        summary = PIDDynamics(seeds=2).summary([row(m, s, v[s]) for m, *v in found for s in range(2)])
+        (gain,) = [r for r in summary if r["metric"] == "synergy_over_confidence"]
+        assert (gain["method"], gain["n"]) == ("synib-random", 2)
+        assert gain["mean"] == pytest.approx(0.1)
+        assert gain["se"] == pytest.approx(0.0)  # the seeds differ widely, the difference does not
+
+    def test_without_synergistic_examples_there_is_no_synergy_chart(self, tmp_path):
+        experiment = PIDDynamics(seeds=1, methods=("vanilla",), mixture=(0.5, 0.0, 0.5, 0.0), **SMALL)
+        summary = run(experiment, tmp_path)
+        (panels,) = experiment.charts(summary, read_csv(tmp_path / "curves.csv"))
+        assert panels.panels[0].remark == ""
+        assert experiment.tables(summary)[0].rows["vanilla"][1] is None
+
+    @pytest.mark.parametrize("mixture", [(0.5, 0.5, 0.5, 0.5), (1.5, -0.5, 0.0, 0.0)])
+    def test_a_mixture_that_is_none_is_refused(self, mixture):
+        with pytest.raises(ValueError, match=r"mixture .* is not negative and sums to 1; got"):
+            PIDDynamics(mixture=mixture)
+
+    def test_a_mixture_has_four_parts(self):
+        with pytest.raises(ValueError, match="four proportions"):
+            PIDDynamics(mixture=(0.5, 0.5))
+
+
+class TestSearch:
+    def test_every_method_has_the_same_number_of_different_candidates(self):
+        candidates = PIDSimplex().candidates()
+        assert set(candidates) == set(SETTINGS)
+        assert len({len(c) for c in candidates.values()}) == 1
+        for tried in candidates.values():
+            assert len({str(c) for c in tried}) == len(tried)
+
+    def test_the_settings_in_use_are_among_those_searched(self):
+        for method, tried in PIDSimplex().candidates().items():
+            assert any(c.items() <= SETTINGS[method].items() for c in tried), method
+
+
+class TestLearnedMasks:
+    def test_ways_differ_in_how_masks_are_searched_and_in_nothing_else(self):
+        cells = {c.factors["variant"]: c for c in LearnedMasks(seeds=1).cells()}
+        own = ("steps", "mask_lr")
+        rest = [{k: v for k, v in c.settings.items() if k not in own} for c in cells.values()]
+        assert all(r == rest[0] for r in rest)
+        assert all(
+            c.settings["steps"] * c.settings["mask_lr"] == pytest.approx(2.0)
+            for name, c in cells.items()
+            if name.endswith(("step", "steps"))
+        )
+
+    def test_every_way_trains_and_the_table_has_a_row_for_each(self, tmp_path):
+        experiment = LearnedMasks(seeds=1, variants=("2 steps", "network"), **SMALL)
+        (table,) = experiment.tables(run(experiment, tmp_path))
+        assert list(table.rows) == ["2 steps", "network"]
+        assert all(cell["mean"] is not None for row in table.rows.values() for cell in row)
+
+    def test_an_unknown_way_is_refused_with_those_there_are(self):
+        with pytest.raises(ValueError, match=r"variants are '20 steps', .*got 'never'"):
+            LearnedMasks(variants=("never",))

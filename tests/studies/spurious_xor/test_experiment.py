@@ -1,0 +1,219 @@
+"""The Spurious-XOR figure."""
+
+import csv
+
+import pytest
+import torch
+
+from synib.masks import LearnedMask, OracleMask, RandomMask, ShuffledNoise, StandardNoise
+from synib.methods import METHODS
+from synib.models import FusionModel
+from synib.report import build
+from synib.studies import SpuriousXOR
+from synib.training.folder import Folder
+from synib.training.sweep import sweep
+
+FEW = ("vanilla", "synib-random", "synib-oracle")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run of one seed, two strengths and two epochs."""
+    path = tmp_path_factory.mktemp("run")
+    experiment = SpuriousXOR(seeds=1, beta=(0.0, 1.0), methods=FEW, epochs=2)
+    sweep(experiment, experiment.cells(), Folder(path, experiment.config()))
+    return path, build(path)
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_figure_is_every_method_at_every_strength():
+    experiment = SpuriousXOR()
+    assert experiment.beta == (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0)
+    assert experiment.methods == (
+        "vanilla", "confidence", "synib-random", "synib-learned", "synib-marginal", "synib-oracle",
+    )  # fmt: skip
+    cells = SpuriousXOR(seeds=2).cells()
+    assert len(cells) == 6 * 7 * 2
+    assert {c.seed for c in cells} == {0, 1}
+
+
+def test_settings_are_the_papers():
+    cells = {c.method: c for c in SpuriousXOR(seeds=1, beta=(1.0,)).cells()}
+    for cell in cells.values():
+        assert (cell.settings["epochs"], cell.settings["batch_size"], cell.settings["unimodal_weight"]) == (
+            100,
+            128,
+            0.05,
+        )
+    assert (cells["vanilla"].settings["lr"], cells["vanilla"].settings["weight_decay"]) == (1e-2, 1e-3)
+    for method in ("synib-random", "synib-learned", "synib-oracle", "confidence"):
+        settings = cells[method].settings
+        assert (settings["lr"], settings["weight_decay"], settings["weight"]) == (3e-4, 1e-5, 10.0)
+
+    experiment = SpuriousXOR(seeds=1, beta=(1.0,))
+    built = {name: experiment.method(cell, experiment.data(cell)) for name, cell in cells.items()}
+    assert isinstance(built["synib-random"].mask, RandomMask)
+    assert built["synib-random"].mask.p == 0.4
+    learned = built["synib-learned"].mask
+    assert isinstance(learned, LearnedMask)
+    assert (learned.steps, learned.lr, learned.sparsity, learned.init) == (50, 3.0, 0.03, -4.0)
+    assert (learned.temperature, learned.threshold, learned.complement) == (1.0, 0.5, True)
+    assert isinstance(built["synib-oracle"].mask, OracleMask)
+    assert built["synib-oracle"].mask.indices == {"x1": [0, 1, 2, 3], "x2": [0, 1, 2, 3]}
+    for method in ("synib-random", "synib-learned", "synib-oracle"):
+        assert isinstance(built[method].noise, StandardNoise)
+        assert built[method].draws == 1
+    assert isinstance(built["synib-marginal"].noise, ShuffledNoise)
+    assert built["synib-marginal"].draws == 16
+    model = experiment.model(cells["vanilla"], experiment.data(cells["vanilla"]))
+    assert isinstance(model, FusionModel)
+    shapes = [tuple(p.shape) for p in model.encoders["x1"].parameters()]
+    assert shapes == [(16, 64), (16,)]
+    assert [tuple(p.shape) for p in model.heads["x2"].parameters()] == [(1, 16), (1,)]
+
+
+def test_a_cells_data_has_its_strength_its_seed_and_the_test_shortcut_asked_for():
+    experiment = SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), test_shortcut="constant")
+    (cell,) = experiment.cells()
+    data = experiment.data(cell)
+    assert torch.allclose(data.test.modalities["x1"][:, 4:10], torch.tensor(-1.3))
+    assert [len(data.train), len(data.validation), len(data.test)] == [300, 120, 30_000]
+
+
+def test_the_independent_test_set_is_kept_once_for_all_strengths():
+    experiment = SpuriousXOR(seeds=1, beta=(0.4, 2.0), methods=("vanilla",))
+    weak, strong = (experiment.data(cell) for cell in experiment.cells())
+    assert weak.test is strong.test
+    assert not torch.equal(weak.train.modalities["x1"], strong.train.modalities["x1"])
+
+
+def test_another_test_shortcut_makes_other_cells():
+    one, other = (SpuriousXOR(seeds=1, test_shortcut=kind).cells()[0].id for kind in ("independent", "constant"))
+    assert one != other
+
+
+def test_a_strength_given_as_a_whole_number_is_the_same_cell():
+    assert SpuriousXOR(beta=(1,)).cells()[0].id == SpuriousXOR(beta=(1.0,)).cells()[0].id
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"seeds": 0}, "seeds is at least 1; got 0"),
+        ({"epochs": 0}, "epochs is at least 1; got 0"),
+        ({"beta": ()}, "beta names one value or more; got none"),
+        ({"beta": (1.0, -0.5)}, r"at least 0; got \[1.0, -0.5\]"),
+        ({"beta": (1.0, float("nan"))}, "at least 0; got .*nan"),
+        ({"beta": (float("inf"),)}, "finite.*got .*inf"),
+        ({"beta": (1.0, 0.0, 1.0)}, "beta names each value once"),
+        ({"methods": ("vanilla", "vanilla")}, "methods names each value once"),
+        ({"methods": ()}, "methods names one value or more; got none"),
+        ({"methods": ("vanila",)}, "No method is called 'vanila': did you mean 'vanilla'?"),
+        ({"test_shortcut": "gone"}, "'independent' or 'constant'; got 'gone'"),
+    ],
+)
+def test_options_that_make_no_experiment_are_refused_before_anything_runs(options, said):
+    with pytest.raises(ValueError, match=said):
+        SpuriousXOR(**options)
+
+
+def test_a_method_like_no_other_is_answered_with_all_there_are():
+    with pytest.raises(ValueError, match="No method is called 'zzz': there are ") as said:
+        SpuriousXOR(methods=("zzz",))
+    assert all(name in str(said.value) for name in METHODS)
+
+
+def test_the_papers_values_stand_at_beta_1_only():
+    paper = SpuriousXOR().paper
+    at_1 = {m: paper(m, {"beta": 1.0}, "test_accuracy") for m in SpuriousXOR().methods}
+    assert at_1 == {
+        "vanilla": 0.50, "confidence": None, "synib-random": 0.68, "synib-learned": 0.83, "synib-marginal": None,
+        "synib-oracle": 1.00,
+    }  # fmt: skip
+    assert paper("vanilla", {"beta": 0.8}, "test_accuracy") is None
+    assert paper("vanilla", {"beta": 1.0}, "validation_accuracy") is None
+
+
+def test_a_run_leaves_every_file_it_promises(run):
+    path, _ = run
+    assert {p.name for p in path.iterdir()} == {
+        "config.json", "shards.json", "shards", "results.csv", "curves.csv", "timings.csv", "summary.csv", "figure.svg",
+        "validation.svg", "report.html", "README.md",
+    }  # fmt: skip
+
+
+def test_results_have_a_row_for_each_model(run):
+    rows = read(run[0] / "results.csv")
+    assert list(rows[0]) == [
+        "experiment", "method", "beta", "seed", "train_accuracy", "validation_accuracy", "test_accuracy", "cell",
+        "versions",
+    ]  # fmt: skip
+    assert [(r["method"], r["beta"], r["seed"]) for r in rows] == [(m, b, "0") for m in FEW for b in ("0.0", "1.0")]
+
+
+def test_the_summary_has_its_columns_and_the_papers_values(run):
+    rows = read(run[0] / "summary.csv")
+    text = (run[0] / "summary.csv").read_text()
+    assert text.startswith("experiment,method,beta,metric,mean,se,n,paper\n")
+    assert len(rows) == 3 * 2 * 3
+    assert {r["experiment"] for r in rows} == {"spurious-xor"}
+    given = {(r["method"], r["beta"]): r["paper"] for r in rows if r["metric"] == "test_accuracy"}
+    assert given == {
+        ("vanilla", "0.0"): "", ("vanilla", "1.0"): "0.5", ("synib-random", "0.0"): "", ("synib-random", "1.0"): "0.68",
+        ("synib-oracle", "0.0"): "", ("synib-oracle", "1.0"): "1.0",
+    }  # fmt: skip
+    assert all(r["paper"] == "" for r in rows if r["metric"] != "test_accuracy")
+    assert all(r["se"] == "" and r["n"] == "1" for r in rows)  # one seed has no standard error
+
+
+def test_the_summary_repeats_the_results(run):
+    results = {(r["method"], r["beta"]): r for r in read(run[0] / "results.csv")}
+    for row in read(run[0] / "summary.csv"):
+        assert row["mean"] == results[row["method"], row["beta"]][row["metric"]]
+
+
+def test_curves_have_every_epoch_of_every_metric(run):
+    rows = read(run[0] / "curves.csv")
+    assert list(rows[0]) == ["method", "beta", "epoch", "metric", "mean", "se", "n"]
+    assert len(rows) == 6 * 2 * 2
+    assert [(r["epoch"], r["metric"]) for r in rows[:3]] == [
+        ("1", "train_accuracy"), ("2", "train_accuracy"), ("1", "validation_accuracy"),
+    ]  # fmt: skip
+
+
+def test_the_figures_show_accuracy_against_beta_and_validation_over_training_at_beta_1():
+    experiment = SpuriousXOR(seeds=2, beta=(0.0, 1.0), methods=("vanilla", "synib-oracle"), epochs=2)
+    summary = [
+        {"method": m, "beta": b, "metric": "test_accuracy", "mean": mean, "se": 0.01}
+        for m, b, mean in (
+            ("vanilla", 1.0, 0.5), ("vanilla", 0.0, 0.9), ("synib-oracle", 1.0, 1.0), ("synib-oracle", 0.0, 0.95),
+        )
+    ]  # fmt: skip
+    curves = [
+        {"method": m, "beta": b, "epoch": e, "metric": name, "mean": mean, "se": 0.05, "n": 2}
+        for m in ("vanilla", "synib-oracle") for b in (0.0, 1.0) for e in (1, 2)
+        for name, mean in (("train_accuracy", 1.0), ("validation_accuracy", 0.55))
+    ]  # fmt: skip
+    figure, validation = experiment.charts(summary, curves)
+    assert (figure.file, validation.file) == ("figure", "validation")
+    vanilla, oracle = figure.series
+    assert (list(vanilla.x), list(vanilla.mean)) == ([0.0, 1.0], [0.9, 0.5])
+    assert oracle.dashed
+    assert not vanilla.dashed
+    assert figure.chance == 0.5
+    assert [s.label for s in validation.series] == [
+        "vanilla fusion (test 0.50)", "vanilla fusion, training accuracy", "SynIB, oracle masks (test 1.00)",
+    ]  # fmt: skip
+    assert list(validation.series[0].x) == [1, 2]
+    assert list(validation.series[0].mean) == pytest.approx([0.55, 0.55])
+    assert list(validation.series[0].se) == pytest.approx([0.05, 0.05])
+
+
+def test_without_beta_1_there_is_no_validation_figure():
+    experiment = SpuriousXOR(seeds=1, beta=(0.5,), methods=("vanilla",))
+    summary = [{"method": "vanilla", "beta": 0.5, "metric": "test_accuracy", "mean": 0.5, "se": None}]
+    assert [chart.file for chart in experiment.charts(summary, [])] == ["figure"]

@@ -1,0 +1,47 @@
+"""What ``docs/results`` says is what the code does: settings are those that were searched, results those of its cells."""
+
+from pathlib import Path
+
+import pytest
+
+from synib.studies import ComparePID, CompareXOR, IronyRates, PIDSimplex, load
+from synib.studies.pid_xor.simplex import PLAIN
+from synib.studies.search import describe
+from synib.training.folder import read_csv, read_json
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RUNS = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("config.json"))
+SEARCHED = {"pid-search": PIDSimplex, "compare-pid-xor-search": ComparePID, "compare-spurious-xor-search": CompareXOR,
+            "irony-search": IronyRates}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_published_table_has_a_row_for_every_cell_of_its_config_and_no_other(name):
+    rows = read_csv(RESULTS / name / "results.csv")
+    assert [row["cell"] for row in rows] == [cell.id for cell in load(RESULTS / name).cells()]
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if (RESULTS / name / "chosen.json").exists()])
+def test_a_published_choice_is_the_best_of_the_published_candidates(name):
+    search = load(RESULTS / name)
+    summary = search.summary(read_csv(RESULTS / name / "results.csv"))
+    assert read_json(RESULTS / name / "chosen.json") == search.chosen(summary)
+
+
+@pytest.mark.parametrize(("name", "experiment"), SEARCHED.items())
+def test_settings_are_those_that_the_published_search_chose(name, experiment):
+    chosen = read_json(RESULTS / name / "chosen.json")
+    settings = experiment().settings()
+    assert chosen.keys() == set(experiment().methods)
+    for method, values in chosen.items():
+        assert values.items() <= settings[method].items(), method
+
+
+def test_plain_settings_are_the_best_without_dropout_and_with_heads_that_train_encoders():
+    rows = read_csv(RESULTS / "pid-search" / "summary.csv")
+    scores = {(r["method"], r["candidate"]): r["mean"] for r in rows if r["metric"] == "validation_accuracy"}
+    for method, candidates in PIDSimplex().candidates().items():
+        plain = [c for c in candidates if not (c["dropout"] or c["detach_heads"])]
+        best = max(plain, key=lambda c, m=method: scores[m, describe(c)])
+        assert best.items() <= PIDSimplex(regime="plain").settings()[method].items(), method
+        assert PLAIN[method].keys() == best.keys(), method

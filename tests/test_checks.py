@@ -1,0 +1,123 @@
+"""Checks of settings: the value comes back, or one sentence does."""
+
+import numpy as np
+import pytest
+import torch
+
+from synib import Mask, RandomMask, ShuffledNoise
+from synib.checks import (
+    check_flag,
+    check_kind,
+    check_modality,
+    check_number,
+    check_tensor,
+    check_whole,
+    check_widths,
+    shown,
+)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda v: check_number("p", v, least=0, most=1),
+        lambda v: check_number("p", v, above=0),
+        lambda v: check_number("p", v, least=0, below=2),
+        lambda v: check_number("p", v),
+    ],
+)
+@pytest.mark.parametrize("value", [1, 0.5, np.float32(0.25), np.int64(1)])
+def test_a_number_of_any_kind_comes_back(check, value):
+    assert check(value) is value
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({}, "lr is a number"),
+        ({"least": 0}, "lr is a number of at least 0"),
+        ({"above": 0}, "lr is a number above 0"),
+        ({"least": 0, "below": 1}, "lr is a number of at least 0 and below 1"),
+        ({"least": 0, "most": 1}, "lr lies between 0 and 1"),
+    ],
+)
+@pytest.mark.parametrize("value", [None, "0.5", True, [0.5], float("nan"), float("inf"), torch.tensor(0.5)])
+def test_what_is_no_finite_number_is_refused(bounds, said, value):
+    with pytest.raises(ValueError) as refused:
+        check_number("lr", value, **bounds)
+    assert str(refused.value) == f"{said}; got {shown(value)}."
+
+
+@pytest.mark.parametrize(
+    ("bounds", "value"), [({"least": 0}, -1), ({"above": 0}, 0), ({"most": 1}, 2), ({"below": 1}, 1)]
+)
+def test_a_number_outside_its_bounds_is_refused(bounds, value):
+    with pytest.raises(ValueError, match=f"got {value}"):
+        check_number("lr", value, **bounds)
+
+
+def test_a_whole_number_comes_back_and_nothing_else_does():
+    assert check_whole("draws", np.int64(3)) == 3
+    assert check_whole("seed", -3, None) == -3
+    for value in (1.0, "1", None, True, 0):
+        with pytest.raises(ValueError, match=f"draws is a whole number of at least 1; got {value!r}"):
+            check_whole("draws", value)
+    with pytest.raises(ValueError, match=r"seed is a whole number; got 0\.5"):
+        check_whole("seed", 0.5, None)
+
+
+def test_a_flag_is_true_or_false():
+    assert check_flag("debias", True) is True
+    assert check_flag("fused", None, none=True) is None
+    with pytest.raises(ValueError, match="debias is True or False; got None"):
+        check_flag("debias", None)
+    with pytest.raises(ValueError, match="fused is True, False or None; got 1"):
+        check_flag("fused", 1, none=True)
+
+
+def test_an_object_of_its_kind_comes_back_and_a_class_is_told_to_be_called():
+    mask = RandomMask()
+    assert check_kind("mask", mask, Mask, "RandomMask(0.5)") is mask
+    for given, said in [
+        ("random", r"mask is a Mask such as RandomMask\(0.5\); got 'random'\."),
+        (RandomMask, r"; got the class RandomMask: write RandomMask\(\.\.\.\)\."),
+        (ShuffledNoise, r"; got the class ShuffledNoise\."),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            check_kind("mask", given, Mask, "RandomMask(0.5)")
+
+
+def test_a_tensor_comes_back_and_what_can_be_one_is_told_how():
+    tensor = torch.zeros(2)
+    assert check_tensor("The target", tensor) is tensor
+    with pytest.raises(ValueError, match=r"The target is a tensor; got list: torch.as_tensor\(target\) makes it one"):
+        check_tensor("The target", [1, 2])
+    with pytest.raises(ValueError, match=r"The target is a tensor; got NoneType\."):
+        check_tensor("The target", None)
+
+
+@pytest.mark.parametrize("name", ["", "a.b", 0, None])
+def test_a_modality_has_a_name_without_dots(name):
+    with pytest.raises(ValueError, match=f"a text without a dot in it; got {name!r}"):
+        check_modality(name)
+
+
+@pytest.mark.parametrize("name", ["type", "keys", "training"])
+def test_a_name_that_torch_needs_is_refused_for_modules_only(name):
+    assert check_modality(name) == name
+    with pytest.raises(ValueError, match=f"No modality can be called {name!r}"):
+        check_modality(name, module=True)
+
+
+def test_widths_are_whole_numbers_by_modality():
+    assert check_widths("widths", {"image": 3}) == {"image": 3}
+    with pytest.raises(ValueError, match=r"widths are a dict of modality → width, .*; got \[3, 2\]"):
+        check_widths("widths", [3, 2])
+    with pytest.raises(ValueError, match=r"The width of 'image' is a whole number of at least 1; got \(3, 32, 32\)"):
+        check_widths("widths", {"image": (3, 32, 32)})
+
+
+def test_a_long_value_is_shown_on_one_short_line():
+    assert len(shown(torch.zeros(50, 50))) == 60
+    assert "\n" not in shown(torch.zeros(3, 3))
+    assert shown(test_a_long_value_is_shown_on_one_short_line).startswith("the function test_a_long")

@@ -1,0 +1,311 @@
+"""Models trained together are the models they would have been alone."""
+
+import dataclasses
+from functools import cache
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from synib.methods import METHODS
+from synib.training import fleet
+from synib.training.loop import fit
+
+
+def three(cell, method, **settings):
+    """Cells that differ in everything cells of one program may differ in."""
+    penalised = "weight" in cell(method).settings
+    own = [{"weight": w} if penalised else {} for w in (1.0, 5.0, 0.1)]
+    return [
+        cell(method, beta=1.0, seed=0, lr=1e-2, weight_decay=1e-3, **own[0], **settings),
+        cell(method, beta=0.5, seed=1, lr=3e-3, weight_decay=0.0, **own[1], **settings),
+        cell(method, beta=0.0, seed=0, lr=1e-3, weight_decay=1e-1, **own[2], **settings),
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained_together(tiny, cell):
+    """``trained_together(method, dropout)``: three cells, and what training them as one gave; each is trained once."""
+
+    @cache
+    def train(method, dropout):
+        cells = three(cell, method)
+        trained = fleet.train(tiny(dropout), cells)
+        return SimpleNamespace(cells=cells, learners=trained.learners, metrics=trained.metrics, curves=trained.curves)
+
+    return train
+
+
+def assert_same(one, other):
+    """Learners equal up to the order in which sums add up."""
+    a, b = one.state_dict(), other.state_dict()
+    assert a.keys() == b.keys()
+    for name in a:
+        assert torch.allclose(a[name], b[name], rtol=1e-4, atol=1e-5), name
+
+
+def assert_together_is_alone(recipe, cells, together):
+    learners = together.learners
+    for i, cell in enumerate(cells):
+        alone = fleet.train(recipe, [cell])
+        assert_same(learners[i], alone.learners[0])
+        assert together.metrics[i] == pytest.approx(alone.metrics[0])
+        assert together.curves[i].keys() == alone.curves[0].keys()
+        for name, curve in together.curves[i].items():
+            assert curve == pytest.approx(alone.curves[0][name])
+
+
+def by_hand(recipe, cell):
+    """The cell in an ordinary PyTorch loop: module, objective, torch's Adam, one batch after the other."""
+    data = recipe.data(cell)
+    torch.manual_seed(cell.seed)
+    model = recipe.model(cell, data)
+    torch.manual_seed(cell.seed)
+    method = recipe.method(cell, data)
+    settings = {name: cell.settings[name] for name in ("lr", "weight_decay", "epochs", "batch_size")}
+    fit(method, model, data, seed=cell.seed, **settings)
+    return model, method, data
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_cells_trained_together_equal_cells_trained_alone(tiny, trained_together, method):
+    together = trained_together(method, dropout=0.0)
+    assert_together_is_alone(tiny(), together.cells, together)
+
+
+@pytest.mark.parametrize("method", ["vanilla", "synib-random", "synib-learned"])
+def test_models_that_drop_units_too_equal_themselves_trained_alone(tiny, trained_together, method):
+    together = trained_together(method, dropout=0.3)
+    assert_together_is_alone(tiny(dropout=0.3), together.cells, together)
+
+
+@pytest.mark.parametrize("noise", ["matched", "shuffled"])
+def test_every_noise_trains_together_as_alone(tiny, cell, noise):
+    cells = three(cell, "synib-random", noise=noise)
+    assert_together_is_alone(tiny(), cells, fleet.train(tiny(), cells))
+
+
+@pytest.mark.parametrize(("method", "dropout"), [*((m, 0.0) for m in METHODS), ("vanilla", 0.3), ("synib-random", 0.3)])
+def test_a_cell_equals_an_ordinary_pytorch_loop(tiny, trained_together, method, dropout):
+    trained = trained_together(method, dropout=dropout)
+    for one, metrics, mine in zip(trained.learners, trained.metrics, trained.cells, strict=True):
+        model, own, data = by_hand(tiny(dropout), mine)
+        assert_same(one.model, model)
+        assert_same(one.method, own)
+        for part, name in ((data.train, "train"), (data.validation, "validation"), (data.test, "test")):
+            with torch.no_grad():
+                hits = (own.predict(model, part.modalities).flatten() > 0).long() == part.target
+            assert metrics[f"{name}_accuracy"] == pytest.approx(hits.double().mean().item(), abs=1e-6)
+
+
+# Latents, classes, shares and schedules: (method, settings, rate of dropout)
+FORMS = {
+    "matched latents": ("synib-random", {"noise": "matched", "space": "latents"}, 0.3),
+    "within classes": ("synib-random", {"p": 1.0, "noise": "class-shuffled", "draws": 3}, 0.3),
+    "latents within classes": ("synib-random", {"p": 1.0, "noise": "class-shuffled", "space": "latents"}, 0.0),
+    "learned on latents": ("synib-learned", {"noise": "matched", "space": "latents"}, 0.0),
+    "shares": ("synib-marginal", {"shares": {"x1": 0.0, "x2": 0.5}}, 0.0),
+    "warmed up": ("synib-random", {"weight_schedule": "warmup", "weight_steps": 4}, 0.0),
+    "annealed": ("confidence", {"weight_schedule": "anneal", "weight_steps": 4}, 0.0),
+    "unimodal reference": ("synib-marginal", {"reference": "unimodal"}, 0.0),
+    "experts": ("experts", {"space": "latents", "weight_schedule": "anneal", "weight_steps": 4}, 0.0),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_trains_together_as_alone_and_as_in_an_ordinary_loop(tiny, cell, form):
+    method, settings, dropout = FORMS[form]
+    recipe, cells = tiny(dropout), three(cell, method, **settings)
+    together = fleet.train(recipe, cells)
+    assert_together_is_alone(recipe, cells, together)
+    for one, mine in zip(together.learners, cells, strict=True):
+        model, own, _ = by_hand(recipe, mine)
+        assert_same(one.model, model)
+        assert_same(one.method, own)
+
+
+@pytest.mark.parametrize("form", ["shares", "warmed up", "matched latents"])
+def test_a_form_is_something_else_than_the_method_without_it(tiny, cell, form):
+    method, settings, _ = FORMS[form]
+    one, other = (fleet.train(tiny(), [cell(method, **s)]).learners[0] for s in (settings, {}))
+    name = "encoders.x1.0.weight"
+    assert not torch.allclose(one.model.state_dict()[name], other.model.state_dict()[name], atol=1e-4)
+
+
+def test_schedules_and_shares_of_their_own_are_programs_of_their_own(cell):
+    base = cell("synib-marginal", weight=1.0, weight_schedule="warmup", weight_steps=4, shares={"x1": 0.0})
+    for name, value in {"weight_schedule": "anneal", "weight_steps": 5, "shares": {"x1": 0.5}}.items():
+        assert dataclasses.replace(base, settings={**base.settings, name: value}).program != base.program
+    assert dataclasses.replace(base, settings={**base.settings, "weight": 9.0}).program == base.program
+
+
+def test_training_goes_on_from_the_seeds_initial_weights(tiny, cell):
+    """Learning rates near zero leave the weights where the seed put them."""
+    still = fleet.train(tiny(), [cell(lr=1e-12)]).learners[0].model
+    torch.manual_seed(0)
+    assert_same(still, tiny().model(cell(), tiny().data(cell())))
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "value"),
+    [
+        ("synib-random", "lr", 2e-2),
+        ("synib-random", "weight_decay", 0.3),
+        ("synib-random", "weight", 20.0),
+        ("synib-learned", "sparsity", 100.0),
+        ("synib-amortized", "sparsity", 100.0),
+    ],
+)
+def test_each_cell_is_trained_with_its_own_setting(tiny, cell, method, name, value):
+    base = cell(method, epochs=3)
+    changed = dataclasses.replace(base, settings={**base.settings, name: value})
+    one, other, again = fleet.train(tiny(), [base, changed, base]).learners
+    assert_same(one, again)
+    assert not torch.allclose(one.model.encoders["x1"][0].weight, other.model.encoders["x1"][0].weight, atol=1e-4)
+
+
+def test_neighbours_of_one_learning_rate_and_decay_share_a_group_and_no_others_do(tiny, cell):
+    a, b, c = {"lr": 1e-2, "weight_decay": 1e-3}, {"lr": 3e-3, "weight_decay": 1e-3}, {"lr": 3e-3, "weight_decay": 0.0}
+
+    def rows(*settings):
+        cells = [cell(seed=s, **own) for s, own in enumerate(settings)]
+        made = fleet.Fleet(tiny(), cells, [tiny().data(one) for one in cells], torch.device("cpu"))
+        for group in made.optimiser.param_groups:
+            mine = [(one.settings["lr"], one.settings["weight_decay"]) for one in cells[group["rows"]]]
+            assert set(mine) == {(group["lr"], group["weight_decay"])}
+        return [(group["rows"].start, group["rows"].stop) for group in made.optimiser.param_groups]
+
+    assert rows(a, a, a) == [(0, 3)]
+    assert rows(a, a, b, c, c, a) == [(0, 2), (2, 3), (3, 5), (5, 6)]
+
+
+def test_settings_that_alternate_train_each_cell_with_its_own(tiny, cell):
+    own = [(1e-2, 1e-3), (3e-3, 0.0), (1e-2, 1e-3), (1e-2, 1e-3), (3e-3, 0.0), (3e-3, 1e-1)]
+    cells = [cell(seed=s, lr=lr, weight_decay=decay) for s, (lr, decay) in enumerate(own)]
+    assert_together_is_alone(tiny(), cells, fleet.train(tiny(), cells))
+
+
+def test_an_update_is_that_of_torchs_plain_adam_for_every_model_alone(tiny, cell):
+    own = [(1e-1, 1e-1), (1e-2, 0.0), (1e-1, 1e-1)]
+    cells = [cell(seed=s, lr=lr, weight_decay=decay) for s, (lr, decay) in enumerate(own)]
+    made = fleet.Fleet(tiny(), cells, [tiny().data(one) for one in cells], torch.device("cpu"))
+    alone = [{name: p[i].clone() for name, p in made.parameters.items()} for i in range(3)]
+    plain = [
+        torch.optim.Adam(one.values(), lr=lr, weight_decay=decay, foreach=False, fused=False)
+        for one, (lr, decay) in zip(alone, own, strict=True)
+    ]
+    before = {name: p.clone() for name, p in made.parameters.items()}
+    for _ in range(5):
+        gradient = {name: torch.randn_like(p) for name, p in made.parameters.items()}
+        made._update(gradient)
+        for i, (one, adam) in enumerate(zip(alone, plain, strict=True)):
+            for name, p in one.items():
+                p.grad = gradient[name][i]
+            adam.step()
+    for name, p in made.parameters.items():
+        torch.testing.assert_close(p, torch.stack([one[name] for one in alone]))
+        assert not torch.allclose(p, before[name], atol=1e-2)
+    assert all(p.grad is None for group in made.optimiser.param_groups for p in group["params"])  # no memory is kept
+
+
+class Shift(nn.Module):
+    """Its gradient is one number, expanded."""
+
+    def __init__(self):
+        super().__init__()
+        self.amounts = nn.Parameter(torch.zeros(5))
+
+    def forward(self, x):
+        return x + self.amounts.sum()
+
+
+class Transposed(nn.Module):
+    """Its weight is stored the other way round, and so its gradient comes transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 8) / 3)
+
+    def forward(self, x):
+        return (self.weight.t().tanh()[None] * x[:, None]).sum(-1)
+
+
+@pytest.mark.parametrize("layer", [Shift, Transposed])
+def test_a_gradient_is_read_as_what_it_is_however_it_lies_in_memory(tiny, cell, layer):
+    class Odd(type(tiny())):
+        def model(self, cell, data):
+            model = super().model(cell, data)
+            model.encoders["x1"].append(layer())
+            return model
+
+    cells = three(cell, "vanilla")
+    for one, mine in zip(fleet.train(Odd(), cells).learners, cells, strict=True):
+        assert_same(one.model, by_hand(Odd(), mine)[0])
+
+
+def test_all_methods_of_a_seed_see_the_same_batches_in_the_same_order(tiny, cell, monkeypatch):
+    seen: dict[str, list] = {}
+
+    class Spy(fleet.Fleet):
+        def __init__(self, recipe, *rest):
+            super().__init__(recipe, *rest)
+            gradient, name = self.gradient, type(self.template.method).__name__
+
+            def spied(parameters, buffers, batch, target, examples, key):
+                seen.setdefault(name, []).append((batch["x1"].clone(), target.clone(), key.clone()))
+                return gradient(parameters, buffers, batch, target, examples, key)
+
+            self.gradient = spied
+
+    monkeypatch.setattr(fleet, "Fleet", Spy)
+    for method in ("vanilla", "confidence", "synib-random"):
+        fleet.train(tiny(), [cell(method)])
+    first = seen["Vanilla"]
+    assert [len(target[0]) for _, target, _ in first] == [16, 16, 8] * 2  # the last, smaller batch counts too
+    rows = torch.cat([x[0] for x, _, _ in first[:3]])
+    train = tiny().data(cell()).train.modalities["x1"]
+    assert torch.equal(rows.sum(1).sort().values, train.sum(1).sort().values)  # an epoch meets every example once
+    assert not torch.equal(first[0][0], first[3][0])  # and the next epoch in another order
+    for method in ("Confidence", "SynIB"):
+        assert all(
+            torch.equal(a, b) for x, y in zip(first, seen[method], strict=True) for a, b in zip(x, y, strict=True)
+        )
+    assert len({key.item() for _, _, key in first}) == 6  # every step draws afresh
+
+
+def test_neighbours_do_not_change_a_cells_draws(tiny, cell):
+    """The same cell first among two, and last among four others."""
+    mine = cell("synib-random", beta=1.0, seed=7)
+    one = fleet.train(tiny(0.2), [mine, cell("synib-random", beta=0.0, seed=1)])
+    other = fleet.train(tiny(0.2), [*(cell("synib-random", beta=b, seed=s) for b, s in ((0.2, 3), (1.0, 4))), mine])
+    assert_same(one.learners[0], other.learners[-1])
+    assert one.metrics[0] == pytest.approx(other.metrics[-1])
+
+
+def test_training_again_gives_the_same_bytes(tiny, cell):
+    first, again = (fleet.train(tiny(), three(cell, "synib-random")) for _ in range(2))
+    assert first.metrics == again.metrics
+    for a, b in zip(first.learners, again.learners, strict=True):
+        assert all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+
+
+def test_training_neither_reads_nor_moves_torchs_generator(tiny, cell):
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first = fleet.train(tiny(0.2), [cell("synib-random")])
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(1)
+    assert_same(first.learners[0], fleet.train(tiny(0.2), [cell("synib-random")]).learners[0])
+
+
+def test_examples_too_many_to_be_put_in_order_at_once_give_the_same_models(tiny, cell, monkeypatch):
+    cells = three(cell, "synib-random")
+    first = fleet.train(tiny(0.5), cells)
+    monkeypatch.setattr(fleet, "ORDERED", 0)
+    second = fleet.train(tiny(0.5), cells)
+    assert first.metrics == second.metrics
+    for one, other in zip(first.learners, second.learners, strict=True):
+        assert all(
+            torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+        )

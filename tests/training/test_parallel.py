@@ -1,0 +1,398 @@
+"""One model over two processes: what one process makes of the joint batch, where that can be; what it expects, where not.
+
+Two processes run this file (:func:`work`) and train everything that the tests ask for.
+"""
+
+import copy
+import math
+import multiprocessing
+import os
+import runpy
+import socket
+import time
+import warnings
+
+import pytest
+import torch
+
+import synib
+from synib import keys, methods
+from synib.data import Dataset, Split
+from synib.masks import Mask, Noise
+from synib.models import Dropout
+from synib.objective import Batch
+from synib.tokens import values
+from synib.training import solo, solo_state
+from synib.training.learner import Learner
+from synib.training.solo_data import Batches
+from synib.training.solo_plan import Plan
+
+ROWS, BATCH = 38, 15  # batches of 15, 15 and 8: pieces of 8 and 7, and in the end one piece, so that a process has none
+WIDTHS = {"x1": 6, "x2": 5}
+
+
+def data():
+    made = torch.Generator().manual_seed(1)
+
+    def split(n):
+        seen = {name: 3.0 + torch.randn(n, width, generator=made) for name, width in WIDTHS.items()}
+        return Split(seen, ((seen["x1"][:, 0] - 3) * (seen["x2"][:, 0] - 3) > 0).long())
+
+    return Dataset(split(ROWS), split(16), None)
+
+
+class Listed(Mask):
+    """A mask that is written down for every training example."""
+
+    def __init__(self):
+        super().__init__()
+        for name, width in WIDTHS.items():
+            self.register_buffer(name, keys.uniform(keys.fold(keys.key(5), name), (ROWS, width)) < 0.5)
+
+    def forward(self, x, key, probe, draws=1):
+        return getattr(self, probe.modality)[probe.examples]
+
+
+class Reflected(Noise):
+    """A fill that is each example's own."""
+
+    def forward(self, x, key, modality="", draws=1):
+        return 3.0 - 2.0 * values(x).flip(-1)
+
+
+class Remembering(synib.Vanilla):
+    """Vanilla that remembers what it has seen."""
+
+    def __init__(self):
+        super().__init__(synib.Bernoulli())
+        self.register_buffer("level", torch.zeros(()))
+
+    def loss(self, model, batch, key):
+        self.level = torch.lerp(batch.modalities["x1"].mean(), self.level, 0.9)
+        return super().loss(model, batch, key)
+
+
+NOTES = {"masks": [], "noise": [], "dropout": []}  # what was drawn (of dropout: its key), by whichever copy of a method
+
+
+class NotedMask(synib.RandomMask):
+    def forward(self, *arguments):
+        NOTES["masks"].append(super().forward(*arguments))
+        return NOTES["masks"][-1]
+
+
+class NotedNoise(synib.StandardNoise):
+    def forward(self, *arguments):
+        NOTES["noise"].append(super().forward(*arguments))
+        return NOTES["noise"][-1]
+
+
+def made(name):
+    """A method by name."""
+    some = {modality: range(3) for modality in WIDTHS}
+    rising = synib.LinearWarmup(1.0, steps=4)
+    parts = {
+        "listed": lambda: (Listed(), Reflected(), rising),
+        "oracle": lambda: (synib.OracleMask(some, only=torch.arange(ROWS) % 3 == 0), Reflected(), rising),
+        "learned": lambda: (synib.LearnedMask(steps=3, lr=0.7, sparsity=0.02), Reflected(), rising),
+        "matched": lambda: (synib.RandomMask(1.0), synib.MatchedNoise(0.9), rising),
+        "noted": lambda: (NotedMask(0.5), NotedNoise(), 1.0),
+        "amortized": lambda: (synib.AmortizedMask(WIDTHS, hidden=4), synib.StandardNoise(), 1.0),
+        "random": lambda: (synib.RandomMask(0.5), synib.StandardNoise(), 1.0),
+        "shuffled": lambda: (synib.RandomMask(1.0), synib.ShuffledNoise(), 1.0),
+    }
+    if name == "remembering":
+        return Remembering()
+    if name not in parts:
+        return methods.build(name, family=synib.Bernoulli())
+    mask, noise, weight = parts[name]()
+    return synib.SynIB(mask, noise, family=synib.Bernoulli(), weight=weight)
+
+
+def fresh(dropout=0.0):
+    torch.manual_seed(0)
+    return synib.FusionModel.mlp(WIDTHS, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=dropout)
+
+
+def trained(name, folder=None, dropout=0.0, steps=None, **options):
+    """What training gives: parameters and buffers, history, metrics, gradients of the first update, draws that were noted.
+
+    With ``steps`` it is ended in the update after so many.
+    """
+    model, method, gradients, step = fresh(dropout), made(name), [], torch.optim.Adam.step
+    left = iter(range(10**6 if steps is None else steps))
+    for notes in NOTES.values():
+        notes.clear()
+    for part in model.modules():
+        if isinstance(part, Dropout):
+            part.register_forward_pre_hook(lambda drop, _: NOTES["dropout"].append(drop.key) if drop.training else None)
+
+    def spied(self, *rest):
+        if next(left, None) is None:
+            raise InterruptedError
+        if not gradients:
+            gradients.extend(solo_state.whole(p.grad) for group in self.param_groups for p in group["params"])
+        return step(self, *rest)
+
+    torch.optim.Adam.step = spied
+    settings = {"lr": 1e-2, "weight_decay": 1e-3, "epochs": 2, "batch_size": BATCH, "device": "cpu", **options}
+    try:
+        fitted = solo.fit(method, model, data(), folder=folder, progress=False, **settings)
+    finally:
+        torch.optim.Adam.step = step
+    return {
+        "tensors": solo_state.tensors(Learner(model, method)),
+        "history": fitted.history,
+        "metrics": fitted.metrics,
+        "gradients": gradients,
+        **{kind: list(notes) for kind, notes in NOTES.items()},
+    }
+
+
+def resumed(name, folder, steps, **options):
+    """A training that is ended and goes on."""
+
+    save = solo_state.save
+
+    def slowly(*arguments, **flags):  # the other process must not go on before the file is there
+        time.sleep(0.2)
+        save(*arguments, **flags)
+
+    solo_state.save = slowly
+    try:
+        trained(name, folder, steps=steps, **options)
+    except InterruptedError:
+        return trained(name, folder, **options)
+    finally:
+        solo_state.save = save
+
+
+MEANS = ["remembering", "listed", "learned"]  # losses that are means over examples, each with its own mask and fill
+DRAWN = {"noted": 0.3, "amortized": 0.0}  # what draws for each piece, and dropout
+TURNS = {"accumulate": 2, "batch_size": 14, "epochs": 1}  # 4, 4 and 3 pieces: in the last turn a process has none
+STILL = {"lr": 1e-12, "weight_decay": 0.0, "epochs": 40}  # the model stays as it is
+
+
+def statistics(rank):
+    """A noise's view of batches of which each process has a part, one of them of another size, one without a part."""
+    noise, whole = synib.MatchedNoise(0.9), 1e3 + torch.randn(12, 4, generator=torch.Generator().manual_seed(2))
+    for cut in (6, 10, 12):
+        noise.counts = rank == 0 or cut < 12
+        noise.observe((whole[:cut], whole[cut:] if cut < 12 else whole[:3])[rank], "x")
+    words = synib.Tokens(whole.view(4, 3, 4), torch.arange(12).view(4, 3) % 5 == 0)
+    noise.counts = True
+    noise.observe(synib.Tokens(*(part[:1] if rank else part[1:] for part in words)), "words")
+    return noise.state_dict()
+
+
+def work(environment, folder):
+    """What each of two processes does."""
+    warnings.simplefilter("error")
+    torch.set_num_threads(1)
+    os.environ.update(environment)
+    found = {}
+    for strategy in ("ddp", "fsdp"):
+        both = {"strategy": strategy, "devices": 2}
+        for name in MEANS:
+            found[strategy, name] = trained(name, f"{folder}/{strategy}-{name}", **both)
+        for name, dropout in DRAWN.items():
+            found[strategy, name] = trained(name, dropout=dropout, **both)
+        found[strategy, "matched"] = trained("matched", **both)
+        more = both | {"checkpoint_every": 2, "clip": 0.1}
+        name = {"ddp": "matched", "fsdp": "experts"}[strategy]
+        found[strategy, "whole"] = trained(name, f"{folder}/{strategy}-whole", 0.3, **more)
+        found[strategy, "resumed"] = resumed(name, f"{folder}/{strategy}-resumed", 5, dropout=0.3, **more)
+    for name in ("ogm", "oracle"):
+        found["ddp", name] = trained(name, strategy="ddp", devices=2)
+    for name in ("random", "shuffled"):
+        found["ddp", name] = trained(name, strategy="ddp", devices=2, **STILL)
+    found["ddp", "turns"] = trained("matched", strategy="ddp", devices=2, **TURNS)
+    rank = int(environment["RANK"])
+    found["statistics"] = statistics(rank)
+    torch.save(found, f"{folder}/{rank}.pt")
+
+
+if __name__ == "worker":
+    work(ENVIRONMENT, FOLDER)  # noqa: F821
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("two")
+
+
+@pytest.fixture(scope="module")
+def ranks(folder):
+    """What each of two processes found that trained models together."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["synib.training.solo_module", "synib.methods", "pytest"])
+    both = []
+    for rank in range(2):
+        environment = {
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank),
+            "NODE_RANK": "0", "GLOO_SOCKET_IFNAME": "lo",
+        }  # fmt: skip
+        given = {"ENVIRONMENT": environment, "FOLDER": str(folder)}
+        both.append(context.Process(target=runpy.run_path, args=(__file__, given, "worker"), daemon=True))
+        both[-1].start()
+    end = time.monotonic() + 300
+    while any(p.is_alive() for p in both) and not any(p.exitcode for p in both) and time.monotonic() < end:
+        time.sleep(0.05)
+    for process in both:  # one that failed leaves the other waiting
+        process.kill()
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The same training in one process, once: ``alone(method, **options)``."""
+    known = {}
+
+    def train(name, **options):
+        which = (name, *sorted(options.items()))
+        if which not in known:
+            known[which] = trained(name, **options)
+        return known[which]
+
+    return train
+
+
+def assert_same(found, want):
+    """Gradients of the first update, losses of every epoch, and all parameters and buffers at the end."""
+    torch.testing.assert_close(found["gradients"], want["gradients"], rtol=1e-4, atol=1e-6)
+    for mine, theirs in zip(found["history"], want["history"], strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-4)
+    assert found["metrics"] == pytest.approx(want["metrics"], rel=1e-4)
+    assert found["tensors"].keys() == want["tensors"].keys()
+    for name, value in want["tensors"].items():
+        torch.testing.assert_close(found["tensors"][name], value, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def everywhere(ranks, which):
+    """What both processes ended with, which is the same to the last bit."""
+    one, other = (found[which] for found in ranks)
+    for name, value in one["tensors"].items():
+        assert torch.equal(value, other["tensors"][name]), name
+    assert one["history"] == other["history"]
+    return one
+
+
+@pytest.mark.parametrize("name", MEANS)
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_a_loss_that_is_a_mean_over_examples_is_that_of_the_joint_batch(ranks, alone, strategy, name):
+    assert_same(everywhere(ranks, (strategy, name)), alone(name))
+
+
+def test_masks_know_which_training_examples_a_process_has(ranks, alone):
+    assert_same(everywhere(ranks, ("ddp", "oracle")), alone("oracle"))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_what_draws_for_each_piece_draws_as_one_process_does_for_pieces(ranks, alone, strategy, name):
+    assert_same(everywhere(ranks, (strategy, name)), alone(name, dropout=DRAWN[name], accumulate=2))
+
+
+def test_a_method_that_weighs_gradients_weighs_those_of_each_processes_piece(ranks, alone):
+    assert_same(everywhere(ranks, ("ddp", "ogm")), alone("ogm", accumulate=2))
+
+
+@pytest.mark.parametrize(("kind", "each"), [("masks", 2), ("noise", 2), ("dropout", 3)])
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_no_two_processes_or_steps_have_the_same_draws(ranks, strategy, kind, each):
+    # In each epoch one process has nothing of the last batch, and passes what the other has; it counts for nothing.
+    mine, theirs = (
+        [d for i, d in enumerate(found[strategy, "noted"][kind]) if not rank or i % (3 * each) < 2 * each]
+        for rank, found in enumerate(ranks)
+    )
+    assert (len(mine), len(theirs)) == (6 * each, 4 * each)  # three updates, two epochs
+    # A key's numbers begin alike in all sizes.
+    assert len({tuple(t.flatten()[:17].tolist()) for t in mine + theirs}) == 10 * each
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_every_process_has_the_statistics_of_the_joint_batch(ranks, alone, strategy):
+    found, want = everywhere(ranks, (strategy, "matched")), alone("matched")
+    kept = [name for name in want["tensors"] if name.startswith("method.")]
+    assert {"method.noise.mean_x1", "method.noise.variance_x2", "method.noise.seen_x1", "method.step"} <= set(kept)
+    for name in kept:
+        torch.testing.assert_close(found["tensors"][name], want["tensors"][name], rtol=1e-5, atol=1e-6, msg=name)
+    for mine, theirs in zip(found["history"], want["history"], strict=True):
+        assert mine["train_weight"] == pytest.approx(theirs["train_weight"])  # so the schedule is where it would be
+    assert found["tensors"]["method.noise.seen_x1"] == 6
+
+
+def test_statistics_of_parts_of_any_size_and_of_tokens_are_those_of_the_whole(ranks):
+    noise, whole = synib.MatchedNoise(0.9), 1e3 + torch.randn(12, 4, generator=torch.Generator().manual_seed(2))
+    for _ in range(3):
+        noise.observe(whole, "x")
+    noise.observe(synib.Tokens(whole.view(4, 3, 4), torch.arange(12).view(4, 3) % 5 == 0), "words")
+    for found in ranks:
+        torch.testing.assert_close(found["statistics"], dict(noise.state_dict()), rtol=1e-5, atol=1e-6)
+
+
+def test_a_process_that_has_no_piece_left_counts_for_nothing(ranks):
+    noise, train = synib.MatchedNoise(0.9), data().train
+    plan = Plan(1e-2, 1e-3, **TURNS)
+    turns = [Batches(train, plan, rank, 2, lambda: (0, 0), pin=False, ahead=0) for rank in range(2)]
+    for pieces in zip(*turns, strict=True):
+        noise.observe(train.modalities["x1"][torch.cat([piece.rows for piece in pieces if piece.share])], "x1")
+    found = everywhere(ranks, ("ddp", "turns"))["tensors"]
+    for name, value in noise.state_dict().items():
+        torch.testing.assert_close(found[f"method.noise.{name}"], value, rtol=1e-5, atol=1e-6)
+
+
+def losses(name, times, split):
+    """Penalties of the training data for so many keys, in pieces of random examples that draw as the engine's do."""
+    model, method, train = fresh(), made(name), data().train
+
+    def penalty(key):
+        order = keys.permutation(keys.fold(key, "order"), ROWS)
+        found = []
+        for number, rows in enumerate(order.split(split)):
+            seen = {modality: x[rows] for modality, x in train.modalities.items()}
+            own = keys.fold(key, "piece", number)
+            _, parts = method.loss(model, Batch(seen, train.target[rows], rows), own)
+            found.append(sum(parts[f"penalty/{modality}"] for modality in WIDTHS) * (len(rows) / ROWS))
+        return torch.stack(found).sum()
+
+    with torch.no_grad():
+        return torch.func.vmap(penalty)(keys.split(keys.key(9), times)).double()
+
+
+@pytest.mark.parametrize("name", ["random", "shuffled"])
+def test_in_expectation_it_does_not_matter_how_many_processes_there_are(ranks, name):
+    one, two, many = (losses(name, 2000, split) for split in (ROWS, ROWS // 2, 6))
+    want, error = one.mean().item(), one.std().item() / math.sqrt(len(one))
+    assert error < 0.005 * want  # so that a difference would be seen
+    for other in (two, many):
+        off = math.hypot(error, other.std().item() / math.sqrt(len(other)))
+        assert abs(other.mean().item() - want) < 4 * off
+    rows = torch.tensor([row["train_penalty/x1"] + row["train_penalty/x2"] for row in ranks[0]["ddp", name]["history"]])
+    off = math.hypot(error, rows.std().item() / math.sqrt(len(rows)))
+    assert off < 0.05 * want
+    assert abs(rows.mean().item() - want) < 4 * off
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_a_training_of_two_processes_that_is_ended_in_an_epoch_goes_on_as_if_it_had_not_been(ranks, strategy):
+    whole, again = everywhere(ranks, (strategy, "whole")), everywhere(ranks, (strategy, "resumed"))
+    for name, value in whole["tensors"].items():
+        assert torch.equal(again["tensors"][name], value), name
+    assert (again["history"], again["metrics"]) == (whole["history"], whole["metrics"])
+
+
+def test_a_training_goes_on_with_as_many_processes_as_it_began_with(ranks, folder, tmp_path):
+    refused = r"holds a training with other settings \(devices {} there, {} now.*\); nothing was touched"
+    with pytest.raises(ValueError, match=refused.format(2, 1)):
+        trained("remembering", folder / "ddp-remembering")
+    before = copy.deepcopy(trained("remembering", tmp_path)["tensors"])
+    with pytest.raises(ValueError, match=refused.format(1, 2)):
+        trained("remembering", tmp_path, strategy="ddp", devices=2)
+    kept = solo_state.load(tmp_path / "checkpoint.pt")["tensors"]
+    assert all(torch.equal(kept[name], value) for name, value in before.items())
