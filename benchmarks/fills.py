@@ -13,14 +13,13 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
 import synib
 from synib.measure import detectability
 from synib.objective import Batch, Family
-from synib.objective.synib import Space
 from synib.studies.forms import Forms
 from synib.tokens import take
 from synib.training import Cell, fleet
@@ -34,11 +33,11 @@ NOISES: dict[str, type[Any]] = {
 BATCHES = 50  # that a fill which follows the data has seen
 
 
-def fills() -> Iterator[tuple[str, str, Space, Callable[[Family], synib.SynIB]]]:
+def fills() -> Iterator[tuple[str, str, str, Callable[[Family], synib.SynIB | synib.OnLatents]]]:
     """Name of the fill, how much it replaces, where, and what makes such counterfactuals."""
     for name, noise in NOISES.items():
         for share, p in (("whole", 1.0), ("half", 0.5)):
-            for space in get_args(Space):
+            for space in ("inputs", "latents"):
                 if p < 1 and noise is synib.ClassShuffledNoise:
                     continue  # swaps whole modalities only
                 if p == 1 and noise.shuffles and space == "latents":
@@ -46,8 +45,9 @@ def fills() -> Iterator[tuple[str, str, Space, Callable[[Family], synib.SynIB]]]
                 yield name, share, space, partial(objective, p, noise, space)
 
 
-def objective(p: float, noise: type[Any], space: Space, family: Family) -> synib.SynIB:
-    return synib.SynIB(synib.RandomMask(p), noise(), family=family, space=space)
+def objective(p: float, noise: type[Any], space: str, family: Family) -> synib.SynIB | synib.OnLatents:
+    made = synib.SynIB(synib.RandomMask(p), noise(), family=family)
+    return made if space == "inputs" else synib.OnLatents(made)
 
 
 def models(task: str, seeds: int, epochs: int | None) -> tuple[Forms, list[Cell], fleet.Trained]:

@@ -39,6 +39,7 @@ from synib.training import fleet
 from synib.training.cells import Cell
 from synib.training.device import Precision, device_name, matrix_products, release
 from synib.training.folder import Folder
+from synib.training.stacked import StackedModels
 from synib.training.sweep import sweep
 
 MAIN = ("vanilla", "synib-oracle", "synib-random", "synib-learned")
@@ -99,7 +100,7 @@ class Steps:
         self, experiment: PIDSimplex, cell: Cell, models: int, device: torch.device, launched: bool = False
     ) -> None:
         data = experiment.data(cell)
-        self.fleet = fleet.Fleet(experiment, [cell] * models, [data] * models, device)
+        self.fleet = StackedModels(experiment, [cell] * models, [data] * models, device)
         if launched:
             self.fleet.recorded = None
         self.batch: int = cell.settings["batch_size"]
@@ -163,7 +164,7 @@ def _each(
     return found
 
 
-class Unrecorded(fleet.Fleet):
+class Unrecorded(StackedModels):
     """Launches every kernel of every step, as an ordinary loop does."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -173,12 +174,12 @@ class Unrecorded(fleet.Fleet):
 
 def launching(run: Callable[[], object]) -> None:
     """Train without recording."""
-    usual = fleet.Fleet
-    fleet.Fleet = Unrecorded  # type: ignore[assignment, misc]
+    namespace = vars(fleet)
+    namespace["StackedModels"] = Unrecorded
     try:
         run()
     finally:
-        fleet.Fleet = usual  # type: ignore[misc]
+        namespace["StackedModels"] = StackedModels
 
 
 class Compiled:

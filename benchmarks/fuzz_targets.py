@@ -22,7 +22,7 @@ def prepare(home: Path) -> None:
     from synib.own import model
     from synib.own.table import read
     from synib.studies import SpuriousXOR, run
-    from synib.training import solo_state
+    from synib.training import checkpoints
 
     home.mkdir(parents=True)
     run(SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=1), home / "run", device="cpu")
@@ -42,7 +42,8 @@ def prepare(home: Path) -> None:
     for name in ("train", "dev_unseen", "test_seen"):
         line = {"id": 1, "img": "img/1.png", "text": "words", "label": 1}
         (memes / f"{name}.jsonl").write_text(json.dumps(line))
-    solo_state.save(home / "checkpoint.pt", {"weights": {"w": torch.zeros(3)}, "progress": {"epoch": 1}})
+    content = {"synib": {}, "weights": {"w": torch.zeros(3)}, "epoch": 1}
+    checkpoints.WholeFiles().save_checkpoint(content, home / "checkpoint.ckpt")
 
 
 def options(rng: random.Random, known: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -163,13 +164,13 @@ def direct(reader: str) -> Callable[[random.Random, Path, Path], Made]:
         from synib.data.pickles import read_pickle
         from synib.own.from_arrays import read_npz
         from synib.studies.hateful_memes import files as hateful_memes
-        from synib.training import solo_state
+        from synib.training import checkpoints
 
         folder = box / "in" / "data"
         if reader == "checkpoint":
             folder.mkdir()
-            (folder / "checkpoint.pt").write_bytes(pickle_bytes(rng, (home / "checkpoint.pt").read_bytes()))
-            return lambda: solo_state.load(folder / "checkpoint.pt"), []
+            (folder / "checkpoint.ckpt").write_bytes(pickle_bytes(rng, (home / "checkpoint.ckpt").read_bytes()))
+            return lambda: checkpoints.load(folder / "checkpoint.ckpt"), []
         if reader == "memes":
             shutil.copytree(home / "data" / "hateful-memes", folder)
             line = json_bytes(rng, (folder / "train.jsonl").read_bytes())

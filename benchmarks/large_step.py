@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -81,12 +81,13 @@ def naive(model: synib.FusionModel, batch: Batch, target: Tensor) -> Tensor:
 
 def steps(model: synib.FusionModel, batch: Batch, target: Tensor, device: str, compiled: str | None) -> dict[str, Step]:
     """A training step of each kind; they share the model, so that its memory is paid once."""
-    space: Literal["inputs", "latents"] = "inputs" if compiled else "latents"  # compiled, latents are what is given
-    objectives: dict[str, Objective] = {
-        "vanilla": Vanilla(),
-        "synib": synib.SynIB(synib.RandomMask(0.5), synib.StandardNoise(), weight=1.0, space=space),
-        "synib, swapped": synib.SynIB(synib.RandomMask(1.0), synib.ShuffledNoise(), weight=1.0, space=space),
+    forms = {
+        "synib": synib.SynIB(synib.RandomMask(0.5), synib.StandardNoise(), weight=1.0),
+        "synib, swapped": synib.SynIB(synib.RandomMask(1.0), synib.ShuffledNoise(), weight=1.0),
     }
+    objectives: dict[str, Objective] = {"vanilla": Vanilla()}
+    # Compiled, latents are what is given.
+    objectives |= {name: form if compiled else synib.OnLatents(form) for name, form in forms.items()}
     trained = [p for p in model.parameters() if p.requires_grad]
     optimiser = torch.optim.Adam(trained, lr=1e-5, fused=True)
     kind = torch.device(device).type

@@ -21,8 +21,10 @@ import torch
 
 from synib import keys
 from synib.data import Dataset
+from synib.methods.hooks import RevisesWeights, TrainsInStages
 from synib.objective.base import Batch
 from synib.studies.compare import ComparePID
+from synib.training import backward
 from synib.training.cells import Cell
 from synib.training.learner import learner
 
@@ -36,7 +38,8 @@ def seconds(run: Callable[[], object]) -> float:
 def step(experiment: ComparePID, cell: Cell, data: Dataset) -> tuple[Callable[[], None], float | None]:
     """A training step of the cell's method, and the seconds of what it does between epochs, if it does anything."""
     one = learner(experiment, cell, data)
-    one.method.begin(0)
+    if isinstance(one.method, TrainsInStages):
+        one.method.begin(0)
     one.train()
     optimiser = torch.optim.Adam(one.parameters(), lr=1e-5, fused=True)
     rows = torch.arange(cell.settings["batch_size"])
@@ -45,15 +48,16 @@ def step(experiment: ComparePID, cell: Cell, data: Dataset) -> tuple[Callable[[]
 
     def run() -> None:
         optimiser.zero_grad()
-        one.method.backward(one.model, batch, target, key=keys.key(0), examples=rows)
+        backward(one.method, one.model, batch, target, key=keys.key(0), examples=rows)
         optimiser.step()
 
     between = None
-    if any(one.method.revises(epoch) for epoch in range(cell.settings["epochs"])):
+    method = one.method
+    if isinstance(method, RevisesWeights) and any(map(method.revises, range(cell.settings["epochs"]))):
         initial = {name: p.detach().clone() for name, p in one.model.named_parameters()}
         train, validation = (Batch(s.modalities, s.target) for s in (data.train, data.validation))
         with torch.no_grad():
-            between = seconds(lambda: one.method.revise(one.model, train, validation, initial, keys.key(0)))
+            between = seconds(lambda: method.revise(one.model, train, validation, initial, keys.key(0)))
     return run, between
 
 

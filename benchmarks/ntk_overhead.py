@@ -20,8 +20,9 @@ from synib.measure import ntk
 from synib.studies import GradientGeometry
 from synib.studies.pid_xor.ntk import MOST, SOURCES
 from synib.tokens import values
-from synib.training import fleet, loop
+from synib.training import loop
 from synib.training.device import device_name
+from synib.training.stacked import StackedModels
 
 EVERY = 10
 
@@ -54,7 +55,7 @@ def in_fleet(
     """Thirty steps of many models; every ten of them a look."""
     cells = [c for c in experiment.cells() if c.method == method][:1] * models
     data = experiment.data(cells[0])
-    many = fleet.Fleet(experiment, cells, [data] * models, device)
+    many = StackedModels(experiment, cells, [data] * models, device)
     train, validation = many.stack([data.train] * models), many.stack([data.validation] * models)
     few = Split(
         {name: values(x)[:, : EVERY * 120] for name, x in train.modalities.items()}, train.target[:, : EVERY * 120]

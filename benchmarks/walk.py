@@ -1,7 +1,7 @@
 """How far one has to read: the functions and files of this package that a batch, or a cell, passes through.
 
-Counts with ``sys.setprofile`` every call of a Python function that is defined in ``src/synib``: how many, in how many files, and
-how often a call leads from one file into another. The counts are those of docs/architecture.md.
+Counts with ``sys.setprofile`` every call of a Python function that is defined in ``src/synib``: how many, in how many files,
+and how often a call leads from one file into another. The counts are those of docs/architecture.md.
 
     python benchmarks/walk.py [--list]
 """
@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def main() -> None:
     for name, make in (("batch", batch), ("cell", cell)):
         calls = walk(make())
         files = [file for file, _ in calls]
-        switches = sum(before != after for before, after in zip(files, files[1:], strict=False))
+        switches = sum(before != after for before, after in pairwise(files))
         functions = len(set(calls))
         print(
             f"{name}: {len(calls)} calls of {functions} functions in {len(set(files))} files, {switches} changes of file"

@@ -13,15 +13,17 @@ from synib.masks import (
     ShuffledNoise,
     StandardNoise,
 )
-from synib.methods import Confidence, Vanilla
+from synib.methods import Confidence, OnLatents, Vanilla
 from synib.models import FusionModel
 from synib.objective import (
     Annealing,
     Bernoulli,
+    BlackBoxModel,
     Categorical,
     Fixed,
     Gaussian,
     LinearWarmup,
+    MultiLabel,
     Prior,
     SynIB,
     Uniform,
@@ -35,6 +37,7 @@ __all__ = [
     "AmortizedMask",
     "Annealing",
     "Bernoulli",
+    "BlackBoxModel",
     "Categorical",
     "ClassShuffledNoise",
     "Confidence",
@@ -46,7 +49,9 @@ __all__ = [
     "LinearWarmup",
     "Mask",
     "MatchedNoise",
+    "MultiLabel",
     "Noise",
+    "OnLatents",
     "OracleMask",
     "Prior",
     "RandomMask",

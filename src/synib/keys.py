@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Sequence
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from synib.checks import check_whole, shown
@@ -38,8 +39,14 @@ def check_key(key: Tensor) -> Tensor:
 
 
 def fresh(device: torch.device | str | None = None) -> Tensor:
-    """A key drawn from torch's own generator: ``torch.manual_seed`` decides it, as it does ``torch.rand``."""
-    return torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64, device=device)
+    """A key drawn from torch's own generator: ``torch.manual_seed`` decides it, as it does ``torch.rand``.
+
+    Processes of one ``torch.distributed`` group usually seed their generators alike; each gets a key of its own.
+    """
+    drawn = torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64, device=device)
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        return fold(drawn, "rank", dist.get_rank())
+    return drawn
 
 
 def fold(key: Tensor, *labels: int | str | Tensor) -> Tensor:
@@ -49,10 +56,15 @@ def fold(key: Tensor, *labels: int | str | Tensor) -> Tensor:
     """
     for label in labels:
         if isinstance(label, Tensor):
-            spread: Tensor | int = label.to(torch.int64) * _MIX_1
+            key = _nonzero(key ^ label.to(torch.int64) * _MIX_1)
+        elif not label:
+            key = _nonzero(key)
+        elif isinstance(label, str):
+            key = key ^ (_SPREAD.get(label) or _spread(label))
         else:
-            spread = _signed((_number(label) if isinstance(label, str) else label) * (_MIX_1 % 2**64))
-        key = _mix((key ^ spread) + _GOLDEN)
+            spread = label * _MIX_1 % (1 << 64)
+            key = key ^ (spread - (spread >> 63 << 64))
+        key = _mix(key + _GOLDEN)
     return key
 
 
@@ -65,16 +77,17 @@ def uniform(key: Tensor, shape: Sequence[int], device: torch.device | None = Non
     """Uniform draws on [0, 1), ``float32``, on the key's device or another."""
     n = math.prod(shape)
     bits = _bits(key, (n + 1) // 2, device)
-    halves = torch.cat([_high(bits), _low(bits)])[:n]
-    return halves.mul_(_UNIT).reshape(tuple(shape))
+    high, low = (bits >> 40).bitwise_and_(0xFFFFFF), bits & 0xFFFFFF
+    return torch.cat([high.to(torch.float32), low.to(torch.float32)])[:n].mul_(_UNIT).reshape(tuple(shape))
 
 
 def normal(key: Tensor, shape: Sequence[int], device: torch.device | None = None) -> Tensor:
     """Standard normal draws, ``float32`` (Box-Muller, two draws from each 64-bit word)."""
     n = math.prod(shape)
     bits = _bits(key, (n + 1) // 2, device)
-    radius = _high(bits).add_(0.5).mul_(_UNIT).log_().mul_(-2.0).sqrt_()
-    angle = _low(bits).mul_(2.0 * math.pi * _UNIT)
+    high, low = (bits >> 40).bitwise_and_(0xFFFFFF).to(torch.float32), (bits & 0xFFFFFF).to(torch.float32)
+    radius = high.add_(0.5).mul_(_UNIT).log_().mul_(-2.0).sqrt_()
+    angle = low.mul_(2.0 * math.pi * _UNIT)
     return torch.cat([radius * angle.cos(), radius.mul_(angle.sin_())])[:n].reshape(tuple(shape))
 
 
@@ -97,23 +110,20 @@ def _mix(z: Tensor) -> Tensor:
     return (z >> 31).bitwise_and_((1 << 33) - 1).bitwise_xor_(z)
 
 
-def _high(bits: Tensor) -> Tensor:
-    return (bits >> 40).bitwise_and_(0xFFFFFF).to(torch.float32)
+def _nonzero(key: Tensor) -> Tensor:
+    # The mixing function maps 0 to 0, and key(0) is 0: without this, folding 0 into it would give key(1).
+    return torch.where(key == 0, _MIX_2, key)
 
 
-def _low(bits: Tensor) -> Tensor:
-    return (bits & 0xFFFFFF).to(torch.float32)
+def _spread(label: str) -> int:
+    number = zlib.crc32(label.encode()) * _MIX_1 % (1 << 64)  # stable, unlike hash()
+    spread = number - (number >> 63 << 64)  # as the signed integer torch understands
+    _SPREAD[label] = spread
+    return spread
 
 
-def _number(label: str) -> int:
-    return zlib.crc32(label.encode())  # stable, unlike hash()
-
+_SPREAD: dict[str, int] = {}
 
 # Dynamo cannot look into zlib. This mark is all that torch.compiler.assume_constant_result sets, but calling that imports the
 # whole compiler, and `import synib` would take twice as long as `import torch`.
-_number._dynamo_marked_constant = True  # type: ignore[attr-defined]
-
-
-def _signed(number: int) -> int:
-    number %= 1 << 64
-    return number - (1 << 64) if number >= 1 << 63 else number
+_spread._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -22,10 +22,10 @@ class Tokens(NamedTuple):
 Modality = Tensor | Tokens
 
 
-def maybe(x: Tensor, present: Tensor) -> Tokens:
+def optional(x: Tensor, present: Tensor) -> Tokens:
     """A modality that rows may lack: one token for each row, hidden where there is none.
 
-    Whatever stands in a hidden row does not count, NaN included. An encoder takes it through :class:`~synib.models.Maybe`.
+    Whatever stands in a hidden row does not count, NaN included. :class:`~synib.models.OptionalEncoder` encodes it.
 
     Args:
         x: Vectors, ``(batch, width)``.
@@ -86,6 +86,12 @@ def stack(batches: Sequence[Modality]) -> Modality:
 def move(x: Modality, device: torch.device | str) -> Modality:
     """The same on another device."""
     return Tokens(x.values.to(device), x.padding.to(device)) if isinstance(x, Tokens) else x.to(device)
+
+
+def repeat(x: Modality, rows: Tensor | None, times: int) -> Modality:
+    """Some rows of a batch, or all of them, several times one after the other."""
+    chosen = x if rows is None else take(x, rows)
+    return chosen if times == 1 else join([chosen] * times)
 
 
 def join(pieces: Sequence[Modality]) -> Modality:

@@ -8,7 +8,7 @@ from torch import nn
 from synib import Bernoulli, Categorical, FusionModel, Gaussian, Tokens
 from synib.methods import Vanilla
 from synib.methods.modulation import AGM, shapley
-from synib.objective.fusible import Whole
+from synib.objective.model import BlackBoxModel
 from synib.studies.spurious_xor.data import parity
 from synib.training import Cell, fleet
 from synib.training.loop import fit
@@ -25,7 +25,7 @@ def setting(names="ab", classes=3, rows=7, heads=()):
 
 
 def responses(predict, x):
-    model = predict if isinstance(predict, FusionModel) else Whole(predict, {})
+    model = predict if isinstance(predict, FusionModel) else BlackBoxModel(predict, {})
     latents = {name: model.encode(name, v) for name, v in x.items()}
     prediction = model.combine({name: model.project(name, z) for name, z in latents.items()})
     return shapley(model, x, latents, prediction)

@@ -10,7 +10,7 @@ from torch import nn
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian
 from synib.data import Dataset, Split
-from synib.methods.unimodal import Alone, Ensemble
+from synib.methods.unimodal import Ensemble, UnimodalModel
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import Cell, fleet
 from synib.training.loop import fit
@@ -43,14 +43,14 @@ def test_members_are_the_models_that_training_each_modality_alone_gives(detach_h
     ensemble = Ensemble(unimodal_weight=0.05)
     fit(ensemble, together, data, **HOW)
     for modality, model in alone.items():
-        fit(Alone(modality), model, data, **HOW)
+        fit(UnimodalModel(modality), model, data, **HOW)
         for part in ("encoders", "heads"):
             mine = getattr(together, part)[modality].state_dict()
             for name, value in getattr(model, part)[modality].state_dict().items():
                 assert torch.equal(mine[name], value), (part, modality, name)
                 assert not torch.equal(start[f"{part}.{modality}.{name}"], value)
     x = data.test.modalities
-    members = [Alone(name).predict(model, x).softmax(-1) for name, model in alone.items()]
+    members = [UnimodalModel(name).predict(model, x).softmax(-1) for name, model in alone.items()]
     torch.testing.assert_close(ensemble.predict(together, x).softmax(-1), torch.stack(members).mean(0))
 
 

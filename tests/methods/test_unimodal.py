@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from synib import Bernoulli, FusionModel, Gaussian
 from synib.data import Dataset, Split
-from synib.methods.unimodal import Alone
+from synib.methods.unimodal import UnimodalModel
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import Cell, fleet
 from synib.training.loop import fit
@@ -32,7 +32,7 @@ def model_of(widths, **settings):
 def test_the_loss_is_cross_entropy_of_the_head_and_trains_its_encoder_even_if_heads_are_detached(detach_heads):
     model = model_of(WIDTHS, detach_heads=detach_heads)
     x, y = {name: torch.randn(6, width) for name, width in WIDTHS.items()}, torch.arange(6) % 3
-    loss, parts = Alone("b")(model, x, y)
+    loss, parts = UnimodalModel("b")(model, x, y)
     expected = F.cross_entropy(model.heads["b"](model.encoders["b"](x["b"])), y)
     torch.testing.assert_close(loss, expected)
     assert parts == {"unimodal/b": loss.detach()}
@@ -46,7 +46,7 @@ def test_the_loss_is_cross_entropy_of_the_head_and_trains_its_encoder_even_if_he
 def test_everything_else_stays_bit_identical_through_training_with_weight_decay(detach_heads):
     model = model_of(WIDTHS, detach_heads=detach_heads, dropout=0.2)
     before = copy.deepcopy(model.state_dict())
-    fit(Alone("b"), model, three_modalities(), **HOW)
+    fit(UnimodalModel("b"), model, three_modalities(), **HOW)
     for name, value in model.state_dict().items():
         own = name.startswith(("encoders.b.", "heads.b."))
         assert torch.equal(value, before[name]) != own, name
@@ -54,16 +54,16 @@ def test_everything_else_stays_bit_identical_through_training_with_weight_decay(
 
 def test_the_answer_is_the_heads_and_depends_on_nothing_else():
     model, x = model_of(WIDTHS), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
-    answer = Alone("a").predict(model, x)
+    answer = UnimodalModel("a").predict(model, x)
     assert torch.equal(answer, model.unimodal(x)["a"])
     other = {name: v if name == "a" else torch.randn_like(v) for name, v in x.items()}
-    assert torch.equal(Alone("a").predict(model, other), answer)
+    assert torch.equal(UnimodalModel("a").predict(model, other), answer)
 
 
 @pytest.mark.parametrize("call", ["loss", "predict"])
 def test_an_unknown_modality_is_answered_with_those_there_are(call):
     model, x = model_of(WIDTHS), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
-    method = Alone("audio")
+    method = UnimodalModel("audio")
     with pytest.raises(ValueError, match="There is no modality 'audio' to train alone: there are 'a', 'b', 'b2'"):
         method(model, x, torch.arange(6) % 3) if call == "loss" else method.predict(model, x)
     with pytest.raises(ValueError, match="no modality 'audio'"):
@@ -72,23 +72,25 @@ def test_an_unknown_modality_is_answered_with_those_there_are(call):
 
 def test_a_model_without_heads_is_refused():
     model, x = model_of(WIDTHS, head_hidden=None), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
-    with pytest.raises(ValueError, match=r"Alone trains unimodal heads, and the model has none for 'a': give the F"):
-        Alone("a")(model, x, torch.arange(6) % 3)
+    with pytest.raises(
+        ValueError, match=r"UnimodalModel trains unimodal heads, and the model has none for 'a': give the F"
+    ):
+        UnimodalModel("a")(model, x, torch.arange(6) % 3)
 
 
 def test_a_target_outside_the_familys_support_is_refused():
     model, x = model_of(WIDTHS), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
     with pytest.raises(ValueError, match="classes 0 to 2; got 3"):
-        Alone("a")(model, x, torch.arange(6) % 4)
+        UnimodalModel("a")(model, x, torch.arange(6) % 4)
 
 
 def test_any_family_will_do_and_a_plain_callable_brings_its_own_predictor():
     x, y = {name: torch.randn(6, width) for name, width in WIDTHS.items()}, torch.randn(6)
     model = model_of(WIDTHS, classes=2)
     torch.testing.assert_close(
-        Alone("b2", family=Gaussian())(model, x, y)[0], Gaussian().nll(model.unimodal(x)["b2"], y).mean()
+        UnimodalModel("b2", family=Gaussian())(model, x, y)[0], Gaussian().nll(model.unimodal(x)["b2"], y).mean()
     )
-    loss, _ = Alone("b2", family=Gaussian())(lambda m: m["a"], x, y, unimodal={"b2": lambda z: z})
+    loss, _ = UnimodalModel("b2", family=Gaussian())(lambda m: m["a"], x, y, unimodal={"b2": lambda z: z})
     torch.testing.assert_close(loss, Gaussian().nll(x["b2"], y).mean())
 
 
@@ -102,7 +104,7 @@ class Tiny:
         return model_of(data.widths, classes=1, dropout=0.3, detach_heads=True)
 
     def method(self, cell, data):
-        return Alone(cell.settings["modality"], family=Bernoulli())
+        return UnimodalModel(cell.settings["modality"], family=Bernoulli())
 
 
 def test_cells_trained_together_equal_a_plain_loop():
@@ -123,4 +125,4 @@ def test_cells_trained_together_equal_a_plain_loop():
 
 
 def test_its_repr_names_the_modality():
-    assert repr(Alone("a", family=Bernoulli())) == "Alone(modality='a', family=Bernoulli())"
+    assert repr(UnimodalModel("a", family=Bernoulli())) == "UnimodalModel(modality='a', family=Bernoulli())"

@@ -5,8 +5,8 @@ import torch
 
 from synib import Bernoulli, FusionModel, RandomMask, ShuffledNoise, StandardNoise, SynIB, Tokens, keys
 from synib.methods import METHODS, build
-from synib.models import Maybe
-from synib.tokens import maybe, present, take
+from synib.models import OptionalEncoder
+from synib.tokens import optional, present, take
 
 N = 24
 WITH = torch.arange(N) % 3 != 0
@@ -24,7 +24,7 @@ def batch(there=WITH, seed=0, absent=0.0):
     g = torch.Generator().manual_seed(seed)
     a, b = torch.randn(N, 5, generator=g), torch.randn(N, 4, generator=g)
     a[~there] = absent
-    return {"a": maybe(a, there), "b": b}, torch.randint(2, (N,), generator=g).float()
+    return {"a": optional(a, there), "b": b}, torch.randint(2, (N,), generator=g).float()
 
 
 @pytest.mark.parametrize("absent", [0.0, 1e6, float("nan"), float("inf")])
@@ -90,8 +90,8 @@ def test_a_subset_counts_rows_that_have_any_of_it():
     g = torch.Generator().manual_seed(0)
     without_a, without_b = torch.arange(N) < 12, (torch.arange(N) >= 6) & (torch.arange(N) < 18)
     x = {
-        "a": maybe(torch.randn(N, 5, generator=g), ~without_a),
-        "b": maybe(torch.randn(N, 4, generator=g), ~without_b),
+        "a": optional(torch.randn(N, 5, generator=g), ~without_a),
+        "b": optional(torch.randn(N, 4, generator=g), ~without_b),
         "c": torch.randn(N, 3, generator=g),
     }
     target = torch.randint(2, (N,), generator=g).float()
@@ -142,11 +142,11 @@ def test_methods_train_with_rows_that_lack_a_modality(model, method):
 )
 def test_what_is_no_such_modality_is_refused(x, there, said):
     with pytest.raises(ValueError, match=said):
-        maybe(x, there)
+        optional(x, there)
 
 
 def test_a_plain_tensor_where_rows_may_lack_it_is_explained():
-    with pytest.raises(ValueError, match=r"made by synib.tokens.maybe\(x, present\); got \(3, 5\)"):
-        Maybe(torch.nn.Linear(5, 2), 2)(torch.zeros(3, 5))
+    with pytest.raises(ValueError, match=r"made by synib.tokens.optional\(x, present\); got \(3, 5\)"):
+        OptionalEncoder(torch.nn.Linear(5, 2), 2)(torch.zeros(3, 5))
     with pytest.raises(ValueError, match="missing names some of 'a', 'b'; got 'c'"):
         FusionModel.mlp({"a": 5, "b": 4}, hidden=[8], missing=["c"])

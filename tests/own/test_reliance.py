@@ -6,7 +6,7 @@ import torch
 
 from synib import Bernoulli, Categorical, Gaussian
 from synib.own.reliance import quality, without
-from synib.tokens import maybe
+from synib.tokens import optional
 
 N = 200
 
@@ -54,7 +54,7 @@ def test_nobody_gets_its_own_row_and_every_row_is_used():
 def test_rows_that_lack_it_keep_lacking_it():
     there = torch.arange(N) % 4 != 0
     x = data()
-    x["a"] = maybe(torch.arange(N).float()[:, None] + 1, there)
+    x["a"] = optional(torch.arange(N).float()[:, None] + 1, there)
     padding = []
 
     def predict(m):

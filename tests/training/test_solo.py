@@ -20,7 +20,7 @@ from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import fleet, loop, solo
 from synib.training.folder import Folder, read_csv
 from synib.training.solo_data import Batches, read_ahead
-from synib.training.solo_plan import Plan
+from synib.training.plan import Plan
 from synib.training.solo_state import load, save
 from synib.training.sweep import sweep
 

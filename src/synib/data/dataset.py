@@ -21,12 +21,14 @@ class Split:
         target: What is to be predicted.
         groups: Name → which examples belong to it (for PID-XOR: the source that determines the label).
         columns: Name → what else is known of each example (its id, its actor), which no model is shown.
+        sample_weight: How much each example counts in training, ``(examples,)``; equally by default.
     """
 
     modalities: Mapping[str, Modality]
     target: Tensor
     groups: Mapping[str, Tensor] = field(default_factory=dict)
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    sample_weight: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.target)

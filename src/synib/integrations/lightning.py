@@ -7,9 +7,9 @@ from typing import Any, cast
 from torch import Tensor
 
 from synib.checks import shown
-from synib.integrations import check_objective, loss_of
+from synib.integrations import check_objective, processes
 from synib.objective import Objective, Parts
-from synib.objective.fusible import Fusible, Predict
+from synib.objective.model import MultimodalModel, Predict
 from synib.tokens import Modality
 
 
@@ -45,9 +45,10 @@ class SynIBMixin:
         self,
         modalities: Mapping[str, Modality],
         target: Tensor,
-        predict: Predict | Fusible | None = None,
+        predict: Predict | MultimodalModel | None = None,
         *,
         examples: Tensor | None = None,
+        sample_weight: Tensor | None = None,
         unimodal: Mapping[str, Callable[[Modality], Tensor]] | None = None,
     ) -> tuple[Tensor, Parts]:
         """The loss that ``training_step`` returns, and its parts for ``self.log_dict``.
@@ -57,16 +58,18 @@ class SynIBMixin:
             target: What is to be predicted.
             predict: A :class:`~synib.FusionModel`, or any callable from modalities to the family's parameters. Default: this
                 module's own ``forward``, with each modality as the argument of its name.
-            examples, unimodal: As for calling the objective.
+            examples, sample_weight, unimodal: As for calling the objective.
         """
         objective = check_objective("self.objective", getattr(self, "objective", None))
-        return loss_of(
-            objective,
-            self._forward if predict is None else predict,
+        model = self._forward if predict is None else predict
+        return objective(  # type: ignore[no-any-return]
+            model,
             modalities,
             target,
             examples=examples,
+            sample_weight=sample_weight,
             unimodal=unimodal,
+            group=processes(),
         )
 
     def _forward(self, modalities: Mapping[str, Modality]) -> Tensor:

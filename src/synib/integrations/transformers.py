@@ -9,14 +9,15 @@ from torch import Tensor, nn
 from transformers import Trainer
 from transformers.trainer_utils import get_last_checkpoint
 
-from synib.integrations import check_objective, loss_of
+from synib.integrations import check_objective, processes
 from synib.objective import Objective, Parts
-from synib.objective.fusible import Fusible, Predict
+from synib.objective.model import MultimodalModel, Predict
+from synib.objective.wrappers import as_forward
 from synib.tokens import Modality
 
 STATE = "objective.safetensors"
 
-AsModalities = Callable[[Any, Mapping[str, Any]], tuple[Predict | Fusible, Mapping[str, Modality], Tensor]]
+AsModalities = Callable[[Any, Mapping[str, Any]], tuple[Predict | MultimodalModel, Mapping[str, Modality], Tensor]]
 
 
 class SynIBTrainer(Trainer):
@@ -80,16 +81,17 @@ class SynIBTrainer(Trainer):
             raise ValueError("In training the objective gives a loss and no outputs: leave return_outputs at False.")
         own = self.accelerator.unwrap_model(model)
 
-        def loss(inputs: dict[str, Any]) -> tuple[Tensor, Parts]:
+        def loss() -> tuple[Tensor, Parts]:
             with self.accelerator.autocast():
                 found = self.as_modalities(own, inputs)
                 if not isinstance(found, tuple) or len(found) != 3:
                     raise ValueError(
                         f"as_modalities returns (predict, modalities, target); got {type(found).__name__}."
                     )
-                return loss_of(self.objective, *found)
+                predict, modalities, target = found
+                return self.objective(predict, modalities, target, group=processes())  # type: ignore[no-any-return]
 
-        total, parts = _as_forward(model, own, loss, inputs)
+        total, parts = as_forward(model, loss)
         self._batches += 1
         for name, value in parts.items():
             self._sums[name] = self._sums[name] + value if name in self._sums else value
@@ -119,26 +121,3 @@ class SynIBTrainer(Trainer):
                 raise ValueError(f"{folder} has no {STATE}: it is no checkpoint of a SynIBTrainer.")
             self.objective.load_state_dict(load_file(state, device=str(self.args.device)))
         return super().train(resume_from_checkpoint, *args, **kwargs)
-
-
-def _as_forward(wrapped: nn.Module, own: nn.Module, what: Callable[[Any], Any], inputs: Any) -> Any:
-    """``what(inputs)`` as one forward pass of the wrapped model: what wraps it (DDP) then reduces the gradient of all of it."""
-    if wrapped is own:
-        return what(inputs)
-    before = vars(own).get("forward")
-
-    def restore() -> None:
-        if before is None:
-            vars(own).pop("forward", None)
-        else:
-            vars(own)["forward"] = before
-
-    def forward(inputs: Any) -> Any:
-        restore()
-        return what(inputs)
-
-    vars(own)["forward"] = forward
-    try:
-        return wrapped(inputs)
-    finally:
-        restore()

@@ -1,9 +1,12 @@
 """What to corrupt, and the noise that goes there."""
 
+from synib.masks.amortized import AmortizedMask
 from synib.masks.base import Mask, Probe, RandomMask
-from synib.masks.learned import AmortizedMask, LearnedMask
-from synib.masks.noise import ClassShuffledNoise, HideTokens, MatchedNoise, Noise, ShuffledNoise, StandardNoise
+from synib.masks.learned import LearnedMask
+from synib.masks.matched import MatchedNoise
+from synib.masks.noise import HideTokens, Noise, StandardNoise
 from synib.masks.oracle import OracleMask
+from synib.masks.shuffled import ClassShuffledNoise, ShuffledNoise
 
 __all__ = [
     "AmortizedMask",

@@ -10,8 +10,8 @@ from synib import keys
 from synib.checks import check_number
 from synib.tokens import Modality, values
 
-Over = Literal["coordinates", "tokens", "channels", "modality"]
-OVER = ("coordinates", "tokens", "channels", "modality")
+Over = Literal["coordinates", "tokens", "modality"]
+OVER = ("coordinates", "tokens", "modality")
 
 
 class Probe(NamedTuple):
@@ -40,12 +40,10 @@ class Mask(nn.Module):
     Attributes:
         whole: Whether it always corrupts the entire modality (the objective then has less to compute).
         probes: Whether it asks for the unimodal loss, so that a unimodal predictor must exist.
-        cost: Roughly what it adds to a training step, in vanilla steps.
     """
 
     whole: bool = False
     probes: bool = False
-    cost: float = 0.0
 
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} must define forward(x, key, probe, draws).")
@@ -67,7 +65,7 @@ def check_over(over: str) -> Over:
 
 def mask_shape(x: Modality, over: Over, draws: int = 1) -> tuple[int, ...]:
     """The shape of a mask over ``x``: one entry for each thing that is corrupted or kept as a whole."""
-    v = values(x)
+    v = x if isinstance(x, Tensor) else x.values
     rows = draws * v.shape[0]
     if over == "modality":
         return (rows,) + (1,) * (v.ndim - 1)
@@ -106,8 +104,8 @@ class RandomMask(Mask):
 
     Args:
         p: Probability that a coordinate is corrupted.
-        over: What is corrupted or kept together: single ``"coordinates"``, whole ``"tokens"`` or ``"channels"``
-            (everything behind dimension 1), or the whole ``"modality"`` of an example.
+        over: What is corrupted or kept together: single ``"coordinates"``, whole ``"tokens"`` (everything behind dimension 1,
+            so also the channels of an image), or the whole ``"modality"`` of an example.
 
     Example:
         >>> import torch, synib
@@ -126,7 +124,10 @@ class RandomMask(Mask):
         if self.p in (0.0, 1.0):
             shape = mask_shape(x, "modality")
             return torch.full(shape, self.p == 1.0, dtype=torch.bool, device=values(x).device)
-        return keys.uniform(key, mask_shape(x, self.over, draws), values(x).device) < self.p
+        return (
+            keys.uniform(key, mask_shape(x, self.over, draws), (x if isinstance(x, Tensor) else x.values).device)
+            < self.p
+        )
 
     def extra_repr(self) -> str:
         return f"p={self.p}, over={self.over!r}"

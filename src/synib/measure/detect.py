@@ -12,7 +12,8 @@ from synib import keys
 from synib.checks import check_kind, check_whole
 from synib.measure.models import Modalities, as_target, as_tensors, evaluated
 from synib.measure.ranking import auc
-from synib.objective import Fusible, SynIB
+from synib.methods import OnLatents
+from synib.objective import MultimodalModel, SynIB
 from synib.objective.checks import check_model
 from synib.tokens import Modality, Tokens, take, values
 
@@ -20,7 +21,12 @@ HIDDEN, STEPS, RATE, DECAY = 64, 200, 1e-2, 1e-3  # of the probe
 
 
 def detectability(
-    objective: SynIB, model: Fusible, modalities: Modalities, target: ArrayLike | Tensor, *, seed: int = 0
+    objective: SynIB | OnLatents,
+    model: MultimodalModel,
+    modalities: Modalities,
+    target: ArrayLike | Tensor,
+    *,
+    seed: int = 0,
 ) -> dict[str, float]:
     """How well a probe tells an objective's counterfactuals from data: 0.5 if not at all, 1 if always.
 
@@ -39,14 +45,13 @@ def detectability(
     Returns:
         Counterfactual (the corrupted modality's name) → AUC.
     """
-    check_kind("objective", objective, SynIB, "SynIB()")
+    form = objective.objective if isinstance(objective, OnLatents) else objective
+    check_kind("objective", form, SynIB, "SynIB()")
     check_whole("seed", seed, least=0)
-    if objective.sample is not None:
-        raise ValueError(
-            f"A probe sees every counterfactual of an example: leave sample at None; got {objective.sample}."
-        )
+    if form.sample is not None:
+        raise ValueError(f"A probe sees every counterfactual of an example: leave sample at None; got {form.sample}.")
     check_model(model, {}, {})
-    given = as_tensors(model, modalities, model.names if isinstance(model, Fusible) else None)
+    given = as_tensors(model, modalities, model.names if isinstance(model, MultimodalModel) else None)
     first = values(next(iter(given.values())))
     y = as_target(target, len(first), first.device)
     if len(y) < 4:

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from synib import tokens
 from synib.checks import check_whole
 from synib.measure.arrays import as_tensor, described
-from synib.objective import Family, Fusible, Objective
+from synib.objective import Family, MultimodalModel, Objective
 from synib.objective.checks import check_finite, check_modalities, check_model
-from synib.objective.fusible import Predict, Whole, answer
+from synib.objective.model import BlackBoxModel, Predict, as_prediction
 from synib.tokens import Modality, Tokens, values
 
-Model = Predict | Fusible
+Model = Predict | MultimodalModel
 Modalities = Mapping[str, Modality | ArrayLike]
 CHUNK = 2048  # rows at a time: small enough for a fusion head's activations to stay in the processor's cache
 
@@ -40,7 +40,7 @@ class Encoded:
                 f"A measure is of a model; got the objective {type(predict).__name__}: give what it trains."
             )
         check_model(predict, {}, {})
-        self.model: Fusible = predict if isinstance(predict, Fusible) else Whole(predict, {})
+        self.model: MultimodalModel = predict if isinstance(predict, MultimodalModel) else BlackBoxModel(predict, {})
         self.modalities = as_tensors(predict, modalities, self.model.names)
         self.names = list(self.model.names or self.modalities)
         first = values(self.modalities[self.names[0]])
@@ -74,7 +74,7 @@ class Encoded:
             said = self.model.combine(
                 {name: tokens.take(brought[name], rows.get(name, otherwise)[part]) for name in self.names}
             )
-            answers.append(answer(said).double())
+            answers.append(as_prediction(said).double())
         return torch.cat(answers)
 
     def _encode(self, name: str, x: Modality) -> Any:

@@ -28,7 +28,7 @@ from synib.checks import check_whole
 from synib.measure.arrays import Of, as_tensor, check_of, described, family_of, probabilities
 from synib.measure.metrics import check_groups
 from synib.measure.models import Modalities, as_target, as_tensors, evaluated
-from synib.objective import Family, Fusible
+from synib.objective import Family, MultimodalModel
 from synib.tokens import Modality
 
 Parameters = Mapping[str, Tensor]
@@ -92,7 +92,7 @@ def ntk(
     parameters = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     if not parameters:
         raise ValueError("ntk differentiates parameters, and all of this model's are frozen.")
-    x = as_tensors(model, modalities, model.names if isinstance(model, Fusible) else None)
+    x = as_tensors(model, modalities, model.names if isinstance(model, MultimodalModel) else None)
     n, device = tokens.values(next(iter(x.values()))).shape[0], next(iter(parameters.values())).device
     members = _members(groups, n, device)
     y = as_target(target, n, device)

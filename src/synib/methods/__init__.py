@@ -6,20 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from synib.checks import shown
+from synib.methods.additive import Additive
+from synib.methods.agm import AGM
 from synib.methods.confidence import Confidence
 from synib.methods.dnr import DnR
+from synib.methods.ensemble import Ensemble
 from synib.methods.experts import Experts, experts
 from synib.methods.masked_input import MaskedInput, masked_oracle, masked_random
 from synib.methods.mcr import MCR
 from synib.methods.mmpareto import MMPareto
-from synib.methods.modulation import AGM, OGM
+from synib.methods.ogm import OGM
+from synib.methods.on_latents import OnLatents
 from synib.methods.reconboost import ReconBoost
 from synib.methods.synib import synib_amortized, synib_learned, synib_marginal, synib_oracle, synib_random
-from synib.methods.unimodal import Additive, Alone, Ensemble, Vanilla
-from synib.objective import Annealing, LinearWarmup, Objective, Reference, Uniform, Unimodal
+from synib.methods.unimodal import UnimodalModel
+from synib.methods.vanilla import Vanilla
+from synib.objective import Annealing, LinearWarmup, Objective, Reference, SynIB, Uniform, Unimodal
 
 METHODS: dict[str, Callable[..., Objective]] = {
-    "unimodal": Alone,
+    "unimodal": UnimodalModel,
     "ensemble": Ensemble,
     "additive": Additive,
     "vanilla": Vanilla,
@@ -42,25 +47,35 @@ METHODS: dict[str, Callable[..., Objective]] = {
 PARTS = ("mask", "noise")  # which a method's function makes from its own settings
 SCHEDULES: dict[str, type[Annealing] | type[LinearWarmup]] = {"warmup": LinearWarmup, "anneal": Annealing}
 REFERENCES: dict[str, type[Reference]] = {"uniform": Uniform, "unimodal": Unimodal}
-ALONE = "unimodal-"  # and the modality's name: unimodal-image is unimodal with modality="image"
+UNIMODAL = "unimodal-"  # and the modality's name: unimodal-image is unimodal with modality="image"
 
 
 def build(name: str, **settings: Any) -> Objective:
-    """The method of that name with these settings."""
+    """The method of that name with these settings, as a file has them.
+
+    Some settings are words for objects: ``weight_schedule`` (``"warmup"`` or ``"anneal"``) over ``weight_steps`` steps,
+    ``reference`` (``"uniform"`` or ``"unimodal"``), and of SynIB's forms ``space="latents"`` for masks that act on latents.
+    """
     check_method(name)
-    settings = _made(name, settings)
-    alone = {"modality": name.removeprefix(ALONE)} if name.startswith(ALONE) else {}
-    make = Alone if alone else METHODS[name]
-    takes = {setting: needed for setting, needed in settings_of(make).items() if setting not in alone}
+    settings = _with_objects(name, settings)
+    space = settings.pop("space", "inputs")
+    unimodal = {"modality": name.removeprefix(UNIMODAL)} if name.startswith(UNIMODAL) else {}
+    make = UnimodalModel if unimodal else METHODS[name]
+    takes = {setting: needed for setting, needed in settings_of(make).items() if setting not in unimodal}
     unknown = [setting for setting in settings if setting not in takes]
     missing = [setting for setting, needed in takes.items() if needed and setting not in settings]
     if unknown or missing:
         wrong = f"has no setting {unknown[0]!r}" if unknown else f"needs the setting {missing[0]!r}"
         raise ValueError(f"{name} {wrong}; it takes {', '.join(takes)}.")
-    return make(**alone, **settings)
+    method = make(**unimodal, **settings)
+    if space == "inputs":
+        return method
+    if space != "latents" or not isinstance(method, SynIB):
+        raise ValueError(f"space is 'inputs', or 'latents' for a form of SynIB; got {shown(space)} for {name}.")
+    return OnLatents(method)
 
 
-def _made(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+def _with_objects(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings with the objects that plain words stand for: a schedule of the weight over so many steps, a reference."""
     settings = dict(settings)
     if settings.keys() & {"weight_schedule", "weight_steps"}:
@@ -101,7 +116,7 @@ def check_method(name: str) -> str:
     """The name, if there is such a method; otherwise the close ones are named."""
     if not isinstance(name, str):
         raise ValueError(f"A method is given by its name, such as 'vanilla'; got {shown(name)}.")
-    if name not in METHODS and not (name.startswith(ALONE) and name != ALONE):
+    if name not in METHODS and not (name.startswith(UNIMODAL) and name != UNIMODAL):
         close = difflib.get_close_matches(name, METHODS, n=3)
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(METHODS)}."
         raise ValueError(f"No method is called {name!r}: {hint}")
@@ -114,14 +129,15 @@ __all__ = [
     "METHODS",
     "OGM",
     "Additive",
-    "Alone",
     "Confidence",
     "DnR",
     "Ensemble",
     "Experts",
     "MMPareto",
     "MaskedInput",
+    "OnLatents",
     "ReconBoost",
+    "UnimodalModel",
     "Vanilla",
     "build",
     "check_method",

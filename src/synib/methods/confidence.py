@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from synib.objective import Batch, Fusible, Parts, Penalised
+from synib.objective import Batch, MultimodalModel, Parts, Penalised
 
 
 class Confidence(Penalised):
@@ -26,10 +26,13 @@ class Confidence(Penalised):
                 "The confidence penalty corrupts no modality, so the Unimodal reference has no complement."
             )
 
-    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+    def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         latents, prediction = self.intact(model, batch.modalities)
         total, parts, _ = self.supervised(model, latents, prediction, batch)
-        penalty = self.family.kl(prediction, self.reference(prediction, self.family, {})).mean()
-        weight = self.weight_of_step()
+        reference = None if self.reference.neutral else self.reference(prediction, self.family, {})
+        divergence = self.family.kl(prediction, reference)
+        counts = batch.sample_weight
+        penalty = divergence.mean() if counts is None else (counts * divergence).sum() / counts.sum()
+        weight = self.scheduled_weight()
         parts |= {"penalty": penalty.detach(), "weight": weight.detach()}
         return total + weight * len(batch.modalities) * penalty, parts

@@ -9,11 +9,12 @@ from torch.func import vmap
 
 from synib import keys, tokens
 from synib.checks import is_number, is_whole
-from synib.methods.unimodal import Vanilla
+from synib.methods.hooks import RevisesWeights
+from synib.methods.vanilla import Vanilla
 from synib.objective import Batch, Bernoulli
 
 
-class DnR(Vanilla):
+class DnR(Vanilla, RevisesWeights):
     r"""Vanilla training, with every encoder pulled towards its initial weights by what it learnt and cannot generalise.
 
     .. math:: g_i = \lvert P_i^\mathrm{train} - P_i^\mathrm{val} \rvert, \quad w_i = \tanh(\lambda g_i), \quad

@@ -9,9 +9,11 @@ from torch import Tensor, nn
 from torch.func import grad, jacrev, vmap
 
 from synib.checks import check_kind, is_number, shown
+from synib.methods.ensemble import Ensemble
+from synib.methods.hooks import AddsModules, FitsAtEnd, needs_trainer
 from synib.methods.synib import synib_marginal
-from synib.methods.unimodal import Ensemble, own_prediction
-from synib.objective import Batch, Family, Fusible, Objective, Parts
+from synib.methods.unimodal import own_prediction
+from synib.objective import Batch, Family, MultimodalModel, Objective, Parts
 from synib.tokens import Modality
 
 STEPS = 20  # 15 reach rounding error, also where the classes are separable
@@ -19,7 +21,7 @@ HALVINGS = 12  # step lengths tried in each: 1, 1/2, 1/4, …
 RIDGE = 1e-6  # on the biases: nothing where they are determined, and finite for a class that validation data lack
 
 
-class Experts(Objective):
+class Experts(Objective, AddsModules, FitsAtEnd):
     r"""A fusion model that must work through the interaction, unimodal models that need not, and a logistic regression.
 
     .. math:: \log q(y \mid x_1..x_n) = w_0 \log q_\mathrm{syn}(y \mid x_1..x_n)
@@ -44,24 +46,19 @@ class Experts(Objective):
     def __init__(self, synergy: Objective, l2: float = 1e-3) -> None:
         check_kind("synergy", synergy, Objective, "SynIB()")
         super().__init__(synergy.family, synergy.unimodal_weight, synergy.check)
-        hooks = ("losses", "direction", "predict", "attach", "begin", "trains", "revises", "settle")
-        more = [hook for hook in hooks if getattr(type(synergy), hook) is not getattr(Objective, hook)]
-        if more:
-            raise ValueError(
-                f"Experts takes a method that says everything in its loss; {type(synergy).__name__} also has {more[0]}."
-            )
+        if more := needs_trainer(synergy):
+            raise ValueError(f"Experts takes a method that is all in its loss; {type(synergy).__name__} also {more}.")
         if not (is_number(l2) and l2 > 0):
             raise ValueError(f"l2 is positive, or separable classes would have no best weights; got {shown(l2)}.")
         self.synergy, self.l2 = synergy, l2
         self.members = Ensemble(family=self.family)
         self.apart: Any = None
-        self.cost = synergy.cost + 1.0
 
     def prepare(self, model: Any, modalities: Mapping[str, Modality]) -> None:
         self.synergy.prepare(model, modalities)
 
     def attach(self, model: Any) -> None:
-        if not isinstance(model, nn.Module) or not isinstance(model, Fusible) or model.names is None:
+        if not isinstance(model, nn.Module) or not isinstance(model, MultimodalModel) or model.names is None:
             raise ValueError(f"Experts copies the encoders and heads of a FusionModel; got {shown(model)}.")
         self.require_heads(model, model.names)
         self.apart = copy.deepcopy(model)
@@ -70,12 +67,12 @@ class Experts(Objective):
         self.register_buffer("weights", torch.eye(1, 1 + len(model.names)).to(last).flatten())
         self.register_buffer("bias", last.new_zeros(last.shape[0]))
 
-    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+    def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         total, parts = self.synergy.loss(model, batch, key)
         own, apart = self.members.loss(self._apart(), batch, key)
         return total + own, parts | {name.replace("unimodal", "apart"): loss for name, loss in apart.items()}
 
-    def answers(self, model: Fusible, modalities: Mapping[str, Modality]) -> Tensor:
+    def answers(self, model: MultimodalModel, modalities: Mapping[str, Modality]) -> Tensor:
         """What each expert says, the fusion first: ``(experts, batch, logits)``."""
         apart = self._apart()
         said = [self.intact(model, modalities)[1]]
@@ -88,7 +85,7 @@ class Experts(Objective):
             )
         return stacked
 
-    def predict(self, model: Fusible, modalities: Mapping[str, Modality]) -> Tensor:
+    def predict(self, model: MultimodalModel, modalities: Mapping[str, Modality]) -> Tensor:
         return _weigh(self.answers(model, modalities), self.weights, self.bias)
 
     def settle(self, model: Any, validation: Batch) -> None:

@@ -1,6 +1,7 @@
 """Masked inputs as data augmentation: SynIB's masks without its penalty."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from synib import keys, tokens
 from synib.checks import check_kind
 from synib.masks import Mask, Noise, OracleMask, Probe, RandomMask
 from synib.methods.synib import NoiseName, make_noise
-from synib.objective import Batch, Fusible, Objective, Parts
+from synib.objective import Batch, MultimodalModel, Objective, Parts
 from synib.tokens import Modality
 
 
@@ -34,19 +35,30 @@ class MaskedInput(Objective):
             raise ValueError(f"{type(mask).__name__} searches a unimodal predictor; masked inputs take fixed masks.")
         self.mask, self.noise = mask, noise
 
-    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+    def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        if self.noise.shuffles and batch.size < 2:  # there is no other example to take values from
+            latents, prediction = self.intact(model, batch.modalities)
+            return self.supervised(model, latents, prediction, batch)[:2]
         union: dict[str, Modality] = {}
-        if batch.look and batch.examples is not None:
+        if batch.check_values and batch.examples is not None:
             self.mask.check_examples(batch.examples)
         for name, x in batch.modalities.items():
-            self.noise.observe(x, name)
+            self.noise.observe(x, name, batch.group)
             mine = keys.fold(key, name)
-            mask = self.mask(x, keys.fold(mine, "mask"), Probe(name, lambda k: k, None, batch.examples))
+            mask = self.mask(
+                x,
+                keys.fold(mine, "mask"),
+                Probe(name, partial(self.noise.fill, x, modality=name), None, batch.examples),
+            )
             union[name] = tokens.join([x, self.noise.corrupt(x, mask, keys.fold(mine, "noise"), name)])
         latents, prediction = self.intact(model, union)
-        total, parts, _ = self.supervised(
-            model, latents, prediction, Batch(union, torch.cat([batch.target] * 2), look=batch.look)
+        weight = batch.sample_weight
+        both = batch._replace(
+            modalities=union,
+            target=torch.cat([batch.target] * 2),
+            sample_weight=None if weight is None else torch.cat([weight] * 2),
         )
+        total, parts, _ = self.supervised(model, latents, prediction, both)
         return total, parts
 
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from synib import keys, tokens
 from synib.checks import is_number
 from synib.masks.base import undisturbed
-from synib.objective import Batch, Family, Fusible, Objective, Parts
-from synib.objective.fusible import Whole
+from synib.objective import Batch, Family, MultimodalModel, Objective, Parts
+from synib.objective.model import BlackBoxModel
 from synib.tokens import values
 
 
@@ -34,7 +34,6 @@ class MCR(Objective):
         settings: ``family`` (a discrete one), ``unimodal_weight``, ``check``, see :class:`Objective`.
     """
 
-    cost = 2.7
     with_classes = "compares probabilities of classes"
 
     def __init__(self, game: float = 1.0, contrast: float = 1.0, temperature: float = 0.5, **settings: Any) -> None:
@@ -47,8 +46,8 @@ class MCR(Objective):
             )
         self.game, self.contrast, self.temperature = game, contrast, temperature
 
-    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
-        if isinstance(model, Whole):
+    def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        if isinstance(model, BlackBoxModel):
             raise ValueError("MCR is a game between encoders, and a plain callable has none: give it a FusionModel.")
         latents, prediction = self.intact(model, batch.modalities)
         total, parts, _ = self.supervised(model, latents, prediction, batch)
@@ -64,7 +63,7 @@ class MCR(Objective):
         return total, parts
 
     def _play(
-        self, model: Fusible, latents: Mapping[str, Any], key: Tensor
+        self, model: MultimodalModel, latents: Mapping[str, Any], key: Tensor
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """The gradient of all games at each latent, and the JSD of each."""
 

@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from synib.checks import is_number, shown
-from synib.objective import Batch, Fusible, Objective, Parts
+from synib.methods.hooks import WeighsGradients
+from synib.objective import Batch, MultimodalModel, Objective, Parts
 
 
-class MMPareto(Objective):
+class MMPareto(Objective, WeighsGradients):
     r"""Gradient integration of the multimodal and the unimodal losses (Wei & Hu, ICML 2024).
 
     In each encoder, let :math:`g_m` be the gradient of the fusion's loss and :math:`g_u` that of its own head's:
@@ -33,7 +34,6 @@ class MMPareto(Objective):
         settings: ``family``, ``unimodal_weight``, ``check``, see :class:`Objective`. The weight is part of :math:`g_u`.
     """
 
-    cost = 2.0  # a backward pass for each loss
     with_heads = "weighs the losses of unimodal heads"
 
     def __init__(
@@ -52,11 +52,11 @@ class MMPareto(Objective):
         self.form = form
         self.scale = 1.5 if scale is None else scale
 
-    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+    def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         losses, parts = self.losses(model, batch, key)
         return torch.stack(list(losses.values())).sum(), parts
 
-    def losses(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[dict[str, Tensor], Parts]:
+    def losses(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[dict[str, Tensor], Parts]:
         self.require_heads(model, batch.modalities)
         if getattr(model, "detach_heads", False):
             raise ValueError(
@@ -64,10 +64,12 @@ class MMPareto(Objective):
                 "make the model with detach_heads=False."
             )
         latents, prediction = self.intact(model, batch.modalities)
-        self.family.check_target(prediction, batch.target, values=batch.look)
-        task = self.family.nll(prediction, batch.target).mean()
+        self.family.check_target(prediction, batch.target, values=batch.check_values)
+        weight = batch.sample_weight
+        task = self.family.mean_nll(prediction, batch.target, weight)
         own = {
-            f"unimodal/{name}": self.family.nll(model.head(name, z), batch.target).mean() for name, z in latents.items()
+            f"unimodal/{name}": self.family.mean_nll(model.head(name, z), batch.target, weight)
+            for name, z in latents.items()
         }
         parts = {"task": task.detach()} | {name: loss.detach() for name, loss in own.items()}
         return {"fusion": task} | {name: self.unimodal_weight * loss for name, loss in own.items()}, parts
@@ -78,7 +80,7 @@ class MMPareto(Objective):
         if self.form == "three-way":
             weights = min_norm(torch.stack([gramian(g) for g in gradients.values()]).sum(0))
             return {name: (weights.view(-1, *[1] * (g.ndim - 1)) * g).sum(0) for name, g in gradients.items()}
-        steps = super().direction(gradients, losses, parts, key)
+        steps = {name: g.sum(0) for name, g in gradients.items()}
         for loss in losses[1:]:
             encoder = f"model.encoders.{loss.removeprefix('unimodal/')}."
             names = [name for name in gradients if name.startswith(encoder)]

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from synib.checks import is_number, is_whole
-from synib.objective import Batch, Fusible, Objective, Parts
+from synib.methods.hooks import AddsModules, TrainsInStages
+from synib.objective import Batch, MultimodalModel, Objective, Parts
 from synib.tokens import Modality
 
 
-class ReconBoost(Objective):
+class ReconBoost(Objective, TrainsInStages, AddsModules):
     r"""An ensemble of the unimodal heads, trained one modality at a time (Hua et al., ICML 2024; App. "Baselines").
 
     In the stage of modality k its encoder and head learn, and nothing else does:
@@ -70,14 +71,14 @@ class ReconBoost(Objective):
         mine = "" if k is None else f"{self.names[k]}."
         return parameter.startswith((f"model.encoders.{mine}", f"model.heads.{mine}"))
 
-    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
-        target, nll = batch.target, self.family.nll
+    def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        target, nll, weight = batch.target, self.family.nll, batch.sample_weight
         names = model.names or tuple(batch.modalities)
         logits = self._logits(model, batch.modalities)
         joint = torch.stack([logits[name] for name in names]).sum(0)
-        self.family.check_target(joint, target, values=batch.look)
-        task = nll(joint, target).mean()
-        losses = {name: nll(logits[name], target).mean() for name in names}
+        self.family.check_target(joint, target, values=batch.check_values)
+        task = self.family.mean_nll(joint, target, weight)
+        losses = {name: self.family.mean_nll(logits[name], target, weight) for name in names}
         parts = {"task": task.detach()} | {f"unimodal/{name}": own.detach() for name, own in losses.items()}
         k = self.turn(names)
         if k is None:
@@ -90,10 +91,10 @@ class ReconBoost(Objective):
         parts |= {"reconcile": reconcile.detach(), "consistency": consistency.detach()}
         return losses[names[k]] - self.reconcile * reconcile + self.consistency * consistency, parts
 
-    def predict(self, model: Fusible, modalities: Mapping[str, Modality]) -> Tensor:
+    def predict(self, model: MultimodalModel, modalities: Mapping[str, Modality]) -> Tensor:
         return torch.stack(list(self._logits(model, modalities).values())).sum(0)
 
-    def _logits(self, model: Fusible, modalities: Mapping[str, Modality]) -> dict[str, Tensor]:
+    def _logits(self, model: MultimodalModel, modalities: Mapping[str, Modality]) -> dict[str, Tensor]:
         self.require_heads(model, modalities)
         # Through heads that other methods train detached, too: here their losses are all that trains an encoder.
         return {name: model.head(name, model.encode(name, x), through=True) for name, x in modalities.items()}

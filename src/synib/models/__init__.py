@@ -5,14 +5,14 @@ from synib.models.cached import cache_features
 from synib.models.fusion import ConcatFusion, FusionModel, pid_xor_model, spurious_xor_model
 from synib.models.lora import add_lora
 from synib.models.memes import memes_model
-from synib.models.mlp import Dropout, Maybe, mlp
+from synib.models.mlp import Dropout, OptionalEncoder, mlp
 from synib.models.resnet import resnet_model
 
 __all__ = [
     "ConcatFusion",
     "Dropout",
     "FusionModel",
-    "Maybe",
+    "OptionalEncoder",
     "add_lora",
     "affect_model",
     "cache_features",

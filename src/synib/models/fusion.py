@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from synib.checks import check_flag, check_modality, check_number, check_whole, check_widths, shown
-from synib.models.mlp import Maybe, check_layers, mlp
+from synib.models.mlp import OptionalEncoder, check_layers, mlp
 from synib.objective.checks import check_modalities, check_names
-from synib.objective.fusible import answer, batch_dependent
+from synib.objective.model import MultimodalModel, as_prediction
 from synib.tokens import Modality, Tokens, values, with_values
 
 
-class FusionModel(nn.Module):
+class FusionModel(nn.Module, MultimodalModel):
     r"""Encoders :math:`f_{\theta_i}`, unimodal heads :math:`f_{\theta_{c_i}}` and a fusion head
     :math:`f_{\theta_{c_{12}}}` (Sec. "Problem setup").
 
@@ -55,6 +55,7 @@ class FusionModel(nn.Module):
         self.heads = nn.ModuleDict(heads or {})
         self.fusion = fusion
         self.detach_heads = check_flag("detach_heads", detach_heads)
+        self.names: tuple[str, ...] = tuple(encoders)
 
     @classmethod
     def mlp(
@@ -79,7 +80,7 @@ class FusionModel(nn.Module):
             fusion_hidden: Hidden widths of the fusion head.
             dropout: After every hidden layer.
             detach_heads: See :class:`FusionModel`.
-            missing: The modalities that rows may lack; they are given as :func:`synib.tokens.maybe` makes them.
+            missing: The modalities that rows may lack; they are given as :func:`synib.tokens.optional` makes them.
         """
         check_widths("widths", widths, module=True)
         check_layers("hidden", hidden, "an encoder's layers")
@@ -93,17 +94,12 @@ class FusionModel(nn.Module):
         }
         if unknown := [name for name in missing if name not in widths]:
             raise ValueError(f"missing names some of {', '.join(map(repr, widths))}; got {unknown[0]!r}.")
-        encoders |= {name: Maybe(encoders[name], hidden[-1]) for name in missing}
+        encoders |= {name: OptionalEncoder(encoders[name], hidden[-1]) for name in missing}
         fusion = ConcatFusion(dict.fromkeys(widths, hidden[-1]), [*fusion_hidden, classes], dropout=dropout)
         heads = None
         if head_hidden is not None:
             heads = {name: mlp([hidden[-1], *head_hidden, classes], dropout=dropout) for name in widths}
         return cls(encoders, fusion, heads, detach_heads)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The modalities, in the order of the encoders."""
-        return tuple(self.encoders)
 
     def forward(self, modalities: Mapping[str, Modality]) -> Tensor:
         """Parameters of the prediction from all modalities."""
@@ -121,9 +117,9 @@ class FusionModel(nn.Module):
         """Each modality's own prediction, where it has a head."""
         return {name: self.head(name, self.encode(name, modalities[name])) for name in self.heads}
 
-    def on_latents(self) -> "OnLatents":
+    def on_latents(self) -> "LatentModel":
         """This model as a function of its latents: what an objective is given to corrupt latents instead of inputs."""
-        return OnLatents(self)
+        return LatentModel(self)
 
     def encode(self, name: str, x: Modality) -> Any:
         return self.encoders[name](x)
@@ -134,7 +130,8 @@ class FusionModel(nn.Module):
 
     def combine(self, projected: Mapping[str, Any]) -> Tensor:
         combine = getattr(self.fusion, "combine", self.fusion)
-        return answer(combine({name: projected[name] for name in self.names}))
+        output = combine({name: projected[name] for name in self.names})
+        return output if isinstance(output, Tensor) and output.is_floating_point() else as_prediction(output)
 
     def has_head(self, name: str) -> bool:
         return name in self.heads
@@ -142,13 +139,14 @@ class FusionModel(nn.Module):
     def head(self, name: str, latent: Any, through: bool = False) -> Tensor:
         if self.detach_heads and not through:
             latent = with_values(latent, values(latent).detach())
-        return answer(self.heads[name](latent))
+        output = self.heads[name](latent)
+        return output if isinstance(output, Tensor) and output.is_floating_point() else as_prediction(output)
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:
         return [self.encoders[name], *([self.heads[name]] if name in self.heads else [])]
 
-    def mixes_rows(self) -> bool:
-        return batch_dependent(self)
+    def mixes_rows(self, encoder: str | None = None) -> bool:
+        return normalises_batch(self.fusion if encoder is None else self.encoders[encoder])
 
     def _takes(self, modalities: Any) -> bool:
         return (
@@ -158,25 +156,40 @@ class FusionModel(nn.Module):
         )
 
 
-class OnLatents:
+class LatentModel(MultimodalModel):
     """A :class:`FusionModel` behind its encoders: modalities are latents, everything else is shared with it."""
 
     def __init__(self, model: FusionModel) -> None:
         self.model, self.names = model, model.names
-        self.project, self.combine = model.project, model.combine
-        self.has_head, self.head = model.has_head, model.head
 
     def __call__(self, latents: Mapping[str, Any]) -> Tensor:
-        return self.combine({name: self.project(name, latents[name]) for name in self.names})
+        return self.combine({name: self.project(name, latents[name]) for name in self.model.names})
 
-    def encode(self, name: str, x: Modality) -> Modality:
-        return x
+    def project(self, name: str, latent: Any) -> Any:
+        return self.model.project(name, latent)
+
+    def combine(self, projected: Mapping[str, Any]) -> Tensor:
+        return self.model.combine(projected)
+
+    def has_head(self, name: str) -> bool:
+        return self.model.has_head(name)
+
+    def head(self, name: str, latent: Any, through: bool = False) -> Tensor:
+        return self.model.head(name, latent, through)
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:
         return [self.model.heads[name]] if name in self.model.heads else []
 
-    def mixes_rows(self) -> bool:
-        return batch_dependent(self.model.fusion) or batch_dependent(self.model.heads)
+    def mixes_rows(self, encoder: str | None = None) -> bool:
+        return encoder is None and self.model.mixes_rows()
+
+
+def normalises_batch(module: Any) -> bool:
+    """Whether a layer in it now normalises by batch statistics (BatchNorm in training mode)."""
+    return isinstance(module, nn.Module) and any(
+        isinstance(m, nn.modules.batchnorm._BatchNorm) and (m.training or not m.track_running_stats)
+        for m in module.modules()
+    )
 
 
 class ConcatFusion(nn.Module):

@@ -49,8 +49,8 @@ def check_layers(name: str, value: Any, of: str, least: int = 1) -> None:
         raise ValueError(f"{name} names the widths of {of}, as in {example}; got {shown(value)}.")
 
 
-class Maybe(nn.Module):
-    """An encoder of a modality that rows may lack (:func:`synib.tokens.maybe`): a row without it gets a latent that is learned.
+class OptionalEncoder(nn.Module):
+    """An encoder of a modality that rows may lack (:func:`synib.tokens.optional`): a row without it gets a learned latent.
 
     Args:
         encoder: From vectors to latents.
@@ -65,28 +65,39 @@ class Maybe(nn.Module):
     def forward(self, x: Tokens) -> Tensor:
         if not isinstance(x, Tokens) or x.values.shape[-2] != 1:
             came = tuple(x.shape) if isinstance(x, Tensor) else [tuple(part.shape) for part in x]
-            raise ValueError(f"A modality that rows may lack is made by synib.tokens.maybe(x, present); got {came}.")
+            raise ValueError(f"A modality that rows may lack is made by synib.tokens.optional(x, present); got {came}.")
         return torch.where(x.padding, self.missing, self.encoder(x.values.squeeze(-2)))
 
 
 class Dropout(nn.Module):
-    """Dropout whose draws follow from a key, so that a model drops the same units alone and among others.
+    """Dropout that draws from torch's generator, or from a key of its own.
 
-    The key is a buffer: whoever trains the model may set it, and each training pass moves it on.
+    With a key a model drops the same units alone and among others that are trained with it: the fleet, and the loop that it
+    is compared with, follow keys (:meth:`follow_key`). Without one it is ordinary dropout: right under gradient checkpointing,
+    which restores torch's generator when it computes anew, and different in every process.
     """
 
-    key: Tensor
+    key: Tensor | None
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = check_number("dropout", p, least=0, below=1)
-        self.register_buffer("key", keys.fresh(), persistent=False)
+        self._first = keys.fresh()
+        self.register_buffer("key", None, persistent=False)
+
+    def follow_key(self) -> None:
+        """Draw by a key from now on, which each training pass moves on."""
+        self.key = self._first.clone()
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0.0:
             return x
-        keep = keys.uniform(self.key, x.shape, x.device) >= self.p
-        self.key = keys.fold(self.key, 1)
+        key = self.key
+        if key is None:
+            key = keys.fresh(x.device if torch.compiler.is_compiling() else None)
+        keep = keys.uniform(key, x.shape, x.device) >= self.p
+        if self.key is not None:
+            self.key = keys.fold(key, 1)
         return torch.where(keep, x / (1.0 - self.p), 0.0)
 
     def extra_repr(self) -> str:

@@ -1,8 +1,9 @@
 """The paper's loss, in parts that combine freely: family, reference, weight, mask and noise."""
 
 from synib.objective.base import Batch, Objective, Parts
-from synib.objective.families import Bernoulli, Categorical, Family, Gaussian
-from synib.objective.fusible import Fusible
+from synib.objective.families import Bernoulli, Categorical, Family, MultiLabel
+from synib.objective.gaussian import Gaussian
+from synib.objective.model import BlackBoxModel, MultimodalModel
 from synib.objective.penalised import Annealing, Constant, LinearWarmup, Penalised
 from synib.objective.references import Fixed, Prior, Reference, Uniform, Unimodal
 from synib.objective.synib import SynIB
@@ -11,13 +12,15 @@ __all__ = [
     "Annealing",
     "Batch",
     "Bernoulli",
+    "BlackBoxModel",
     "Categorical",
     "Constant",
     "Family",
     "Fixed",
-    "Fusible",
     "Gaussian",
     "LinearWarmup",
+    "MultiLabel",
+    "MultimodalModel",
     "Objective",
     "Parts",
     "Penalised",

@@ -9,21 +9,22 @@ import torch
 from torch import Tensor, nn
 
 from synib.checks import check_modality, check_tensor, shown
-from synib.objective.fusible import Fusible, Whole
-from synib.tokens import Modality, Tokens, values
+from synib.keys import check_key
+from synib.objective.model import BlackBoxModel, MultimodalModel
+from synib.tokens import Modality, Tokens
 
 
-def check_model(predict: Any, unimodal: Any, modalities: Mapping[str, Any]) -> None:
+def check_model(model: Any, unimodal: Any, modalities: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` if it is no model, or is given unimodal predictors that it would never use."""
-    if not callable(predict) or isinstance(predict, type):
-        came = shown(predict) if isinstance(predict, type) else type(predict).__name__
-        way = ": give the model itself, not its output" if isinstance(predict, Tensor) else ""
-        raise ValueError(f"The model is a FusionModel or a function of the modalities; got {came}{way}.")
+    if not isinstance(model, MultimodalModel) and (not callable(model) or isinstance(model, type)):
+        given = shown(model) if isinstance(model, type) else type(model).__name__
+        hint = ": give the model itself, not its output" if isinstance(model, Tensor) else ""
+        raise ValueError(f"The model is a FusionModel or a function of the modalities; got {given}{hint}.")
     if not unimodal:
         return
-    if isinstance(predict, Fusible):
+    if isinstance(model, MultimodalModel):
         raise ValueError(
-            f"unimodal= gives predictors to a plain callable, and {type(predict).__name__} has its own: give it heads instead."
+            f"unimodal= gives predictors to a plain callable, and {type(model).__name__} has its own: give it heads instead."
         )
     if not isinstance(unimodal, Mapping):
         raise ValueError(f"unimodal is a dict of modality → its own predictor; got {type(unimodal).__name__}.")
@@ -34,20 +35,50 @@ def check_model(predict: Any, unimodal: Any, modalities: Mapping[str, Any]) -> N
         )
 
 
-def check_rows(target: Any, examples: Tensor | None, name: str, first: Tensor) -> None:
-    """Raise ``ValueError`` if target or examples are not of the rows of ``first``, the values of modality ``name``."""
+def check_batch(
+    modalities: Mapping[str, Modality],
+    target: Tensor,
+    names: Sequence[str] | None = None,
+    examples: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+    key: Tensor | None = None,
+    check: bool | None = None,
+) -> bool:
+    """Raise ``ValueError`` if a batch is not one; returns whether its values were looked at, and not only shapes and types.
+
+    Args:
+        modalities, target, examples, sample_weight, key: What the objective was called with.
+        names: The model's modalities, if it has such.
+        check: Look at values, or do not; by default where that does not mean to wait for a device.
+    """
+    check_modalities(modalities, names)
+    name, first = next((name, x if isinstance(x, Tensor) else x.values) for name, x in modalities.items())
     rows = first.shape[0]
-    if check_tensor("The target", target).shape[:1] != (rows,):
+    if not isinstance(target, Tensor):
+        check_tensor("The target", target)
+    if target.shape[:1] != (rows,):
         raise ValueError(f"The target needs a row for each of {rows} examples; got shape {tuple(target.shape)}.")
     if target.device != first.device:
         raise ValueError(f"The target is on {target.device} and {name!r} on {first.device}: move one with .to(device).")
-    if examples is None:
-        return
-    if examples.shape != (rows,) or examples.is_floating_point() or examples.dtype == torch.bool:
+    if examples is not None and (
+        examples.shape != (rows,) or examples.is_floating_point() or examples.dtype == torch.bool
+    ):
         raise ValueError(
             f"examples are the row numbers in the training data of {rows} rows; got shape {tuple(examples.shape)} of "
             f"{examples.dtype}."
         )
+    if sample_weight is not None and check_tensor("sample_weight", sample_weight).shape != (rows,):
+        raise ValueError(
+            f"sample_weight is one number for each of {rows} examples; got shape {tuple(sample_weight.shape)}."
+        )
+    if key is not None:
+        check_key(key)
+    look = first.device.type == "cpu" if check is None else check
+    if look:
+        check_finite(modalities)
+        if sample_weight is not None and not (sample_weight.isfinite().all() and (sample_weight >= 0).all()):
+            raise ValueError("sample_weight is finite and at least 0.")
+    return look
 
 
 def check_modalities(modalities: Mapping[str, Modality], names: Sequence[str] | None = None) -> None:
@@ -58,27 +89,27 @@ def check_modalities(modalities: Mapping[str, Modality], names: Sequence[str] | 
         raise ValueError(
             f"Synergy needs at least two modalities; got {len(modalities)} ({', '.join(map(repr, modalities)) or 'none'})."
         )
-    if names is not None:
+    if names is not None and (len(modalities) != len(names) or any(name not in modalities for name in names)):
         check_names(modalities, names)
     for name, x in modalities.items():
-        check_modality(name)
-        if not isinstance(x, torch.Tensor | Tokens):
-            raise ValueError(f"Modality {name!r} is a tensor or synib.Tokens; got {type(x).__name__}.")
-        if not isinstance(x, Tokens) and x.ndim < 2:
-            raise ValueError(f"Modality {name!r} is (batch, ...) with at least 2 dimensions; got {tuple(x.shape)}.")
+        if not isinstance(name, str) or not name or "." in name:
+            check_modality(name)
         if isinstance(x, Tokens):
             _check_tokens(name, x)
-    sizes = {name: values(x).shape[0] for name, x in modalities.items()}
-    if len(set(sizes.values())) > 1:
-        raise ValueError(
-            f"All modalities need the same batch size; got {', '.join(f'{name!r} {n}' for name, n in sizes.items())}."
-        )
-    if 0 in sizes.values():
+        elif not isinstance(x, Tensor):
+            raise ValueError(f"Modality {name!r} is a tensor or synib.Tokens; got {type(x).__name__}.")
+        elif x.ndim < 2:
+            raise ValueError(f"Modality {name!r} is (batch, ...) with at least 2 dimensions; got {tuple(x.shape)}.")
+    tensors = {name: x if isinstance(x, Tensor) else x.values for name, x in modalities.items()}
+    sizes = {x.shape[0] for x in tensors.values()}
+    if len(sizes) > 1:
+        listed = ", ".join(f"{name!r} {x.shape[0]}" for name, x in tensors.items())
+        raise ValueError(f"All modalities need the same batch size; got {listed}.")
+    if 0 in sizes:
         raise ValueError("The batch is empty: every modality has 0 rows.")
-    devices = {name: values(x).device for name, x in modalities.items()}
-    if len(set(devices.values())) > 1:
-        on = ", ".join(f"{name!r} is on {device}" for name, device in devices.items())
-        raise ValueError(f"All modalities are on one device; {on}: move them with .to(device).")
+    if len({x.device for x in tensors.values()}) > 1:
+        listed = ", ".join(f"{name!r} is on {x.device}" for name, x in tensors.items())
+        raise ValueError(f"All modalities are on one device; {listed}: move them with .to(device).")
 
 
 def _check_tokens(name: str, x: Tokens) -> None:
@@ -108,28 +139,27 @@ def check_names(modalities: Mapping[str, Any], names: Sequence[str]) -> None:
 def check_finite(modalities: Mapping[str, Modality]) -> None:
     """Raise ``ValueError`` naming the modality, how many of its numbers are not finite, and in which rows."""
     for name, x in modalities.items():
-        v = values(x)
-        bad = ~v.isfinite()
-        if bad.any():
-            rows = bad.flatten(1).any(1).nonzero().flatten().tolist()
+        finite = (x if isinstance(x, Tensor) else x.values).isfinite()
+        if not finite.all():
+            rows = (~finite).flatten(1).any(1).nonzero().flatten().tolist()
             listed = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
             raise ValueError(
-                f"Modality {name!r} holds {int(bad.sum())} NaN or Inf of {v.numel()} numbers, in row{'s' * (len(rows) > 1)} "
-                f"{listed}; expected finite numbers."
+                f"Modality {name!r} holds {int((~finite).sum())} NaN or Inf of {finite.numel()} numbers, in "
+                f"row{'s' * (len(rows) > 1)} {listed}; expected finite numbers."
             )
 
 
-def explain(mistake: Exception, model: Fusible, modalities: Mapping[str, Modality]) -> None:
+def explain(mistake: Exception, model: MultimodalModel, modalities: Mapping[str, Modality]) -> None:
     """Raise ``ValueError`` with the sentence for what torch has just refused, where the model and the batch tell the cause.
 
     Called when something went wrong, and only then: a model may do with its input what it likes.
     """
     if isinstance(mistake, TypeError) and not _takes_a_dict(model, modalities, mistake):
         given = ", ".join(f"m[{name!r}]" for name in modalities)
-        way = f"wrap it, as in lambda m: model({given})" if isinstance(model, Whole) else "use ConcatFusion"
+        plain = isinstance(model, BlackBoxModel)
+        hint = f"wrap it, as in lambda m: model({given})" if plain else "use ConcatFusion"
         raise ValueError(
-            f"The {'model' if isinstance(model, Whole) else 'fusion'} is called with one dict of name → tensor, and takes "
-            f"something else: {way}."
+            f"The {'model' if plain else 'fusion'} is called with one dict of name → tensor, and takes something else: {hint}."
         ) from mistake
     encoders = dict(getattr(model, "encoders", {}))
     for name, x in modalities.items():
@@ -140,8 +170,8 @@ def explain(mistake: Exception, model: Fusible, modalities: Mapping[str, Modalit
             _explain_linear(mistake, name, x, layer.weight)
 
 
-def _takes_a_dict(model: Fusible, modalities: Mapping[str, Modality], mistake: TypeError) -> bool:
-    if isinstance(model, Whole):
+def _takes_a_dict(model: MultimodalModel, modalities: Mapping[str, Modality], mistake: TypeError) -> bool:
+    if isinstance(model, BlackBoxModel):
         with contextlib.suppress(ValueError):  # not every callable shows its signature
             try:
                 inspect.signature(model.predict).bind(modalities)

@@ -1,13 +1,17 @@
 """Which modalities are corrupted together, and for which rows of the batch."""
 
 import itertools
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from synib import keys
+from synib import keys, tokens
+from synib.masks.base import undisturbed
+from synib.objective.base import Batch
+from synib.objective.families import Family
+from synib.objective.model import MultimodalModel
 
 Subsets = Literal["each", "proper"]
 
@@ -17,43 +21,71 @@ class Counterfactual(NamedTuple):
 
     Args:
         corrupted: The modalities to corrupt.
+        label: Their names in one, for the parts of a loss.
         rows: The examples it is made of, or ``None`` for all of them.
     """
 
     corrupted: tuple[str, ...]
-    rows: Tensor | None
-
-    @property
-    def label(self) -> str:
-        return "+".join(self.corrupted)
+    label: str
+    rows: Tensor | None = None
 
 
-def plan(
-    names: Sequence[str],
-    subsets: Subsets,
-    sample: int | None,
-    batch: int,
-    key: Tensor,
-    device: torch.device | None = None,
-) -> list[Counterfactual]:
-    """The counterfactuals of one step.
+def kinds(names: Sequence[str], subsets: Subsets, corrupt: Sequence[str] | None = None) -> list[Counterfactual]:
+    """The kinds of counterfactuals of some modalities.
 
     Args:
         names: The modalities.
         subsets: ``"each"`` modality alone, or every non-empty ``"proper"`` subset.
-        sample: How many of them each example meets in this step, drawn at random; ``None`` for all. Examples are dealt
-            out evenly, so encoders and fusion really do less work and nothing waits for the host.
+        corrupt: The modalities that may be corrupted; all by default.
+    """
+    if unknown := [name for name in corrupt or () if name not in names]:
+        raise ValueError(f"corrupt names {unknown[0]!r}; the modalities are {', '.join(map(repr, names))}.")
+    chosen = sorted(names if corrupt is None else corrupt)
+    sizes = (1,) if subsets == "each" else range(1, len(names))
+    return [Counterfactual(kind, "+".join(kind)) for size in sizes for kind in itertools.combinations(chosen, size)]
+
+
+def deal(
+    found: Sequence[Counterfactual], sample: int, batch: int, key: Tensor, device: torch.device | None = None
+) -> list[Counterfactual]:
+    """Kinds of counterfactuals, each for its share of the examples.
+
+    Examples are dealt out evenly, so that encoders and fusion really do less work and nothing waits for the host.
+
+    Args:
+        found: The kinds.
+        sample: How many of them each example meets in this step, drawn at random.
         batch: Number of examples.
         key: Decides the dealing.
         device: Where the rows are to be.
     """
-    names = sorted(names)
-    sizes = (1,) if subsets == "each" else range(1, len(names))
-    kinds = [kind for size in sizes for kind in itertools.combinations(names, size)]
-    if sample is None or sample >= len(kinds):
-        return [Counterfactual(kind, None) for kind in kinds]
+    n = len(found)
+    if sample >= n:
+        return list(found)
     order = keys.permutation(key, batch, device)
     return [
-        Counterfactual(kind, torch.cat([order[(i - j) % len(kinds) :: len(kinds)] for j in range(sample)]))
-        for i, kind in enumerate(kinds)
+        kind._replace(rows=torch.cat([order[(i - j) % n :: n] for j in range(sample)])) for i, kind in enumerate(found)
     ]
+
+
+def counted(counterfactual: Counterfactual, batch: Batch) -> Tensor | None:
+    """How much each row of a counterfactual counts: its weight, and 0 without what is corrupted; ``None`` for 1 each."""
+    rows, weight = counterfactual.rows, batch.sample_weight
+    known = [
+        tokens.present(batch.modalities[name]) if batch.present is None else batch.present[name]
+        for name in counterfactual.corrupted
+        if batch.present is not None or not isinstance(batch.modalities[name], Tensor)
+    ]
+    if len(known) == len(counterfactual.corrupted) and all(one is not None for one in known):
+        present = torch.stack([one for one in known if one is not None]).any(0)
+        weight = present.float() if weight is None else weight * present
+    return weight if weight is None or rows is None else weight[rows]
+
+
+def predicted_classes(model: MultimodalModel, latents: Mapping[str, Any], family: Family) -> dict[str, Tensor]:
+    """The class that each modality's own head predicts for each row."""
+    classes = {}
+    for name, z in latents.items():
+        with undisturbed(model.unimodal_modules(name)), torch.no_grad():
+            classes[name] = family.predict(model.head(name, z))
+    return classes

@@ -1,29 +1,61 @@
 """The predictive distribution: its negative log-likelihood, and its KL to a reference in closed form."""
 
 import math
-from typing import Literal
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synib.checks import check_whole
+from synib.checks import check_number, check_whole, shown
+
+LOWEST = -1e30  # of a logarithm of a probability: 0 times it is 0, and 0 times minus infinity is not
 
 
 class Family:
     """Base of all families. Parameters are one tensor, ``(batch, ...)``; all zeros is the neutral distribution.
 
     Half-precision parameters are evaluated in float32, whatever autocast says: a KL of small logits needs the digits.
+
+    Attributes:
+        discrete: Whether an example has one class.
+        weighs_examples: Whether examples count differently by their targets, as :meth:`counts` says.
     """
 
     discrete: bool = True
+    weighs_examples: bool = False
 
     def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
         """Negative log-likelihood of each example's target, ``(batch,)``."""
         raise NotImplementedError
 
-    def kl(self, parameters: Tensor, reference: Tensor) -> Tensor:
-        """KL(q ‖ r) for each example, ``(batch,)``; ``reference`` are r's parameters, one row or one for each example."""
+    def mean_nll(self, parameters: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        """The task loss: the mean of :meth:`nll` over the batch, weighted if there are weights.
+
+        Args:
+            parameters, target: As for :meth:`nll`.
+            sample_weight: How much each example counts, ``(batch,)``.
+        """
+        nll = self.nll(parameters, target)
+        if sample_weight is None and not self.weighs_examples:
+            return nll.mean()
+        counts = self.counts(target)
+        weight = torch.ones_like(nll) if sample_weight is None else sample_weight.to(nll.dtype)
+        total = (weight if counts is None else weight * counts.to(nll.dtype)).sum()
+        # A batch in which nothing counts has the loss 0, and no gradient.
+        return (weight * nll).sum() / torch.where(total > 0, total, 1.0)
+
+    def counts(self, target: Tensor) -> Tensor | None:
+        """What each example counts in the mean by its target alone (class weights, ignored ones), or ``None`` for 1 each."""
+        return None
+
+    def kl(self, parameters: Tensor, reference: Tensor | None = None) -> Tensor:
+        """KL(q ‖ r) for each example, ``(batch,)``.
+
+        Args:
+            parameters: Those of q.
+            reference: Those of r, one row or one for each example; by default the neutral distribution.
+        """
         raise NotImplementedError
 
     def average(self, parameters: Tensor) -> Tensor:
@@ -54,14 +86,31 @@ class Bernoulli(Family):
     r"""Binary targets; the parameter is one logit, ``(batch,)`` or ``(batch, 1)`` (App. "Variational Families", K = 2).
 
     .. math:: D_\mathrm{KL}(q \,\|\, r) = \pi \log\frac{\pi}{\rho} + (1 - \pi) \log\frac{1 - \pi}{1 - \rho}
+
+    Targets are 0 or 1, or soft: probabilities of 1.
+
+    Args:
+        pos_weight: What a positive example counts, as in ``nn.BCEWithLogitsLoss``.
+        label_smoothing: How far targets are moved from 0 and 1 towards one half.
     """
+
+    def __init__(self, pos_weight: float | None = None, label_smoothing: float = 0.0) -> None:
+        self.pos_weight = None if pos_weight is None else check_number("pos_weight", pos_weight, above=0)
+        self.label_smoothing = check_number("label_smoothing", label_smoothing, least=0, below=1)
 
     def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
         logit = _one_logit(parameters)
-        return F.binary_cross_entropy_with_logits(logit, target.reshape(logit.shape).to(logit.dtype), reduction="none")
+        return self._cross_entropy(logit, target.reshape(logit.shape).to(logit.dtype))
 
-    def kl(self, parameters: Tensor, reference: Tensor) -> Tensor:
-        logit, ref = _one_logit(parameters), _one_logit(reference)
+    def _cross_entropy(self, logit: Tensor, target: Tensor) -> Tensor:
+        if self.label_smoothing:
+            target = target * (1 - self.label_smoothing) + 0.5 * self.label_smoothing
+        weight = None if self.pos_weight is None else logit.new_tensor(self.pos_weight)
+        return F.binary_cross_entropy_with_logits(logit, target, reduction="none", pos_weight=weight)
+
+    def kl(self, parameters: Tensor, reference: Tensor | None = None) -> Tensor:
+        logit = _one_logit(parameters)
+        ref = torch.zeros_like(logit[:1]) if reference is None else _one_logit(reference)
         # Cross-entropy minus entropy, the entropy through |l| so that nothing overflows or cancels at large logits.
         size = logit.abs()
         entropy = size * torch.sigmoid(-size) + F.softplus(-size)
@@ -72,7 +121,7 @@ class Bernoulli(Family):
         return torch.logsumexp(F.logsigmoid(p), 0) - torch.logsumexp(F.logsigmoid(-p), 0)
 
     def from_targets(self, target: Tensor) -> Tensor:
-        _check_bits(target)
+        _check_probabilities(target)
         return torch.logit(target.float().mean()).reshape(1)
 
     def predict(self, parameters: Tensor) -> Tensor:
@@ -82,7 +131,7 @@ class Bernoulli(Family):
         if parameters.ndim > 2 or (parameters.ndim == 2 and parameters.shape[1] != 1):
             raise ValueError(
                 f"Bernoulli expects one logit for each example, (batch,) or (batch, 1); got {tuple(parameters.shape)}. "
-                "For two logits use Categorical()."
+                "For two logits of one class each use Categorical(), for several labels MultiLabel()."
             )
 
     def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
@@ -92,26 +141,112 @@ class Bernoulli(Family):
                 f"Bernoulli expects one target for each of {parameters.shape[0]} examples; got {tuple(target.shape)}."
             )
         if values:
-            _check_bits(target)
+            _check_probabilities(target)
+
+    def __repr__(self) -> str:
+        return _shown(self, pos_weight=None, label_smoothing=0.0)
+
+
+class MultiLabel(Bernoulli):
+    """Several binary labels, independent given the input; parameters and targets are ``(batch, labels)``.
+
+    Likelihoods and divergences are sums over labels.
+
+    Args:
+        pos_weight, label_smoothing: See :class:`Bernoulli`.
+    """
+
+    discrete = False
+
+    def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
+        logits = _full(parameters)
+        return self._cross_entropy(logits, target.to(logits.dtype)).sum(-1)
+
+    def kl(self, parameters: Tensor, reference: Tensor | None = None) -> Tensor:
+        reference = torch.zeros_like(parameters[:1]) if reference is None else reference
+        return super().kl(parameters.unsqueeze(-1), reference.unsqueeze(-1)).sum(-1)
+
+    def from_targets(self, target: Tensor) -> Tensor:
+        _check_probabilities(target)
+        return torch.logit(target.float().mean(0, keepdim=True))
+
+    def predict(self, parameters: Tensor) -> Tensor:
+        return (parameters > 0).long()
+
+    def check_parameters(self, parameters: Tensor) -> None:
+        if parameters.ndim != 2:
+            raise ValueError(f"MultiLabel expects logits (batch, labels); got {tuple(parameters.shape)}.")
+
+    def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
+        self.check_parameters(parameters)
+        if target.shape != parameters.shape:
+            raise ValueError(f"MultiLabel expects targets {tuple(parameters.shape)}; got {tuple(target.shape)}.")
+        if values:
+            _check_probabilities(target)
 
 
 class Categorical(Family):
     r"""Class targets; the parameters are K logits, ``(batch, K)`` (App. "Categorical Variational Family").
 
     .. math:: D_\mathrm{KL}(q \,\|\, r) = \sum_k \pi_k \log\frac{\pi_k}{\rho_k}
+
+    Targets are class numbers ``(batch,)``, or soft: probabilities ``(batch, K)``. Options and the mean over a batch are those
+    of ``nn.CrossEntropyLoss``.
+
+    Args:
+        weight: What an example of each class counts, K numbers.
+        label_smoothing: The part of a target that is spread evenly over all classes.
+        ignore_index: A target that does not count.
     """
 
-    def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
-        return F.cross_entropy(_full(parameters), target.long(), reduction="none")
+    def __init__(
+        self,
+        weight: Sequence[float] | Tensor | None = None,
+        label_smoothing: float = 0.0,
+        ignore_index: int | None = None,
+    ) -> None:
+        self.weight = None if weight is None else torch.as_tensor(weight, dtype=torch.float32)
+        if self.weight is not None and not (self.weight.ndim == 1 and (self.weight >= 0).all()):
+            raise ValueError(f"weight is one number of at least 0 for each class; got {shown(weight)}.")
+        self.label_smoothing = check_number("label_smoothing", label_smoothing, least=0, below=1)
+        self.ignore_index = None if ignore_index is None else check_whole("ignore_index", ignore_index, None)
+        self.weighs_examples = self.weight is not None or self.ignore_index is not None
 
-    def kl(self, parameters: Tensor, reference: Tensor) -> Tensor:
-        log_q, log_r = _full(parameters).log_softmax(-1), _full(reference).log_softmax(-1)
-        return (log_q.exp() * (log_q - log_r)).sum(-1)
+    def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
+        logits = parameters.float() if parameters.dtype in (torch.float16, torch.bfloat16) else parameters
+        target = target.to(logits.dtype) if target.is_floating_point() else target.long()
+        if self.weight is None and not self.label_smoothing and self.ignore_index is None:
+            return F.cross_entropy(logits, target, reduction="none")
+        if target.is_floating_point():
+            return F.cross_entropy(
+                logits, target, self._weight(logits), reduction="none", label_smoothing=self.label_smoothing
+            )
+        ignored = -100 if self.ignore_index is None else self.ignore_index
+        return F.cross_entropy(logits, target, self._weight(logits), None, ignored, None, "none", self.label_smoothing)
+
+    def counts(self, target: Tensor) -> Tensor | None:
+        if target.is_floating_point() or (self.weight is None and self.ignore_index is None):
+            return None
+        here = torch.ones_like(target, dtype=torch.bool) if self.ignore_index is None else target != self.ignore_index
+        if self.weight is None:
+            return here.float()
+        return torch.where(here, self.weight.to(target.device)[torch.where(here, target, 0).long()], 0.0)
+
+    def _weight(self, logits: Tensor) -> Tensor | None:
+        return None if self.weight is None else self.weight.to(logits)
+
+    def kl(self, parameters: Tensor, reference: Tensor | None = None) -> Tensor:
+        logits = parameters.float() if parameters.dtype in (torch.float16, torch.bfloat16) else parameters
+        log_q = logits.log_softmax(-1)
+        log_r = (torch.zeros_like(logits[:1]) if reference is None else _full(reference)).log_softmax(-1)
+        return (log_q.exp() * (log_q.clamp(min=LOWEST) - log_r)).sum(-1)
 
     def average(self, parameters: Tensor) -> Tensor:
         return torch.logsumexp(_full(parameters).log_softmax(-1), 0) - math.log(parameters.shape[0])
 
     def from_targets(self, target: Tensor) -> Tensor:
+        if target.ndim == 2 and target.is_floating_point():
+            return target.float().mean(0, keepdim=True).log()
         if target.ndim != 1 or target.is_floating_point() or (target < 0).any():
             low = f", the least {target.min().item()}" if target.numel() else ""
             raise ValueError(
@@ -135,135 +270,42 @@ class Categorical(Family):
             )
 
     def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
-        self.check_parameters(parameters)
-        if target.shape != parameters.shape[:1] or target.is_floating_point():
+        if parameters.ndim != 2 or parameters.shape[1] < 2:
+            self.check_parameters(parameters)
+        rows, classes = parameters.shape
+        if self.weight is not None and len(self.weight) != classes:
+            raise ValueError(f"weight has {len(self.weight)} numbers, and the prediction {classes} classes.")
+        soft = target.is_floating_point() and target.shape == parameters.shape
+        if not soft and (target.shape != (rows,) or target.is_floating_point()):
             raise ValueError(
-                f"Categorical expects {parameters.shape[0]} whole class numbers; got shape {tuple(target.shape)} of "
-                f"{target.dtype}."
+                f"Categorical expects {rows} whole class numbers, or probabilities ({rows}, {classes}); got shape "
+                f"{tuple(target.shape)} of {target.dtype}."
             )
-        if values and not ((target >= 0) & (target < parameters.shape[1])).all():
-            bad = target[(target < 0) | (target >= parameters.shape[1])][0].item()
-            raise ValueError(f"Categorical targets are classes 0 to {parameters.shape[1] - 1}; got {bad}.")
-
-
-class Gaussian(Family):
-    r"""Real targets of ``dim`` coordinates (App. "Gaussian Variational Family").
-
-    Diagonal covariance: parameters ``(batch, 2·dim)``, mean then log-variance. Full covariance: mean, then the rows of
-    the lower Cholesky factor :math:`L` of :math:`\Sigma = L L^\top`, its diagonal as logarithms: ``dim + dim(dim+1)/2``
-    in all. Zeros mean :math:`\mathcal N(0, I)` in both, the reference of the paper, for which
-
-    .. math:: D_\mathrm{KL}(q \,\|\, r) = \tfrac12 \big(\lVert\mu\rVert^2 + \mathrm{tr}\,\Sigma - \log\det\Sigma - d\big).
-
-    The average of several predictions is the Gaussian with the mixture's mean and covariance.
-
-    Args:
-        dim: Number of target coordinates.
-        covariance: ``"diagonal"`` or ``"full"``.
-    """
-
-    discrete = False
-
-    def __init__(self, dim: int = 1, covariance: Literal["diagonal", "full"] = "diagonal") -> None:
-        check_whole("dim", dim)
-        if covariance not in ("diagonal", "full"):
-            raise ValueError(f"covariance is 'diagonal' or 'full'; got {covariance!r}.")
-        self.dim, self.covariance = dim, covariance
-
-    @property
-    def width(self) -> int:
-        """How many numbers a prediction has."""
-        return 2 * self.dim if self.covariance == "diagonal" else self.dim + self.dim * (self.dim + 1) // 2
-
-    def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
-        mean, factor = self._unpack(parameters)
-        difference = target.reshape(mean.shape).to(mean.dtype) - mean
-        if self.covariance == "diagonal":
-            scaled, log_det = difference * torch.exp(-factor / 2), factor.sum(-1)
-        else:
-            scaled = torch.linalg.solve_triangular(factor, difference.unsqueeze(-1), upper=False).squeeze(-1)
-            log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        return 0.5 * (scaled.square().sum(-1) + log_det + self.dim * math.log(2 * math.pi))
-
-    def kl(self, parameters: Tensor, reference: Tensor) -> Tensor:
-        mean, factor = self._unpack(parameters)
-        ref_mean, ref_factor = self._unpack(reference)
-        difference = mean - ref_mean
-        if self.covariance == "diagonal":
-            ratio = factor - ref_factor
-            terms = ratio.exp() + difference.square() * torch.exp(-ref_factor) - ratio
-            return 0.5 * (terms.sum(-1) - self.dim)
-        ref_factor = ref_factor.expand_as(factor)
-        whitened = torch.linalg.solve_triangular(ref_factor, factor, upper=False)
-        shift = torch.linalg.solve_triangular(ref_factor, difference.unsqueeze(-1), upper=False)
-        log_det = 2 * (ref_factor.diagonal(dim1=-2, dim2=-1).log() - factor.diagonal(dim1=-2, dim2=-1).log()).sum(-1)
-        return 0.5 * (whitened.square().sum((-2, -1)) + shift.square().sum((-2, -1)) + log_det - self.dim)
-
-    def average(self, parameters: Tensor) -> Tensor:
-        mean, factor = self._unpack(parameters)
-        centre = mean.mean(0)
-        spread = mean - centre
-        if self.covariance == "diagonal":
-            return torch.cat([centre, (factor.exp() + spread.square()).mean(0).log()], -1)
-        covariance = (factor @ factor.mT + spread.unsqueeze(-1) * spread.unsqueeze(-2)).mean(0)
-        return self._pack(centre, torch.linalg.cholesky(covariance))
-
-    def from_targets(self, target: Tensor) -> Tensor:
-        if not target.ndim or target.numel() != len(target) * self.dim:
-            raise ValueError(f"{self!r} expects targets (examples, {self.dim}); got {tuple(target.shape)}.")
-        y = target.reshape(len(target), self.dim).float()
-        mean = y.mean(0, keepdim=True)
-        if self.covariance == "diagonal":
-            return torch.cat([mean, y.var(0, correction=0, keepdim=True).log()], -1)
-        factor, failed = torch.linalg.cholesky_ex((y - mean).mT @ (y - mean) / len(y))
-        if failed:
-            raise ValueError("A full-covariance prior needs target coordinates that are not multiples of each other.")
-        return self._pack(mean, factor[None])
-
-    def predict(self, parameters: Tensor) -> Tensor:
-        return parameters[..., : self.dim]
-
-    def check_parameters(self, parameters: Tensor) -> None:
-        if parameters.ndim != 2 or parameters.shape[1] != self.width:
-            raise ValueError(
-                f"{self!r} expects predictions (batch, {self.width}); got {tuple(parameters.shape)}: mean, then "
-                f"{'log-variance' if self.covariance == 'diagonal' else 'Cholesky factor'}."
-            )
-
-    def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
-        self.check_parameters(parameters)
-        if target.numel() != parameters.shape[0] * self.dim:
-            raise ValueError(
-                f"{self!r} expects targets ({parameters.shape[0]}, {self.dim}); got {tuple(target.shape)}."
-            )
-        if values and not target.isfinite().all():
-            raise ValueError(f"Gaussian targets are finite; {int((~target.isfinite()).sum())} are not.")
-
-    def _unpack(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        p = _full(parameters)
-        mean, rest = p[..., : self.dim], p[..., self.dim :]
-        if self.covariance == "diagonal":
-            return mean, rest
-        rows, columns = torch.tril_indices(self.dim, self.dim, device=p.device)
-        entries = torch.where(rows == columns, rest.exp(), rest)
-        factor = p.new_zeros((*p.shape[:-1], self.dim * self.dim))
-        index = (rows * self.dim + columns).expand_as(entries)
-        return mean, factor.scatter(-1, index, entries).unflatten(-1, (self.dim, self.dim))
-
-    def _pack(self, mean: Tensor, factor: Tensor) -> Tensor:
-        rows, columns = torch.tril_indices(self.dim, self.dim, device=mean.device)
-        entries = factor[..., rows, columns]
-        diagonal = rows == columns
-        return torch.cat([mean, torch.where(diagonal, entries.clamp(min=1e-30).log(), entries)], -1)
+        if not values:
+            return
+        if soft:
+            _check_probabilities(target)
+            return
+        right = (target >= 0) & (target < classes)
+        if self.ignore_index is not None:
+            right = right | (target == self.ignore_index)
+        if not right.all():
+            raise ValueError(f"Categorical targets are classes 0 to {classes - 1}; got {target[~right][0].item()}.")
 
     def __repr__(self) -> str:
-        return f"Gaussian(dim={self.dim}, covariance={self.covariance!r})"
+        return _shown(self, weight=None, label_smoothing=0.0, ignore_index=None)
 
 
-def _check_bits(target: Tensor) -> None:
-    if not ((target == 0) | (target == 1)).all():
-        bad = target[(target != 0) & (target != 1)].flatten()[0].item()
-        raise ValueError(f"Bernoulli targets are 0 or 1; got {bad}.")
+def _check_probabilities(target: Tensor) -> None:
+    if not ((target >= 0) & (target <= 1)).all():
+        bad = target[~((target >= 0) & (target <= 1))].flatten()[0].item()
+        raise ValueError(f"Targets are 0 or 1, or probabilities between them; got {bad}.")
+
+
+def _shown(family: Family, **defaults: object) -> str:
+    given = {name: getattr(family, name) for name, default in defaults.items()}
+    listed = {n: v.tolist() if isinstance(v, Tensor) else v for n, v in given.items() if v is not None and v != 0.0}
+    return f"{type(family).__name__}({', '.join(f'{name}={value!r}' for name, value in listed.items())})"
 
 
 def _full(x: Tensor) -> Tensor:

@@ -12,7 +12,13 @@ from synib.objective.references import Reference, Uniform
 
 
 class Constant(nn.Module):
-    """The same weight at every step."""
+    """The same weight at every step.
+
+    Attributes:
+        changes: Whether the weight follows the training step.
+    """
+
+    changes: bool = False
 
     def __init__(self, weight: float) -> None:
         super().__init__()
@@ -36,6 +42,8 @@ class LinearWarmup(Constant):
     A step is a call of the objective in training mode: with gradient accumulation over m batches, give m times as many.
     """
 
+    changes = True
+
     def __init__(self, weight: float, steps: int) -> None:
         super().__init__(weight)
         self.steps = check_whole("steps", steps)
@@ -49,6 +57,8 @@ class LinearWarmup(Constant):
 
 class Annealing(Constant):
     """The weight falls linearly and is 0 from step ``steps`` on; steps count as in :class:`LinearWarmup`."""
+
+    changes = True
 
     def __init__(self, weight: float, steps: int) -> None:
         super().__init__(weight)
@@ -87,9 +97,9 @@ class Penalised(Objective):
         self.weight = weight if isinstance(weight, Constant) else Constant(weight)
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
-    def weight_of_step(self) -> Tensor:
+    def scheduled_weight(self) -> Tensor:
         """λ now; in training mode the step counts on, if the weight follows it."""
         weight = self.weight(self.step)
-        if self.training and type(self.weight) is not Constant:  # what counts cannot be recorded as a CUDA graph
+        if self.training and self.weight.changes:
             self.step = self.step + 1
         return cast(Tensor, weight)

@@ -14,9 +14,11 @@ class Reference(nn.Module):
     """Base of all references: gives the parameters of r for a counterfactual.
 
     Attributes:
+        neutral: Whether it is the family's neutral distribution, which families know by themselves.
         needs_unimodal: Whether it is made of the intact modalities' unimodal predictions.
     """
 
+    neutral: bool = False
     needs_unimodal: bool = False
 
     def forward(self, like: Tensor, family: Family, unimodal: Mapping[str, Tensor]) -> Tensor:
@@ -32,6 +34,8 @@ class Reference(nn.Module):
 
 class Uniform(Reference):
     """The neutral distribution: equal odds for every class, the standard normal for real targets (the paper's choice)."""
+
+    neutral = True
 
     def forward(self, like: Tensor, family: Family, unimodal: Mapping[str, Tensor]) -> Tensor:
         return torch.zeros_like(like[:1])

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from synib.methods import Additive, Alone, Ensemble, Experts
+from synib.methods import Additive, Ensemble, Experts, UnimodalModel
 from synib.objective import Objective
 from synib.tokens import Modality
 from synib.training import Learner
@@ -27,7 +27,7 @@ class Answers(nn.Module):
         super().__init__()
         method = learner.method
         if type(method).predict is not Objective.predict and not isinstance(
-            method, Alone | Additive | Ensemble | Experts
+            method, UnimodalModel | Additive | Ensemble | Experts
         ):
             raise ValueError(f"{type(method).__name__} answers in a way of its own, which cannot be taken apart.")
         self.learner, self.outputs = learner, outputs
@@ -47,7 +47,7 @@ class Answers(nn.Module):
     def combine(self, projected: Mapping[str, Tensor]) -> Tensor:
         method = self.learner.method
         own = {name: z[..., -self.outputs :] for name, z in projected.items()}
-        if isinstance(method, Alone):
+        if isinstance(method, UnimodalModel):
             return own[method.modality]
         if isinstance(method, Additive):  # which is an Ensemble too
             return torch.stack([own[name] for name in self.names]).sum(0)

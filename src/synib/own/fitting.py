@@ -22,7 +22,9 @@ from synib.own.table import Table
 from synib.tokens import take
 from synib.training import Cell, Learner, fleet
 from synib.training.cells import grouped
+from synib.training.costs import cost
 from synib.training.device import choose_device
+from synib.training.stacked import StackedModels
 
 Numbers = NDArray[np.float64]
 ROWS = 4096  # predicted at a time
@@ -249,7 +251,7 @@ def _threads(device: str, width: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _validation(trained: fleet.Fleet, splits: Sequence[Split]) -> Tensor:
+def _validation(trained: StackedModels, splits: Sequence[Split]) -> Tensor:
     """What every model of a fleet says of its validation rows, ``(models, rows, outputs)``."""
     trained.template.eval()
     stacked = trained.stack(splits)
@@ -296,7 +298,7 @@ def at_once(recipe: Own, cells: Sequence[Cell], device: str, together: int | Non
 
 
 def _cost(recipe: Own, cell: Cell) -> float:
-    return recipe.method(cell, recipe.data(cell)).cost
+    return cost(recipe.method(cell, recipe.data(cell)))
 
 
 def _checked(methods: Sequence[str], table: Table) -> list[str]:

@@ -19,7 +19,7 @@ from synib.own.fitting import calibrated, log_loss, train
 from synib.own.folds import final
 from synib.own.recipe import Own, Scaling, family_of
 from synib.own.table import Table
-from synib.tokens import maybe
+from synib.tokens import optional
 
 Numbers = NDArray[np.float64]
 Given = Mapping[str, ArrayLike]
@@ -125,7 +125,7 @@ class Predictor:
                 seen = self.scaling(name, np.where(has[:, None], x, 0.0)).double()
                 pieces = zip(seen.split(ROWS), shown_as_there.split(ROWS), strict=True)
                 brought[name] = torch.cat([
-                    self.answers.encode(name, maybe(a, b) if name in self.missing else a) for a, b in pieces
+                    self.answers.encode(name, optional(a, b) if name in self.missing else a) for a, b in pieces
                 ] or [self.background[name][:0]])  # fmt: skip
         return brought, there
 
@@ -279,7 +279,7 @@ def _background(recipe: Own, answers: Answers) -> dict[str, Tensor]:
         for name in recipe.table.modalities:
             rows = shuffled[np.asarray(recipe.table.present[name])[shuffled]][:BACKGROUND]
             x = recipe.scaling(0)(name, recipe.table.modalities[name][rows]).double()
-            seen = maybe(x, torch.ones(len(x), dtype=torch.bool)) if name in recipe.missing else x
+            seen = optional(x, torch.ones(len(x), dtype=torch.bool)) if name in recipe.missing else x
             made[name] = answers.encode(name, seen).contiguous()
     return made
 

@@ -19,7 +19,7 @@ from synib.models import FusionModel
 from synib.objective import Bernoulli, Categorical, Family, Gaussian, Objective
 from synib.own.folds import Fold, Rows, strata
 from synib.own.table import Table
-from synib.tokens import Modality, maybe
+from synib.tokens import Modality, optional
 from synib.training import Cell
 
 Numbers = NDArray[np.float64]
@@ -196,7 +196,7 @@ class Own:
         for name, x in self.table.modalities.items():
             seen = scaling.into(name, x[rows].astype(np.float32, copy=False))  # to be indexed is to be copied, once
             present = torch.from_numpy(np.asarray(self.table.present[name])[rows].astype(bool))
-            made[name] = maybe(seen, present) if name in self.missing else seen
+            made[name] = optional(seen, present) if name in self.missing else seen
         return made
 
     def scaling(self, fold: int) -> Scaling:

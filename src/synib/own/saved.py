@@ -17,6 +17,7 @@ from torch import Tensor
 
 import synib
 from synib.checks import check_widths, is_number, is_whole, shown
+from synib.methods.hooks import AddsModules
 from synib.own.answers import Answers
 from synib.own.model import Predictor
 from synib.own.recipe import Scaling, family_of, make_method, make_model
@@ -145,7 +146,8 @@ def _built(said: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor:
     try:
         model = make_model(widths, outputs, missing, settings)
         method = make_method(said["method"], family, settings)
-        method.attach(model)
+        if isinstance(method, AddsModules):
+            method.attach(model)
         answers = Answers(Learner(model, method), outputs)
     except (KeyError, TypeError) as e:
         raise ValueError(f"its settings do not make a model ({shown(e.args[0] if e.args else e)}).") from e

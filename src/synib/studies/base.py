@@ -14,7 +14,7 @@ from synib.models import FusionModel
 from synib.objective import Bernoulli, Family, Objective
 from synib.studies.charts import Figure, Table
 from synib.training import Cell
-from synib.training.solo_plan import DEFAULTS
+from synib.training.plan import DEFAULTS
 
 # A cell's settings that are not the method's.
 OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "data", *DEFAULTS)

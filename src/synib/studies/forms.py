@@ -10,6 +10,7 @@ import torch
 from synib.checks import shown
 from synib.data import Dataset, Split
 from synib.measure import auc, calibration, correct, f1_by_class, temperature
+from synib.methods.hooks import FitsAtEnd
 from synib.models import FusionModel
 from synib.objective import Batch, Objective
 from synib.studies.base import Experiment, Row, grid, option
@@ -258,7 +259,8 @@ class Forms(Experiment):
         for fitted in (halves, ~halves):
             known, asked = ({n: take(x, rows) for n, x in split.modalities.items()} for rows in (fitted, ~fitted))
             with torch.no_grad():
-                learner.method.settle(learner.model, Batch(known, split.target[fitted]))
+                if isinstance(learner.method, FitsAtEnd):
+                    learner.method.settle(learner.model, Batch(known, split.target[fitted]))
                 on_known, on_asked = (learner.method.predict(learner.model, m) for m in (known, asked))
             if not len(raw):
                 raw, scaled = (on_asked.new_zeros((len(split), *on_asked.shape[1:])) for _ in range(2))

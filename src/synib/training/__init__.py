@@ -1,7 +1,8 @@
-"""Who trains the cells."""
+"""Training: one step and one epoch loop, for one model, for many at once, and over machines."""
 
 from synib.training.cells import Cell
 from synib.training.folder import Folder
 from synib.training.learner import Examining, Learner, Recipe, Watching
+from synib.training.step import backward
 
-__all__ = ["Cell", "Examining", "Folder", "Learner", "Recipe", "Watching"]
+__all__ = ["Cell", "Examining", "Folder", "Learner", "Recipe", "Watching", "backward"]

@@ -1,17 +1,16 @@
-"""A model and the method that trains it, as one module: what engines take a gradient of; and who makes them for a cell."""
+"""A model and the method that trains it, as one module; and who makes them for a cell."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, cast, runtime_checkable
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
-from synib import keys
 from synib.data import Dataset, Split
 from synib.measure.ntk import Parameters, Predict
-from synib.models import FusionModel
-from synib.objective import Batch, Objective, Parts
+from synib.methods.hooks import AddsModules
+from synib.models import Dropout, FusionModel
+from synib.objective import Objective
 from synib.tokens import take
 from synib.training.cells import Cell
 
@@ -23,34 +22,9 @@ class Learner(nn.Module):
         super().__init__()
         self.model, self.method = model, method
 
-    def forward(self, what: Callable[..., Any], *arguments: Any) -> Any:
-        """Whatever is to be done with the model and its method while ``functional_call`` has put other values in place."""
-        return what(self, *arguments)
-
-    def gradient(
-        self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], batch: Batch, key: Tensor
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """What the optimiser is given for the parameters that are trained now, and the buffers as the step leaves them."""
-        trained = {name: p for name, p in parameters.items() if self.method.trains(name)}
-        fixed = {name: p for name, p in parameters.items() if name not in trained}
-        names: list[str] = []
-
-        def losses(changed: Mapping[str, Tensor]) -> tuple[Tensor, tuple[Parts, dict[str, Tensor]]]:
-            def run(learner: Learner) -> tuple[Tensor, tuple[Parts, dict[str, Tensor]]]:
-                found, parts = learner.method.losses(learner.model, batch, key)
-                names[:] = found
-                return torch.stack(list(found.values())), (parts, dict(learner.named_buffers()))
-
-            return cast(Any, functional_call(self, {**fixed, **changed, **buffers}, (run,)))
-
-        values, pull, (parts, left) = cast(Any, torch.func.vjp(losses, trained, has_aux=True))
-        each = torch.eye(len(names), dtype=values.dtype, device=values.device)
-        gradients = [pull(one)[0] for one in each]
-        # One loss needs no copy of its gradient, which is as large as all the models.
-        stacked = {
-            n: torch.stack([g[n] for g in gradients]) if len(names) > 1 else gradients[0][n][None] for n in trained
-        }
-        return self.method.direction(stacked, names, parts, keys.fold(key, "direction")), left
+    def forward(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Apply a function to this learner, while ``functional_call`` has put other values in place."""
+        return function(self, *arguments)
 
 
 class Recipe(Protocol):
@@ -88,7 +62,17 @@ class Examining(Protocol):
         """Named numbers of a model when training is over, for its row of results; the model is on the CPU."""
 
 
-def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None = None) -> Learner:
+def prepared(method: Objective, model: FusionModel, data: Dataset) -> Learner:
+    """A learner that is ready to train: the method's buffers and modules are there before an optimiser is made."""
+    method.prepare(model, {name: take(x, slice(0, 2)) for name, x in data.train.modalities.items()})
+    if isinstance(method, AddsModules):
+        method.attach(model)
+    return Learner(model, method)
+
+
+def learner(
+    recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None = None, *, keyed_dropout: bool = True
+) -> Learner:
     """The learner of a cell. Weights depend on the seed alone, so all methods start from the same ones.
 
     Args:
@@ -96,6 +80,7 @@ def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None
         cell: The cell.
         data: Its data.
         model: A model to use instead of a fresh one.
+        keyed_dropout: Whether dropout draws by keys, as models that are trained together must, or from torch's generator.
     """
     with torch.random.fork_rng(devices=[]):
         # The CPU's generator alone: the others are the caller's, and to look for them takes longer than a small model.
@@ -103,7 +88,13 @@ def learner(recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None
         model = recipe.model(cell, data) if model is None else model
         torch.default_generator.manual_seed(cell.seed)
         method = recipe.method(cell, data)
-    # Models are stacked before their first batch: buffers that it would bring must be there already.
-    method.prepare(model, {name: take(x, slice(0, 2)) for name, x in data.train.modalities.items()})
-    method.attach(model)
-    return Learner(model, method)
+    if keyed_dropout:
+        follow_keys(model)
+    return prepared(method, model, data)
+
+
+def follow_keys(module: nn.Module) -> None:
+    """Let every :class:`~synib.models.Dropout` in it draw by a key of its own."""
+    for part in module.modules():
+        if isinstance(part, Dropout) and part.key is None:
+            part.follow_key()

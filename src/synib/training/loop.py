@@ -1,15 +1,17 @@
 """One model in a plain PyTorch loop: what the fleet does for many, written as one would write it by hand."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
-from torch import Tensor
 
 from synib import keys
 from synib.data import Dataset, Split
+from synib.methods.hooks import FitsAtEnd, RevisesWeights, TrainsInStages
 from synib.models import FusionModel
 from synib.objective import Batch, Objective
 from synib.tokens import take
+from synib.training.learner import follow_keys, prepared
+from synib.training.step import backward
 
 
 def fit(
@@ -27,11 +29,11 @@ def fit(
 ) -> None:
     """Train a model in place, with any method; the model, and what the method brings, end in evaluation mode.
 
-    The same seed draws the same batches, masks and noise here and in the fleet.
+    The same seed draws the same batches, masks, noise and dropout here and in the fleet.
 
     Args:
         method: How a step learns.
-        model: What learns. The method may add modules of its own made from it (:meth:`Objective.attach`).
+        model: What learns. The method may add modules of its own made from it (:class:`~synib.methods.hooks.AddsModules`).
         data: Training data to learn from; validation data for methods that look at them between epochs or at the end.
         lr, weight_decay: Of Adam.
         epochs, batch_size: How long, and in what pieces.
@@ -47,38 +49,43 @@ def fit(
         >>> method = synib.SynIB(synib.RandomMask(0.4), family=synib.Bernoulli(), weight=1.0)
         >>> fit(method, model, data, lr=1e-2, epochs=2, batch_size=50)
     """
-    method.attach(model)
+    learner = prepared(method, model, data)
+    follow_keys(learner)
     initial = {name: p.detach().clone() for name, p in model.named_parameters()}
-    optimiser = torch.optim.Adam([*model.parameters(), *method.parameters()], lr=lr, weight_decay=weight_decay)
-    key, step = keys.key(seed), 0
-    train, validation = _whole(data.train), _whole(data.validation)
+    optimiser = torch.optim.Adam([p for p in learner.parameters() if p.requires_grad], lr=lr, weight_decay=weight_decay)
+    key, step, train = keys.key(seed), 0, data.train
     for epoch in range(epochs):
-        method.begin(epoch)
-        model.train()
-        method.train()
-        order = keys.permutation(keys.fold(key, "order", epoch), len(data.train))
+        learner.train()
+        if isinstance(method, TrainsInStages):
+            method.begin(epoch)
+        order = keys.permutation(keys.fold(key, "order", epoch), len(train))
         for rows in order.split(batch_size):
-            batch = {name: take(x, rows) for name, x in data.train.modalities.items()}
             optimiser.zero_grad()
-            method.backward(model, batch, data.train.target[rows], key=keys.fold(key, "step", step), examples=rows)
+            backward(
+                method,
+                model,
+                {name: take(x, rows) for name, x in train.modalities.items()},
+                train.target[rows],
+                key=keys.fold(key, "step", step),
+                examples=rows,
+                sample_weight=None if train.sample_weight is None else train.sample_weight[rows],
+            )
             optimiser.step()
             on_step(step)
             step += 1
-        model.eval()
-        method.eval()
-        if epoch < epochs - 1 and method.revises(epoch):
+        learner.eval()
+        if isinstance(method, RevisesWeights) and epoch < epochs - 1 and method.revises(epoch):
             with torch.no_grad():
-                _put(model, method.revise(model, train, validation, initial, keys.fold(key, "revise", epoch)))
+                parameters = dict(model.named_parameters())
+                splits = (whole(train), whole(data.validation))
+                for name, value in method.revise(model, *splits, initial, keys.fold(key, "revise", epoch)).items():
+                    parameters[name].copy_(value)
         on_epoch(epoch)
-    with torch.no_grad():
-        method.settle(model, validation)
+    if isinstance(method, FitsAtEnd):
+        with torch.no_grad():
+            method.settle(model, whole(data.validation))
 
 
-def _whole(split: Split) -> Batch:
-    return Batch(split.modalities, split.target)
-
-
-def _put(model: FusionModel, changed: Mapping[str, Tensor]) -> None:
-    parameters = dict(model.named_parameters())
-    for name, value in changed.items():
-        parameters[name].copy_(value)
+def whole(split: Split) -> Batch:
+    """All examples of a split as one batch."""
+    return Batch(split.modalities, split.target, sample_weight=split.sample_weight)

@@ -1,33 +1,29 @@
 """The solo engine: one model of any size on Lightning, with the same methods, masks and draws as the fleet."""
 
 import contextlib
-import logging
 import os
 import signal
 import sys
-import warnings
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 
 from synib.checks import check_kind, check_whole, shown
 from synib.data import Dataset
+from synib.methods.hooks import FitsAtEnd, WeighsGradients, needs_trainer
 from synib.models import FusionModel
 from synib.objective import Objective
-from synib.tokens import take
 from synib.training.cells import Cell
 from synib.training.device import Precision, matrix_products
 from synib.training.fleet import not_finite
-from synib.training.learner import Examining, Learner, Recipe, Watching, learner
-from synib.training.solo_plan import DEFAULTS, MixedPrecision, Place, Plan, Schedule, Select, Wanted, check_choice
-from synib.training.solo_state import Diverged, Progress, config, identity, load, progress_of, put
+from synib.training.learner import Examining, Learner, Recipe, Watching, learner, prepared
+from synib.training.plan import DEFAULTS, MixedPrecision, Plan, Schedule, Select, check_choice
 
 Strategy = Literal["auto", "ddp", "fsdp"]
-# What Lightning warns of and we know: its use of torch's trees, and devices that were not asked for.
-NOISE = (r".*isinstance\(treespec, LeafSpec\)", ".*available but not used")
 NEEDED = ("lr", "weight_decay", "epochs", "batch_size")
 
 
@@ -73,7 +69,7 @@ def train(
     on_epoch: Callable[[], None] = lambda: None,
     precision: Precision = "float32",
 ) -> Trained:
-    """Train cells one after the other, each on Lightning; the results are those of the fleet up to rounding.
+    """Train cells one after the other, each on Lightning; without dropout the results are those of the fleet up to rounding.
 
     Besides what the fleet knows, a cell's settings may have ``accumulate``, ``warmup``, ``schedule``, ``patience``,
     ``monitor``, ``select`` and ``clip``, with the meaning they have for :func:`fit`.
@@ -86,8 +82,11 @@ def train(
         precision: Of matrix products in training: full, or on CUDA TensorFloat-32 or bfloat16 autocast. Evaluation is
             always in full precision.
     """
+    from synib.training.checkpoints import Diverged
+    from synib.training.solo_measure import accuracies_of
+
     device, passed = torch.device(device), 0
-    made = Trained([], [], [])
+    results = Trained([], [], [])
 
     def pass_epoch(epoch: int) -> None:
         nonlocal passed
@@ -98,29 +97,34 @@ def train(
     for i, cell in enumerate(cells):
         plan = plan_of(cell, precision)
         data = recipe.data(cell)
-        own = learner(recipe, cell, data)
-        place = {"products": lambda: matrix_products(precision if precision == "tf32" else "float32", device)}
-        wanted: dict[str, Any] = {"train": True, "curves": recipe.curves, "test": True}
-        if isinstance(recipe, Watching) and recipe.curves:
-            wanted["watching"] = recipe
-        where = {"accelerator": device.type, "devices": [device.index or 0] if device.type == "cuda" else 1}
-        made.learners.append(own)
+        own = learner(recipe, cell, data, keyed_dropout=False)
+        watching = recipe if isinstance(recipe, Watching) and recipe.curves else None
+        wanted = {"train": True, "curves": recipe.curves, "watching": watching, "on_epoch": pass_epoch}
+        options = {"accelerator": device.type, "devices": [device.index or 0] if device.type == "cuda" else 1}
+        results.learners.append(own)
         try:
-            progress = _run(own, data, plan, {**place, "on_epoch": pass_epoch}, wanted, where)
+            with matrix_products("tf32" if precision == "tf32" else "float32", device):
+                module, _ = _run(own, data, plan, wanted, options)
         except Diverged as e:
-            made.failures[i] = not_finite(cell, e.good)
-            made.metrics.append({})
-            made.curves.append({})
+            results.failures[i] = not_finite(cell, e.good)
+            results.metrics.append({})
+            results.curves.append({})
             continue
-        keep = [{k: v for k, v in m.items() if not k.endswith("_loss")} for m in progress.measured]
-        final = {k: v for k, v in progress.metrics.items() if not k.endswith("_loss")}
+        final = dict(module.measured[-1])
+        if data.test is not None:
+            with torch.no_grad():
+                final |= accuracies_of(own, data.test, "test", 4 * plan.batch_size, torch.device("cpu"))
+        final = {k: v for k, v in final.items() if not k.endswith("_loss")}
         metrics = {k: v for k, v in final.items() if "accuracy_" not in k or k.startswith("test_")}
         if isinstance(recipe, Examining):
             metrics |= recipe.examine(cell, own.eval(), data)
-        made.metrics.append(metrics)
-        keep += keep[-1:] * (plan.epochs - len(keep))
-        made.curves.append({name: [m[name] for m in keep] for name in keep[0]} if recipe.curves else {})
-    return made
+        results.metrics.append(metrics)
+        after = [
+            {k: v for k, v in m.items() if not k.endswith("_loss")} for m in module.measured[: len(module.history)]
+        ]
+        after += after[-1:] * (plan.epochs - len(after))
+        results.curves.append({name: [m[name] for m in after] for name in after[0]} if recipe.curves else {})
+    return results
 
 
 def fit(
@@ -142,11 +146,11 @@ def fit(
     monitor: str | None = None,
     select: Select = "last",
     folder: Path | str | None = None,
-    checkpoint_every: int | None = None,
     device: str = "auto",
     devices: int = 1,
     strategy: Strategy = "auto",
     loggers: Sequence[Any] = (),
+    callbacks: Sequence[Any] = (),
     log_every: int = 50,
     progress: bool | None = None,
     read_ahead: int | None = None,
@@ -154,12 +158,12 @@ def fit(
 ) -> Fitted:
     """Train one model in place, with any method; it ends on the CPU and in evaluation mode.
 
-    The same seed draws the same batches, masks and noise here, in :func:`synib.training.loop.fit` and in the fleet. Test data
-    are not looked at.
+    The same seed draws the same batches, masks and noise here, in :func:`synib.training.loop.fit` and in the fleet. Dropout
+    draws from torch's generators, which every step seeds. Test data are not looked at.
 
     Args:
         method: How a step learns.
-        model: What learns. The method may add modules of its own made from it (:meth:`Objective.attach`).
+        model: What learns. The method may add modules of its own made from it (:class:`~synib.methods.hooks.AddsModules`).
         data: Training data, which may be memory-mapped; validation data to measure after every epoch.
         lr, weight_decay: Of Adam.
         epochs: Passes over the training data, at most.
@@ -174,16 +178,16 @@ def fit(
         monitor: A metric on validation data, ``"validation_accuracy"`` (of a group: ``"validation_accuracy_<group>"``) or
             ``"validation_loss"``; by default the first where classes are predicted.
         select: Leave the model of the ``"last"`` epoch, or of the ``"best"`` by ``monitor``.
-        folder: For ``checkpoint.pt``, the one before it, and ``metrics.csv``. A training that was stopped goes on from there
-            and ends with the same weights, bit for bit; where the checkpoint is damaged, from the one before.
-        checkpoint_every: Write a checkpoint after so many steps too, and not only after every epoch.
+        folder: For ``checkpoint.ckpt`` after every epoch, the one before it, and ``metrics.csv``. A training that was stopped
+            goes on from its last finished epoch and ends with the same weights, bit for bit.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         devices: How many.
         strategy: ``"ddp"`` for a copy of the model on each device, ``"fsdp"`` for parameters spread over them.
         loggers: ``"tensorboard"``, ``"wandb"``, ``"mlflow"``, or loggers of Lightning, besides ``metrics.csv``.
-        log_every: Steps between entries of losses in these.
+        callbacks: Callbacks of Lightning, such as a ``ModelCheckpoint`` of your own.
+        log_every: Steps between entries of losses in the loggers.
         progress: Whether to show a progress bar; by default on a terminal.
-        read_ahead: How many pieces of batches a thread reads ahead; by default 2 on CUDA, and none on a CPU.
+        read_ahead: How many pieces of batches a worker reads ahead; by default 2 on CUDA, and none on a CPU.
         on_epoch: Called after each epoch with its number, counted from 0.
 
     Example:
@@ -206,39 +210,28 @@ def fit(
     check_choice("strategy", strategy, Strategy)
     for name, value in (("devices", devices), ("log_every", log_every)):
         check_whole(name, value)
-    if checkpoint_every is not None:
-        check_whole("checkpoint_every", checkpoint_every)
     device = _device(device, precision)
     if devices > 1 and strategy == "auto":
         strategy = "ddp"
-    if strategy == "fsdp":
-        _check_sharded(method, precision)
+    _check_method(method, strategy, precision)
     if batch_size < accumulate * devices:
         raise ValueError(
             f"A batch of {batch_size} cannot be cut into {accumulate} pieces on each of {devices} devices: take a larger "
             "batch_size."
         )
     ahead = check_whole("read_ahead", read_ahead, 0) if read_ahead is not None else 2 * (device == "cuda")
-    path = _folder(folder)
-    place = {
-        "folder": path,
-        "checkpoint_every": checkpoint_every,
-        "log_every": log_every,
-        "ahead": ahead,
-        "sharded": strategy == "fsdp",
-        "on_epoch": on_epoch,
-    }
-    where = {
+    wanted = {"folder": _folder(folder), "ahead": ahead, "on_epoch": on_epoch}
+    options = {
         "accelerator": "gpu" if device == "cuda" else "cpu",
         "devices": devices,
         "strategy": strategy,
         "loggers": loggers,
+        "callbacks": callbacks,
         "progress": sys.stdout.isatty() if progress is None else progress,
+        "log_every": log_every,
     }
-    method.prepare(model, {name: take(x, slice(0, 2)) for name, x in data.train.modalities.items()})
-    method.attach(model)
-    done = _run(Learner(model, method), data, plan, place, {}, where)
-    return Fitted(done.metrics, done.history, done.best_epoch, len(done.history) < epochs)
+    module, best_epoch = _run(prepared(method, model, data), data, plan, wanted, options)
+    return Fitted(module.measured[-1], module.history, best_epoch, len(module.history) < epochs)
 
 
 def plan_of(cell: Cell, precision: Precision = "float32") -> Plan:
@@ -253,54 +246,81 @@ def plan_of(cell: Cell, precision: Precision = "float32") -> Plan:
 
 
 def _run(
-    own: Learner, data: Dataset, plan: Plan, place: dict[str, Any], wanted: dict[str, Any], where: dict[str, Any]
-) -> Progress:
-    """Train a learner, from its checkpoint if there is one; returns where training stands at its end."""
-    module = _lightning()
-    from lightning.pytorch import Trainer
-
-    from synib.training.solo_parallel import strategy_of
-
-    with _quiet():
-        made = Place(**place, identity=identity(own, data))
-        folder = made.folder
-        saved = load(folder / module.CHECKPOINT) if folder is not None else None
-        if folder is not None and saved is not None:
-            world = where["devices"] if where.get("strategy", "auto") != "auto" else 1
-            _check_same(saved["config"], config(plan, data, world, made), folder)
-            if progress_of(saved).finished:
-                put(own, saved["tensors"])
-                own.eval()
-                return progress_of(saved)
-        solo = module.Solo(own, data, plan, made, Wanted(**wanted), saved)
-        own.train()
-        trainer = Trainer(
-            accelerator=where["accelerator"],
-            devices=where["devices"],
-            strategy=strategy_of(where.get("strategy", "auto"), where["devices"]),
-            max_epochs=plan.epochs - solo.progress.epoch,
-            min_epochs=0,
-            log_every_n_steps=1,
-            logger=_loggers(where.get("loggers", ()), folder) or False,
-            enable_progress_bar=where.get("progress", False),
-            enable_checkpointing=False,
-            enable_model_summary=False,
-            limit_val_batches=0,
-            num_sanity_val_steps=0,
-            use_distributed_sampler=False,
+    own: Learner, data: Dataset, plan: Plan, wanted: dict[str, Any], options: dict[str, Any]
+) -> tuple[Any, int | None]:
+    """Train a learner, from its checkpoint if there is one; returns its module and the best epoch, if one was monitored."""
+    trainers = _lightning()
+    _check_monitor(own, data, plan)
+    with trainers.quiet(), tempfile.TemporaryDirectory() as temporary:
+        strategy = options.get("strategy", "auto")
+        folder, sharded = wanted.get("folder"), strategy == "fsdp"
+        world = options["devices"] if strategy != "auto" else 1
+        config = trainers.checkpoints.config(plan, own, data, world, sharded)
+        saved = trainers.checkpoints.load(folder / trainers.CHECKPOINT) if folder is not None else None
+        if saved is not None:
+            trainers.checkpoints.check_same(saved["synib"]["config"], config, folder)
+        made = trainers.Wanted(**wanted, config=config)
+        module = trainers.SoloModule(own, data, plan, made, sharded)
+        kept = folder if folder is not None else Path(temporary)
+        trainer, best = trainers.trainer(
+            plan, module, options, folder, kept, trainers.loggers_of(options.get("loggers", ()), folder)
         )
-        cuda = list(range(torch.cuda.device_count())) if where["accelerator"] in ("gpu", "cuda") else []
-        with torch.random.fork_rng(devices=cuda):
-            _fit(trainer, solo)
-        own.eval()
-        return solo.progress
+        finished = saved is not None and len(saved["synib"]["history"]) and saved.get("epoch", 0) + 1 >= plan.epochs
+        resume = str(folder / trainers.CHECKPOINT) if saved is not None else None
+        cuda = list(range(torch.cuda.device_count())) if options["accelerator"] in ("gpu", "cuda") else []
+        own.train()
+        with torch.random.fork_rng(devices=cuda), _interruptible():
+            if finished:
+                module.on_load_checkpoint(saved)
+            else:
+                trainer.fit(module, ckpt_path=resume)
+        best_epoch = None
+        if best is not None and best.best_model_path:
+            content = cast(dict[str, Any], trainers.checkpoints.load(Path(best.best_model_path)))
+            best_epoch = content["epoch"]
+            if plan.select == "best":
+                trainers.checkpoints.put(module.learner, content["synib"]["tensors"])
+        elif plan.monitored:
+            best_epoch = _best(module.measured, plan)
+        _finish(own, module, data, plan, best_epoch)
+    return module, best_epoch
 
 
-def _fit(trainer: Any, solo: Any) -> None:
-    """Lightning's fit, which would end the whole program where a user only interrupts it."""
+def _finish(own: Learner, module: Any, data: Dataset, plan: Plan, best_epoch: int | None) -> None:
+    """Leave the model on the CPU as it is to be, with what its method fits at the end, and measure what that changed."""
+    from synib.training.checkpoints import put, tensors
+    from synib.training.loop import whole
+    from synib.training.solo_measure import accuracies_of
+
+    if module.learner is not own:
+        put(own, tensors(module.learner))
+    own.cpu().eval()
+    moved = plan.select == "best" and best_epoch != len(module.history) - 1
+    if not moved and not isinstance(own.method, FitsAtEnd):
+        return
+    with torch.no_grad():
+        if isinstance(own.method, FitsAtEnd):
+            own.method.settle(own.model, whole(data.validation))
+        found: dict[str, float] = {}
+        parts = {"train": data.train} if module.wanted.train else {}
+        for name, split in {**parts, "validation": data.validation}.items():
+            found |= accuracies_of(own, split, name, 4 * plan.batch_size, torch.device("cpu"))
+    module.measured.append({**module.measured[-1], **found})
+
+
+def _best(measured: Sequence[dict[str, float]], plan: Plan) -> int | None:
+    values = [m[str(plan.monitor)] for m in measured]
+    sign = 1 if "loss" in str(plan.monitor) else -1
+    known = [i for i, value in enumerate(values) if value == value]
+    return min(known, key=lambda i: sign * values[i]) if known else None
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Lightning would end the whole program where a user only interrupts its fit."""
     handler = signal.getsignal(signal.SIGINT)
     try:
-        trainer.fit(solo)
+        yield
     except SystemExit as e:
         if not isinstance(e.__context__, KeyboardInterrupt):
             raise
@@ -308,16 +328,23 @@ def _fit(trainer: Any, solo: Any) -> None:
         raise KeyboardInterrupt from None
 
 
-def _check_sharded(method: Objective, precision: str) -> None:
-    hooks = ("losses", "direction", "trains", "revises")
-    more = [hook for hook in hooks if getattr(type(method), hook) is not getattr(Objective, hook)]
-    if more:
+def _check_method(method: Objective, strategy: str, precision: str) -> None:
+    if strategy == "fsdp" and (more := needs_trainer(method)):
         raise ValueError(
-            f"strategy='fsdp' trains methods that say everything in their loss; {type(method).__name__} also has {more[0]}: "
-            "use strategy='ddp'."
+            f"strategy='fsdp' trains methods that are all in their loss; {type(method).__name__} also {more}: use "
+            "strategy='ddp'."
         )
-    if precision == "16-mixed":
-        raise ValueError("strategy='fsdp' takes precision '32-true' or 'bf16-mixed'; got '16-mixed'.")
+    if precision == "16-mixed" and (strategy == "fsdp" or isinstance(method, WeighsGradients)):
+        who = "strategy='fsdp'" if strategy == "fsdp" else f"{type(method).__name__}, which weighs gradients,"
+        raise ValueError(f"{who} takes precision '32-true' or 'bf16-mixed'; got '16-mixed'.")
+
+
+def _check_monitor(own: Learner, data: Dataset, plan: Plan) -> None:
+    known = ["validation_loss"]
+    if own.method.family.discrete:
+        known += ["validation_accuracy", *(f"validation_accuracy_{group}" for group in data.validation.groups)]
+    if plan.monitored and plan.monitor not in known:
+        raise ValueError(f"monitor is one of {', '.join(known)}; got {plan.monitor!r}.")
 
 
 def _device(device: str, precision: str) -> str:
@@ -342,67 +369,16 @@ def _folder(folder: Path | str | None) -> Path | None:
         raise ValueError(f"Cannot make the folder {path}: {e.strerror}; choose another.") from e
     if not os.access(path, os.W_OK):
         raise ValueError(f"Cannot write to the folder {path}; choose another.")
-    if (path / "metrics.csv").exists() and not (path / "checkpoint.pt").exists():
+    if (path / "metrics.csv").exists() and not (path / "checkpoint.ckpt").exists():
         raise ValueError(f"{path} holds a metrics.csv and no checkpoint of ours; choose another folder.")
     return path
 
 
-def _check_same(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
-    other = [name for name in now if before.get(name) != now[name]]
-    if other:
-        changed = ", ".join(f"{name} {before.get(name)!r} there, {now[name]!r} now" for name in other)
-        raise ValueError(
-            f"{folder} holds a training with other settings ({changed}); nothing was touched: choose another folder."
-        )
-
-
-def _loggers(names: Sequence[Any], folder: Path | None) -> list[Any]:
-    from lightning.pytorch import loggers
-    from lightning.pytorch.loggers import Logger
-
-    known = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
-    made: list[Any] = []
-    for name in [names] if isinstance(names, str | Logger) else names:
-        if isinstance(name, Logger):
-            made.append(name)
-            continue
-        if name not in known:
-            raise ValueError(f"A logger is {', '.join(map(repr, known))} or one of Lightning's; got {shown(name)}.")
-        where = str(folder if folder is not None else Path("runs") / "solo")
-        try:
-            if name == "tensorboard":
-                made.append(loggers.TensorBoardLogger(where, name=None, version="tensorboard"))
-            elif name == "wandb":
-                made.append(loggers.WandbLogger(save_dir=where))
-            else:
-                made.append(loggers.MLFlowLogger(save_dir=str(Path(where) / "mlflow")))
-        except ModuleNotFoundError as e:
-            raise ValueError(f"The logger {name!r} needs {known[name]}: pip install {known[name]}.") from e
-    return made
-
-
 def _lightning() -> Any:
     try:
-        from synib.training import solo_module
+        from synib.training import solo_trainer
     except ModuleNotFoundError as e:
         if not (e.name or "").startswith("lightning"):
             raise
         raise ValueError('The solo engine needs Lightning: pip install "synib[solo]".') from e
-    return solo_module
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what Lightning says about itself; what it says about mistakes still comes through."""
-    chatty = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    before = [(log, log.level) for log in chatty]
-    with warnings.catch_warnings():
-        for said in NOISE:
-            warnings.filterwarnings("ignore", message=said)
-        for log in chatty:
-            log.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            for log, level in before:
-                log.setLevel(level)
+    return solo_trainer

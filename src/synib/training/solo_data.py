@@ -1,21 +1,32 @@
-"""From a split that may lie on disk to the pieces of batches that a device learns from, read ahead in a thread."""
+"""From a split that may lie on disk to the pieces of batches that one device learns from, as a torch ``DataLoader``."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from synib import keys
 from synib.data import Split
 from synib.tokens import Modality, Tokens, take
-from synib.training.solo_plan import Plan
+from synib.training.plan import Plan
 
-T = TypeVar("T")
-S = TypeVar("S")
+
+@dataclass(frozen=True)
+class Place:
+    """Which rows one device learns from at once.
+
+    Args:
+        rows: The examples.
+        number: Which piece of its batch it is, ``None`` where the batch is one piece.
+        share: Its part of the batch; 0 where the batch had no piece left for this device.
+    """
+
+    rows: Tensor
+    number: int | None
+    share: float
 
 
 @dataclass(frozen=True)
@@ -23,78 +34,98 @@ class Piece:
     """What one device learns from at once: a part of a batch.
 
     Args:
-        modalities, target, rows: The examples, and which of the training data they are.
-        number: Which piece of its batch it is, ``None`` where the batch is one piece.
-        share: Its part of the batch; 0 where the batch had no piece left for this device.
-        last: Whether the device updates after it.
+        modalities, target, sample_weight: The examples.
+        place: Which they are.
     """
 
     modalities: dict[str, Modality]
     target: Tensor
-    rows: Tensor
-    number: int | None
-    share: float
-    last: bool
+    sample_weight: Tensor | None
+    place: Place
 
     def to(self, device: torch.device) -> "Piece":
         """The same on a device; the copy goes on while the device is still busy with the piece before."""
-        seen = {name: on(x, device) for name, x in self.modalities.items()}
+        weight = self.sample_weight
         return replace(
             self,
-            modalities=seen,
+            modalities={name: on(x, device) for name, x in self.modalities.items()},
             target=self.target.to(device, non_blocking=True),
-            rows=self.rows.to(device, non_blocking=True),
+            sample_weight=None if weight is None else weight.to(device, non_blocking=True),
+            place=replace(self.place, rows=self.place.rows.to(device, non_blocking=True)),
+        )
+
+    def pin_memory(self) -> "Piece":
+        """The same where a GPU can fetch it by itself; a ``DataLoader`` asks for it."""
+        weight = self.sample_weight
+        return replace(
+            self,
+            modalities={name: _pinned(x) for name, x in self.modalities.items()},
+            target=self.target.pin_memory(),
+            sample_weight=None if weight is None else weight.pin_memory(),
         )
 
 
-class Batches:
-    """The pieces of an epoch that fall to one device, each time from where training stands.
+class Pieces(Sampler[Place]):
+    """The pieces of an epoch that fall to one device.
+
+    Every device has equally many, since devices wait for each other: one that has no piece left repeats one, which does not
+    count.
+
+    Args:
+        n: How many training examples there are.
+        plan: Gives seed, batch size and pieces.
+        rank, world: Which device this is, of how many.
+    """
+
+    def __init__(self, n: int, plan: Plan, rank: int, world: int) -> None:
+        self.n, self.plan, self.rank, self.world, self.epoch = n, plan, rank, world, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Which epoch comes next; Lightning calls it."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-self.n // self.plan.batch_size) * self.plan.accumulate
+
+    def __iter__(self) -> Iterator[Place]:
+        order = keys.permutation(keys.fold(keys.key(self.plan.seed), "order", self.epoch), self.n)
+        count = self.plan.accumulate * self.world
+        for rows in order.split(self.plan.batch_size):
+            pieces = self.plan.pieces(rows, self.world)
+            for turn in range(self.plan.accumulate):
+                number = turn * self.world + self.rank
+                share = len(pieces[number]) / len(rows) if number < len(pieces) else 0.0
+                yield Place(pieces[number % len(pieces)], number if count > 1 else None, share)
+
+
+class Rows(Dataset[Piece]):
+    """A split that is asked for many rows at once."""
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+
+    def __getitem__(self, place: Place) -> Piece:
+        split, rows = self.split, place.rows
+        seen = {name: rows_of(x, rows) for name, x in split.modalities.items()}
+        at = rows.to(split.target.device)
+        weight = None if split.sample_weight is None else split.sample_weight[at]
+        return Piece(seen, split.target[at], weight, place)
+
+
+def loader(split: Split, plan: Plan, rank: int, world: int, pin: bool, ahead: int) -> DataLoader[Any]:
+    """The pieces of one device as Lightning takes them.
 
     Args:
         split: The training data.
         plan: Gives seed, batch size and pieces.
         rank, world: Which device this is, of how many.
-        at: Says where training stands: the epoch, and how many of its batches are done.
         pin: Whether pieces are put where a GPU can fetch them by itself.
-        ahead: How many pieces a thread reads ahead; 0 for no thread.
+        ahead: How many pieces a worker reads ahead; 0 for no worker.
     """
-
-    def __init__(
-        self, split: Split, plan: Plan, rank: int, world: int, at: Callable[[], tuple[int, int]], pin: bool, ahead: int
-    ) -> None:
-        self.split, self.plan, self.rank, self.world = split, plan, rank, world
-        self.at, self.pin, self.ahead = at, pin, ahead
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self._places(torch.arange(len(self.split)), 0))
-
-    def __iter__(self) -> Iterator[Piece]:
-        epoch, done = self.at()
-        order = keys.permutation(keys.fold(keys.key(self.plan.seed), "order", epoch), len(self.split))
-        return read_ahead(self._read, self._places(order, done), self.ahead)
-
-    def _places(self, order: Tensor, done: int) -> Iterator[tuple[Tensor, int | None, float, bool]]:
-        for rows in order.split(self.plan.batch_size)[done:]:
-            pieces = self.plan.pieces(rows, self.world)
-            alone = self.plan.accumulate * self.world == 1
-            turns = -(-len(pieces) // self.world)
-            for turn in range(turns):
-                number = turn * self.world + self.rank
-                # Devices wait for each other: one that has no piece left takes part with a piece that does not count.
-                mine, share = pieces[number % len(pieces)], 0.0
-                if number < len(pieces):
-                    share = len(mine) / len(rows)
-                yield mine, None if alone else number, share, turn == turns - 1
-
-    def _read(self, place: tuple[Tensor, int | None, float, bool]) -> Piece:
-        rows, number, share, last = place
-        target = self.split.target
-        seen = {name: rows_of(x, rows) for name, x in self.split.modalities.items()}
-        piece = Piece(seen, target[rows.to(target.device)], rows, number, share, last)
-        if not self.pin:
-            return piece
-        pinned = {name: _pinned(x) for name, x in piece.modalities.items()}
-        return replace(piece, modalities=pinned, target=_pin(piece.target), rows=_pin(rows))
+    workers: dict[str, Any] = {"num_workers": 1, "prefetch_factor": ahead, "persistent_workers": True} if ahead else {}
+    return DataLoader(
+        Rows(split), batch_size=None, sampler=Pieces(len(split), plan, rank, world), pin_memory=pin, **workers
+    )
 
 
 def rows_of(x: Modality, rows: Tensor) -> Modality:
@@ -110,27 +141,4 @@ def on(x: Modality, device: torch.device) -> Modality:
 
 
 def _pinned(x: Modality) -> Modality:
-    return Tokens(_pin(x.values), _pin(x.padding)) if isinstance(x, Tokens) else _pin(x)
-
-
-def _pin(tensor: Tensor) -> Tensor:
-    return tensor if tensor.is_cuda else tensor.pin_memory()
-
-
-def read_ahead(read: Callable[[S], T], places: Iterable[S], ahead: int) -> Iterator[T]:
-    """What ``read`` gives for each place, in order; a thread is up to ``ahead`` places in front."""
-    if ahead == 0:
-        yield from map(read, places)
-        return
-    waiting: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(1, "synib-read-ahead") as pool:
-        try:
-            for place in places:
-                waiting.append(pool.submit(read, place))
-                if len(waiting) > ahead:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:  # whoever stops early does not wait for the rest
-            for future in waiting:
-                future.cancel()
+    return Tokens(x.values.pin_memory(), x.padding.pin_memory()) if isinstance(x, Tokens) else x.pin_memory()

@@ -13,6 +13,7 @@ from torch import Tensor
 import synib
 from synib.training import fleet, solo
 from synib.training.cells import Cell, cut, grouped, programs
+from synib.training.costs import cost
 from synib.training.device import Precision, device_name, out_of_memory, release
 from synib.training.folder import Folder
 from synib.training.learner import Recipe
@@ -131,7 +132,7 @@ def begun(
 
 def costs_of(recipe: Recipe, cells: Sequence[Cell]) -> dict[str, float]:
     """Program → what an epoch of one of its models costs, in those of a vanilla model."""
-    return {same[0].program: recipe.method(same[0], recipe.data(same[0])).cost for same in programs(cells)}
+    return {same[0].program: cost(recipe.method(same[0], recipe.data(same[0]))) for same in programs(cells)}
 
 
 def ended(folder: Folder, cells: Sequence[Cell], say: Callable[[str], None]) -> None:

@@ -1,16 +1,13 @@
-"""How one model is trained: the optimiser's settings, the learning rate of every step; where, and what is measured."""
+"""How one model is trained: the optimiser's settings and the learning rate of every step."""
 
-import contextlib
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from torch import Tensor
 
 from synib.checks import check_number, check_whole, shown
-from synib.training.learner import Watching
 
 MixedPrecision = Literal["32-true", "bf16-mixed", "16-mixed"]
 Schedule = Literal["constant", "cosine"]
@@ -92,12 +89,6 @@ class Plan:
         """Whether a metric decides when to stop, or which epoch to keep."""
         return self.patience is not None or self.select == "best"
 
-    def better(self, value: float, best: float | None) -> bool:
-        """Whether a value of the monitored metric is better than the best before; of equals the first is kept."""
-        if value != value:
-            return False
-        return best is None or (value < best if "loss" in str(self.monitor) else value > best)
-
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of a step, counted from 0, of so many."""
         if step < self.warmup:
@@ -120,45 +111,3 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
     """Raise ``ValueError`` if a value is none of a ``Literal``'s."""
     if value not in get_args(choices):
         raise ValueError(f"{name} is {' or '.join(map(repr, get_args(choices)))}; got {shown(value)}.")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Everything that does not decide what a model becomes.
-
-    Args:
-        folder: Where checkpoints and ``metrics.csv`` go; ``None`` for nowhere.
-        checkpoint_every: Updates between two checkpoints, besides one after every epoch.
-        log_every: Updates between two entries in the loggers.
-        ahead: Pieces of batches that a thread reads ahead.
-        sharded: Whether parameters are spread over the devices.
-        identity: What :func:`identity` says of the learner and its data, for checkpoints.
-        products: A context for training steps, such as one that allows TensorFloat-32.
-        on_epoch: Called after each epoch with its number, counted from 0.
-    """
-
-    folder: Path | None = None
-    checkpoint_every: int | None = None
-    log_every: int = 50
-    ahead: int = 0
-    sharded: bool = False
-    identity: Mapping[str, str] = field(default_factory=dict)
-    products: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
-    on_epoch: Callable[[int], None] = lambda epoch: None
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What to measure.
-
-    Args:
-        train: Accuracy on the training data too, and not their loss alone.
-        curves: After every epoch, and not at the end only.
-        test: On test data, once, at the end.
-        watching: A recipe that records more after every epoch.
-    """
-
-    train: bool = False
-    curves: bool = True
-    test: bool = False
-    watching: Watching | None = None

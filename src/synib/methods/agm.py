@@ -1,7 +1,7 @@
-"""Gradient modulation: modalities that are ahead learn more slowly (OGM-GE), or as fast as they lag or lead (AGM)."""
+"""AGM: each modality's share of the output's gradient, larger or smaller as it lags or leads."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
@@ -9,96 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from synib import keys, tokens
-from synib.checks import check_flag, is_number, is_whole, shown
+from synib import tokens
+from synib.checks import is_number, shown
 from synib.masks.base import undisturbed
-from synib.objective import Batch, Fusible, Objective, Parts
+from synib.objective import Batch, MultimodalModel, Objective, Parts
 from synib.tokens import Modality, values
-
-ENCODERS = "model.encoders."
-
-
-class OGM(Objective):
-    r"""On-the-fly gradient modulation with generalisation enhancement (Peng et al., CVPR 2022).
-
-    In each batch, with :math:`s_i` the sum over examples of :math:`q(y \mid x_i)`, the gradient of encoder *i* becomes
-
-    .. math:: k_i\,g_i + \varepsilon_i, \quad k_i = \begin{cases} 1 - \tanh(\alpha\,\rho_i) & \rho_i > 1 \\
-              1 & \text{else} \end{cases}, \quad \rho_i = \frac{s_i}{\mathrm{mean}_{j \ne i}\,s_j}, \quad
-              \varepsilon_i \sim \mathcal N\big(0, \mathrm{std}(g_i)^2\big)
-
-    where the noise enters weights only (tensors of two or more dimensions), each with the spread of its own gradient
-    before it was modulated. The paper reads :math:`q(y \mid x_i)` off a linear fusion head; ours need not be linear, so
-    the unimodal heads say it. All that reaches an encoder is modulated, the head's own loss included; heads and fusion
-    get their plain gradients. With ``detach_heads=True`` heads only watch, which is closest to the paper.
-
-    Args:
-        alpha: How strongly an encoder that is ahead is held back; 0 for not at all.
-        noise: Whether to add the noise (GE).
-        start, stop: Modulate in epochs ``start`` to ``stop - 1``; by default in all.
-        settings: ``family`` (a discrete one), ``unimodal_weight`` (above 0), ``check``, see :class:`Objective`.
-    """
-
-    cost = 1.5  # noise for every weight
-    with_classes = "compares probabilities of the true class"
-    with_heads = "compares the modalities' own predictions by unimodal heads"
-
-    def __init__(
-        self, alpha: float = 0.3, noise: bool = True, start: int = 0, stop: int | None = None, **settings: Any
-    ) -> None:
-        super().__init__(**settings)
-        if not (is_number(alpha) and alpha >= 0):
-            raise ValueError(f"alpha is at least 0; got {shown(alpha)}.")
-        if not (is_whole(start) and (stop is None or is_whole(stop))):
-            raise ValueError(f"start and stop are whole numbers of epochs; got start={start!r}, stop={stop!r}.")
-        if start < 0 or (stop is not None and stop <= start):
-            raise ValueError(f"start is at least 0 and before stop; got start={start}, stop={stop}.")
-        if self.unimodal_weight == 0:
-            raise ValueError("OGM compares the heads' predictions, so heads must learn; set unimodal_weight above 0.")
-        self.alpha, self.noise, self.start, self.stop = alpha, check_flag("noise", noise), start, stop
-        self.epoch = 0
-
-    @property
-    def modulates(self) -> bool:
-        """Whether gradients are modulated in this epoch."""
-        return self.start <= self.epoch and (self.stop is None or self.epoch < self.stop)
-
-    def begin(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
-        latents, prediction = self.intact(model, batch.modalities)
-        total, parts, alone = self.supervised(model, latents, prediction, batch)
-        self.require_heads(model, batch.modalities)
-        if self.modulates:
-            parts |= {f"coefficient/{name}": k for name, k in self.coefficients(alone, batch.target).items()}
-        return total, parts
-
-    def coefficients(self, alone: Mapping[str, Tensor], target: Tensor) -> dict[str, Tensor]:
-        """What each encoder's gradient is multiplied by, from the unimodal predictions."""
-        scores = torch.stack([torch.exp(-self.family.nll(own.detach(), target)).sum() for own in alone.values()])
-        others = (scores.sum() - scores) / (len(scores) - 1)
-        ratio = scores / others.clamp(min=1e-12)
-        return dict(zip(alone, torch.where(ratio > 1, 1 - torch.tanh(self.alpha * ratio), 1.0).unbind(), strict=True))
-
-    def direction(
-        self, gradients: Mapping[str, Tensor], losses: Sequence[str], parts: Parts, key: Tensor
-    ) -> dict[str, Tensor]:
-        steps = super().direction(gradients, losses, parts, key)
-        if not self.modulates:
-            return steps
-        for name in [n for n in steps if n.startswith(ENCODERS)]:
-            g = steps[name]
-            steps[name] = g * parts[f"coefficient/{name.split('.')[2]}"]
-            if self.noise and g.ndim >= 2:
-                drawn = keys.normal(keys.fold(key, name), g.shape, g.device).to(g.dtype)
-                steps[name] = steps[name] + g.std(correction=0) * drawn
-        return steps
-
-    def extra_repr(self) -> str:
-        own = f"alpha={self.alpha}, noise={self.noise}, start={self.start}, stop={self.stop}"
-        return f"{own}, {super().extra_repr()}"
-
 
 MOST = 4  # modalities: the fusion runs on all 2ⁿ subsets of them
 # Bounds that keep an exponential of an exponential finite, as public implementations have them.
@@ -125,7 +40,6 @@ class AGM(Objective):
             heads are not modulated.
     """
 
-    cost = 2.2
     with_classes = "scores modalities by probabilities of classes"
     scores: Tensor
     steps: Tensor
@@ -139,7 +53,7 @@ class AGM(Objective):
         self.register_buffer("scores", torch.zeros(MOST))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
-    def loss(self, model: Fusible, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+    def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         names = sorted(batch.modalities)
         if not 2 <= len(names) <= MOST:
             raise ValueError(
@@ -147,7 +61,7 @@ class AGM(Objective):
                 "join some of them, or use another method."
             )
         latents, prediction = self.intact(model, batch.modalities)
-        self.family.check_target(prediction, batch.target, values=batch.look)  # scores meet the target first
+        self.family.check_target(prediction, batch.target, values=batch.check_values)  # scores meet the target first
         responses = shapley(model, batch.modalities, latents, prediction)
         kappa = self._kappa(torch.stack([self._score(responses[name], batch.target) for name in names]))
         modulated = prediction
@@ -181,7 +95,7 @@ def ratio(scores: Tensor) -> Tensor:
 
 
 def shapley(
-    model: Fusible, modalities: Mapping[str, Modality], latents: Mapping[str, Any], prediction: Tensor
+    model: MultimodalModel, modalities: Mapping[str, Modality], latents: Mapping[str, Any], prediction: Tensor
 ) -> dict[str, Tensor]:
     """The Shapley value of each modality for the fusion's output; absent modalities have zero inputs.
 

@@ -3,17 +3,17 @@ import torch
 from torch import nn
 
 from synib import FusionModel
-from synib.objective import Fusible
-from synib.objective.fusible import Whole, batch_dependent
+from synib.objective import MultimodalModel
+from synib.objective.model import BlackBoxModel, batch_dependent
 
 
 def test_a_fusion_model_is_fusible_on_inputs_and_on_latents_and_a_function_is_not():
     model = FusionModel.mlp({"a": 2, "b": 2}, hidden=[3], classes=2)
-    assert isinstance(model, Fusible)
-    assert isinstance(model.on_latents(), Fusible)
-    assert isinstance(Whole(len, {}), Fusible)
-    assert not isinstance(nn.Linear(2, 2), Fusible)
-    assert not isinstance(lambda m: m, Fusible)
+    assert isinstance(model, MultimodalModel)
+    assert isinstance(model.on_latents(), MultimodalModel)
+    assert isinstance(BlackBoxModel(len, {}), MultimodalModel)
+    assert not isinstance(nn.Linear(2, 2), MultimodalModel)
+    assert not isinstance(lambda m: m, MultimodalModel)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_layers_that_mix_rows_are_recognised(module, answer):
 
 def test_a_plain_callable_is_seen_as_a_fusion_without_encoders():
     head = nn.Linear(2, 3)
-    whole = Whole(lambda m: m["a"] + m["b"], {"a": head, "b": lambda x: x})
+    whole = BlackBoxModel(lambda m: m["a"] + m["b"], {"a": head, "b": lambda x: x})
     x = torch.randn(4, 2)
     assert whole.encode("a", x) is x
     assert whole.project("a", x) is x

@@ -1,0 +1,135 @@
+"""Normal noise with the statistics of the data it replaces."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from synib import keys
+from synib.checks import check_number, check_widths
+from synib.masks.noise import Noise, real_values
+from synib.tokens import Modality, Tokens, values
+
+
+class MatchedNoise(Noise):
+    r"""Normal fill with the modality's own running mean and variance (App. "Random masking", matched statistics).
+
+    .. math:: \mu_t = \alpha \mu_{t-1} + (1 - \alpha)\,\mathbb E_B[z], \qquad
+              \sigma^2_t = \alpha \sigma^2_{t-1} + (1 - \alpha)\,\mathrm{Var}_B[z]
+
+    divided by :math:`1 - \alpha^t`, so that the first batch counts fully instead of a hundredth. Statistics are kept for
+    each coordinate of a vector, each feature of a token, each channel of a map; they update in training mode only and
+    are part of ``state_dict``.
+
+    Where processes train copies of one model (the objective is given the model in its DistributedDataParallel or FSDP wrapper,
+    or ``group=``), a batch is what all of them hold: every process has the statistics of the joint batch, before it draws. All
+    must then call the objective equally often in training mode.
+
+    Args:
+        momentum: :math:`\alpha`.
+        widths: For each modality the number of coordinates, features or channels, if known beforehand; otherwise taken
+            from the first batch.
+    """
+
+    follows_data = True
+
+    def __init__(self, momentum: float = 0.99, widths: Mapping[str, int] | None = None) -> None:
+        super().__init__()
+        self.momentum = check_number("momentum", momentum, least=0, below=1)
+        for name, width in check_widths("widths", {} if widths is None else widths).items():
+            self._prepare(name, torch.zeros(width))
+
+    def prepare(self, x: Modality, modality: str) -> None:
+        self._prepare(modality, _statistics(x)[0])
+
+    def observe(self, x: Modality, modality: str, group: Any = None) -> None:
+        if not self.training:
+            return
+        mean, variance = _statistics(x)
+        self._prepare(modality, mean)
+        self._check_width(modality, len(mean))
+        if group is not None and dist.get_world_size(group) > 1:
+            mean, variance = _joint(mean, variance, _count(x), group)
+        for kind, new in (("mean", mean), ("variance", variance)):
+            buffer = f"{kind}_{modality}"
+            setattr(self, buffer, torch.lerp(new, getattr(self, buffer).to(new.dtype), self.momentum))
+        setattr(self, f"seen_{modality}", getattr(self, f"seen_{modality}") + 1)
+
+    def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
+        v = real_values(x, modality, self)
+        if not hasattr(self, f"mean_{modality}"):
+            raise ValueError(
+                f"MatchedNoise has seen no training batch of {modality!r} yet: call the objective in training mode first, "
+                "or load its state."
+            )
+        self._check_width(modality, v.shape[_feature_dim(v)])
+        seen = getattr(self, f"seen_{modality}")
+        debias = 1.0 - self.momentum ** seen.clamp(min=1).to(torch.float32)
+        shape = _feature_shape(v)
+        mean = (getattr(self, f"mean_{modality}") / debias).view(shape)
+        variance = getattr(self, f"variance_{modality}") / debias
+        deviation = torch.where(seen > 0, variance, 1.0).sqrt().view(shape)  # standard noise before the first batch
+        draw = keys.normal(key, (draws * v.shape[0], *v.shape[1:]), v.device)
+        return torch.addcmul(mean, deviation, draw).to(v.dtype)
+
+    def _prepare(self, modality: str, like: Tensor) -> None:
+        if not hasattr(self, f"mean_{modality}"):
+            self.register_buffer(f"mean_{modality}", torch.zeros_like(like))
+            self.register_buffer(f"variance_{modality}", torch.zeros_like(like))
+            self.register_buffer(f"seen_{modality}", torch.zeros((), dtype=torch.int64, device=like.device))
+
+    def _check_width(self, modality: str, width: int) -> None:
+        known = len(getattr(self, f"mean_{modality}"))
+        if width != known:
+            raise ValueError(
+                f"MatchedNoise knows {modality!r} as {known} wide; got {width}: other data need another noise."
+            )
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        # A fresh object has no buffers before its first batch: make room for the ones that arrive.
+        for entry, tensor in state_dict.items():
+            if entry.startswith(f"{prefix}mean_"):
+                self._prepare(entry.removeprefix(f"{prefix}mean_"), torch.empty_like(tensor))
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    def extra_repr(self) -> str:
+        return f"momentum={self.momentum}"
+
+
+def _statistics(x: Modality) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each feature over the batch, in float32, padded tokens left out."""
+    v = values(x).detach().float()
+    if isinstance(x, Tokens):
+        here = (~x.padding).unsqueeze(-1).float()
+        count = here.sum((0, 1)).clamp(min=1.0)
+        mean = (v * here).sum((0, 1)) / count
+        return mean, ((v - mean).square() * here).sum((0, 1)) / count
+    around = tuple(d for d in range(v.ndim) if d != _feature_dim(v))
+    return v.mean(around), v.var(around, correction=0)
+
+
+def _count(x: Modality) -> Tensor | int:
+    """Of how many numbers each feature's statistics are."""
+    if isinstance(x, Tokens):
+        return (~x.padding).sum()
+    return x.numel() // x.shape[_feature_dim(x)]
+
+
+def _joint(mean: Tensor, variance: Tensor, count: Tensor | int, group: Any) -> tuple[Tensor, Tensor]:
+    """Mean and variance over the batches of all processes, from those of each and its count; in one message."""
+    own = mean.double()  # the square of a mean is no small number
+    moments = torch.stack([torch.ones_like(own), own, variance.double() + own.square()]) * count
+    dist.all_reduce(moments, group=group)
+    total, first, second = moments
+    joint = first / total.clamp(min=1.0)
+    return joint.to(mean.dtype), (second / total.clamp(min=1.0) - joint.square()).clamp(min=0.0).to(mean.dtype)
+
+
+def _feature_dim(v: Tensor) -> int:
+    return 1 if v.ndim >= 4 else v.ndim - 1  # channel maps are (batch, channels, height, width)
+
+
+def _feature_shape(v: Tensor) -> tuple[int, ...]:
+    return tuple(v.shape[d] if d == _feature_dim(v) else 1 for d in range(v.ndim))

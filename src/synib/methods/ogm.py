@@ -1,0 +1,99 @@
+"""OGM-GE: encoders that are ahead learn more slowly."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from synib import keys
+from synib.checks import check_flag, is_number, is_whole, shown
+from synib.methods.hooks import TrainsInStages, WeighsGradients
+from synib.objective import Batch, MultimodalModel, Objective, Parts
+
+ENCODERS = "model.encoders."
+
+
+class OGM(Objective, WeighsGradients, TrainsInStages):
+    r"""On-the-fly gradient modulation with generalisation enhancement (Peng et al., CVPR 2022).
+
+    In each batch, with :math:`s_i` the sum over examples of :math:`q(y \mid x_i)`, the gradient of encoder *i* becomes
+
+    .. math:: k_i\,g_i + \varepsilon_i, \quad k_i = \begin{cases} 1 - \tanh(\alpha\,\rho_i) & \rho_i > 1 \\
+              1 & \text{else} \end{cases}, \quad \rho_i = \frac{s_i}{\mathrm{mean}_{j \ne i}\,s_j}, \quad
+              \varepsilon_i \sim \mathcal N\big(0, \mathrm{std}(g_i)^2\big)
+
+    where the noise enters weights only (tensors of two or more dimensions), each with the spread of its own gradient
+    before it was modulated. The paper reads :math:`q(y \mid x_i)` off a linear fusion head; ours need not be linear, so
+    the unimodal heads say it. All that reaches an encoder is modulated, the head's own loss included; heads and fusion
+    get their plain gradients. With ``detach_heads=True`` heads only watch, which is closest to the paper.
+
+    Args:
+        alpha: How strongly an encoder that is ahead is held back; 0 for not at all.
+        noise: Whether to add the noise (GE).
+        start, stop: Modulate in epochs ``start`` to ``stop - 1``; by default in all.
+        settings: ``family`` (a discrete one), ``unimodal_weight`` (above 0), ``check``, see :class:`Objective`.
+    """
+
+    with_classes = "compares probabilities of the true class"
+    with_heads = "compares the modalities' own predictions by unimodal heads"
+
+    def __init__(
+        self, alpha: float = 0.3, noise: bool = True, start: int = 0, stop: int | None = None, **settings: Any
+    ) -> None:
+        super().__init__(**settings)
+        if not (is_number(alpha) and alpha >= 0):
+            raise ValueError(f"alpha is at least 0; got {shown(alpha)}.")
+        if not (is_whole(start) and (stop is None or is_whole(stop))):
+            raise ValueError(f"start and stop are whole numbers of epochs; got start={start!r}, stop={stop!r}.")
+        if start < 0 or (stop is not None and stop <= start):
+            raise ValueError(f"start is at least 0 and before stop; got start={start}, stop={stop}.")
+        if self.unimodal_weight == 0:
+            raise ValueError("OGM compares the heads' predictions, so heads must learn; set unimodal_weight above 0.")
+        self.alpha, self.noise, self.start, self.stop = alpha, check_flag("noise", noise), start, stop
+        self.epoch = 0
+
+    @property
+    def modulates(self) -> bool:
+        """Whether gradients are modulated in this epoch."""
+        return self.start <= self.epoch and (self.stop is None or self.epoch < self.stop)
+
+    def begin(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        latents, prediction = self.intact(model, batch.modalities)
+        total, parts, alone = self.supervised(model, latents, prediction, batch)
+        self.require_heads(model, batch.modalities)
+        if self.modulates:
+            parts |= {f"coefficient/{name}": k for name, k in self.coefficients(alone, batch.target).items()}
+        return total, parts
+
+    def losses(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[dict[str, Tensor], Parts]:
+        total, parts = self.loss(model, batch, key)
+        return {"total": total}, parts
+
+    def coefficients(self, alone: Mapping[str, Tensor], target: Tensor) -> dict[str, Tensor]:
+        """What each encoder's gradient is multiplied by, from the unimodal predictions."""
+        scores = torch.stack([torch.exp(-self.family.nll(own.detach(), target)).sum() for own in alone.values()])
+        others = (scores.sum() - scores) / (len(scores) - 1)
+        ratio = scores / others.clamp(min=1e-12)
+        return dict(zip(alone, torch.where(ratio > 1, 1 - torch.tanh(self.alpha * ratio), 1.0).unbind(), strict=True))
+
+    def direction(
+        self, gradients: Mapping[str, Tensor], losses: Sequence[str], parts: Parts, key: Tensor
+    ) -> dict[str, Tensor]:
+        steps = {name: g[0] for name, g in gradients.items()}
+        if not self.modulates:
+            return steps
+        for name in [n for n in steps if n.startswith(ENCODERS)]:
+            g = steps[name]
+            steps[name] = g * parts[f"coefficient/{name.split('.')[2]}"]
+            if self.noise and g.ndim >= 2:
+                drawn = keys.normal(keys.fold(key, name), g.shape, g.device).to(g.dtype)
+                steps[name] = steps[name] + g.std(correction=0) * drawn
+        return steps
+
+    def extra_repr(self) -> str:
+        own = f"alpha={self.alpha}, noise={self.noise}, start={self.start}, stop={self.stop}"
+        return f"{own}, {super().extra_repr()}"

@@ -1,0 +1,53 @@
+"""Corrupt what the encoders make of the modalities, instead of the modalities."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from synib import tokens
+from synib.checks import check_kind
+from synib.masks.base import undisturbed
+from synib.objective import Batch, MultimodalModel, Parts, SynIB
+from synib.objective.base import Objective
+from synib.tokens import Modality
+
+
+class OnLatents(Objective):
+    """SynIB whose masks act on latents: encoders run on intact data only.
+
+    It is ``objective(model.on_latents(), model.encode_all(batch), target)``, as one objective.
+
+    Args:
+        objective: What is computed behind the encoders.
+
+    Example:
+        >>> import synib
+        >>> objective = synib.OnLatents(synib.SynIB(synib.RandomMask(0.5), weight=1.0))
+    """
+
+    def __init__(self, objective: SynIB) -> None:
+        check_kind("objective", objective, SynIB, "SynIB(weight=1.0)")
+        super().__init__(objective.family, objective.unimodal_weight, objective.check)
+        self.objective = objective
+
+    def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
+        latents = {name: model.encode(name, x) for name, x in batch.modalities.items()}
+        # Latents are tensors: which rows lack a modality, only the modality itself says.
+        present = {name: tokens.present(x) for name, x in batch.modalities.items()}
+        optional = present if any(rows is not None for rows in present.values()) else None
+        return self.objective.loss(model.on_latents(), batch._replace(modalities=latents, present=optional), key)
+
+    def counterfactuals(
+        self, model: MultimodalModel, modalities: Mapping[str, Modality], target: Tensor, key: Tensor | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """See :meth:`SynIB.counterfactuals`."""
+        latents = {name: model.encode(name, x) for name, x in modalities.items()}
+        return self.objective.counterfactuals(model.on_latents(), latents, target, key)
+
+    def prepare(self, model: Any, modalities: Mapping[str, Modality]) -> None:
+        device = next(model.parameters()).device
+        with torch.no_grad(), undisturbed([model]):
+            latents = {name: model.encode(name, tokens.move(x, device)) for name, x in modalities.items()}
+        self.objective.prepare(model, latents)

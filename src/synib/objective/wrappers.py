@@ -1,0 +1,158 @@
+"""Models inside the wrappers of other libraries: DistributedDataParallel, FSDP, ``torch.compile``, PEFT.
+
+A wrapped model still is that model: the objective reaches its encoders, heads and fusion, and what the wrapper adds (gradients
+averaged over processes, parameters gathered, compiled code) still happens.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from synib.objective.model import MultimodalModel
+from synib.tokens import Modality
+
+T = TypeVar("T")
+_compiled: "WeakKeyDictionary[nn.Module, CompiledModel]" = WeakKeyDictionary()
+_warned: "WeakKeyDictionary[nn.Module, bool]" = WeakKeyDictionary()
+
+
+def unwrap(model: Any) -> Any:
+    """The :class:`MultimodalModel` inside a wrapper; anything else as it came."""
+    if isinstance(model, MultimodalModel):
+        return model
+    wrapped = _inside(model)
+    if wrapped is not None:
+        found = unwrap(wrapped)
+        if isinstance(found, MultimodalModel) and hasattr(model, "dynamo_ctx"):
+            if model not in _compiled:
+                _compiled[model] = CompiledModel(found, model.dynamo_ctx)
+            return _compiled[model]
+        return found if isinstance(found, MultimodalModel) else model
+    if isinstance(model, nn.Module):
+        _warn_of_hidden_heads(model)
+    return model
+
+
+def _inside(model: Any) -> Any:
+    """What a wrapper holds, or ``None`` if it is none that we know."""
+    if not isinstance(model, nn.Module):
+        return None
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        return model.module
+    if hasattr(type(model), "get_base_model"):  # PEFT
+        return model.get_base_model()  # type: ignore[operator]
+    children = dict(model.named_children())
+    # The only child of what torch.compile returns, and of FullyShardedDataParallel.
+    return next((children[name] for name in ("_orig_mod", "_fsdp_wrapped_module") if list(children) == [name]), None)
+
+
+def _warn_of_hidden_heads(model: nn.Module) -> None:
+    hidden = [m for m in model.modules() if isinstance(m, MultimodalModel) and any(map(m.has_head, m.names or ()))]
+    if hidden and model not in _warned:
+        _warned[model] = True
+        warnings.warn(
+            f"{type(model).__name__} contains a {type(hidden[0]).__name__} with unimodal heads but is no wrapper that synib "
+            "knows, so it is used as a plain function and the heads are not trained: pass the inner model to train them.",
+            stacklevel=4,
+        )
+
+
+def replicas(model: Any) -> Any:
+    """The process group whose processes train copies of a wrapped model together, or ``None``."""
+    while model is not None and not isinstance(model, MultimodalModel):
+        if isinstance(model, nn.Module) and getattr(model, "process_group", None) is not None:
+            return model.process_group
+        model = _inside(model)
+    return None
+
+
+def as_forward(wrapper: Any, compute: Callable[[], T]) -> T:
+    """``compute()`` as one forward pass of the wrapper, whose hooks then see everything that uses the model.
+
+    DistributedDataParallel averages the gradients of what ran inside its forward pass, FSDP gathers parameters for it.
+    """
+    if not isinstance(wrapper, nn.Module):
+        return compute()
+    sharded = hasattr(wrapper, "set_requires_gradient_sync")  # FSDP2 adds that to the model's own class
+    if not sharded and not hasattr(wrapper, "process_group"):
+        wrapped = None if isinstance(wrapper, MultimodalModel) else _inside(wrapper)
+        return compute() if wrapped is None else as_forward(wrapped, compute)
+    if sharded:
+        _register_parts(wrapper)
+    inner = wrapper if isinstance(wrapper, MultimodalModel) else _inside(wrapper)
+    before = vars(inner).get("forward")
+
+    def restore() -> None:
+        if before is None:
+            vars(inner).pop("forward", None)
+        else:
+            vars(inner)["forward"] = before
+
+    def forward(*_: Any, **__: Any) -> T:
+        restore()
+        return as_forward(inner, compute) if inner is not wrapper else compute()
+
+    vars(inner)["forward"] = forward
+    try:
+        return wrapper(None)  # type: ignore[no-any-return]
+    finally:
+        restore()
+
+
+def _register_parts(model: nn.Module) -> None:
+    """Let FSDP2 gather the parameters of a fusion that is called by its parts, and not by ``forward``."""
+    from torch.distributed.fsdp import register_fsdp_forward_method
+
+    for part in model.modules():
+        if hasattr(part, "set_requires_gradient_sync") and part is not model:
+            for method in ("project", "combine"):
+                if hasattr(part, method) and method not in vars(part):
+                    register_fsdp_forward_method(part, method)
+
+
+class CompiledModel(MultimodalModel):
+    """The parts of a model that was given to ``torch.compile``, each compiled by the same backend.
+
+    Args:
+        model: The model.
+        compiler: What ``torch.compile`` applied to it.
+    """
+
+    def __init__(self, model: MultimodalModel, compiler: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        self.model, self.compiler = model, compiler
+        self.names = model.names
+        self._encode, self._project = compiler(model.encode), compiler(model.project)
+        self._combine, self._head = compiler(model.combine), compiler(model.head)
+
+    def encode(self, name: str, x: Modality) -> Any:
+        return (self.model.encode if _transformed() else self._encode)(name, x)
+
+    def project(self, name: str, latent: Any) -> Any:
+        return self._project(name, latent)
+
+    def combine(self, projected: Mapping[str, Any]) -> Tensor:
+        return self._combine(projected)  # type: ignore[no-any-return]
+
+    def has_head(self, name: str) -> bool:
+        return self.model.has_head(name)
+
+    def head(self, name: str, latent: Any, through: bool = False) -> Tensor:
+        return (self.model.head if _transformed() else self._head)(name, latent, through)
+
+    def unimodal_modules(self, name: str) -> list[nn.Module]:
+        return self.model.unimodal_modules(name)
+
+    def mixes_rows(self, encoder: str | None = None) -> bool:
+        return self.model.mixes_rows(encoder)
+
+    def on_latents(self) -> MultimodalModel:
+        return self.model.on_latents()
+
+
+def _transformed() -> bool:
+    """Whether a function of torch.func is under way, as in a learned mask's search, which cannot call compiled code."""
+    return torch._C._functorch.peek_interpreter_stack() is not None

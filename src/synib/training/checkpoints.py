@@ -1,0 +1,168 @@
+"""Checkpoints of Lightning, written whole or not at all, and read without executing anything."""
+
+import errno
+import hashlib
+import pickle
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from lightning.fabric.plugins import TorchCheckpointIO
+from torch import Tensor, nn
+
+from synib.data import Dataset
+from synib.tokens import take, values
+from synib.training.files import write_whole
+from synib.training.learner import Learner
+from synib.training.plan import Plan
+
+LOOKED_AT = 64  # examples of each split that a checkpoint knows its data by, besides all targets
+
+
+class WholeFiles(TorchCheckpointIO):
+    """Files that a crash does not leave half-written; the one before is kept, for when this one is damaged."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
+        file = Path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        before = file.with_name(f"{file.name}.damaged") if is_damaged(file) else _before(file)
+        write_whole(file, lambda out: torch.save(checkpoint, out), before)
+
+    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+        content = load(Path(path))
+        assert content is not None, "whoever resumes has looked whether there is a checkpoint"
+        return content
+
+
+def load(path: Path) -> dict[str, Any] | None:
+    """What a checkpoint holds, on the CPU, or ``None`` if there is none. Nothing in it is executed.
+
+    Where the file is damaged, it is the one before, or ``None`` if there is none, and a warning says so.
+    """
+    if is_damaged(path):
+        found = load(_before(path)) if path != _before(path) else None
+        goes_on = "from the checkpoint before" if found is not None else "from the start"
+        warnings.warn(
+            f"{path} is damaged: it is kept as {path.name}.damaged when the next one is written, and training goes on "
+            f"{goes_on}.",
+            stacklevel=2,
+        )
+        return found
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        return None
+    except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError, OSError) as e:
+        raise ValueError(f"{path} is damaged or no checkpoint of ours; remove it to train anew.") from e
+    if not isinstance(content, dict) or "synib" not in content:
+        raise ValueError(f"{path} is no checkpoint of synib; choose another folder.")
+    return content
+
+
+def is_damaged(path: Path) -> bool:
+    """Whether a file began as a checkpoint, a zip archive, and is none any more, or not the one that was written."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(4)
+        if begin not in (b"", b"\0\0\0\0", b"PK\x03\x04"):  # what was never a checkpoint is not ours to judge
+            return False
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is not None
+    except FileNotFoundError:
+        return False
+    except (zipfile.BadZipFile, NotImplementedError, EOFError):
+        return True
+    except OSError as e:
+        if e.errno != errno.EINVAL:  # a position that no file has
+            raise
+        return True
+
+
+def _before(path: Path) -> Path:
+    return path if path.suffix == ".before" else path.with_name(f"{path.name}.before")
+
+
+def config(plan: Plan, learner: Learner, data: Dataset, world: int, sharded: bool) -> dict[str, Any]:
+    """What must be equal for a training to go on as it began: settings, method, model's shapes, and a hash of the data."""
+    shapes = [(name, tuple(p.shape)) for name, p in learner.model.named_parameters()]
+    seen = hashlib.sha256()
+    for split in (data.train, data.validation):
+        seen.update(split.target.cpu().contiguous().numpy().tobytes())
+        rows = torch.linspace(0, len(split) - 1, min(len(split), LOOKED_AT)).long()
+        for name, x in sorted(split.modalities.items()):
+            few = values(take(x, rows)).cpu()
+            seen.update(f"{name} {tuple(values(x).shape)} {few.dtype}".encode() + few.contiguous().numpy().tobytes())
+    return {
+        **plan.config(),
+        "examples": len(data.train),
+        "devices": world,
+        "sharded": sharded,
+        "method": " ".join(repr(learner.method).split()),
+        "model": hashlib.sha256(repr(shapes).encode()).hexdigest()[:16],
+        "data": seen.hexdigest()[:16],
+    }
+
+
+def check_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """Raise ``ValueError`` where a folder holds another training."""
+    other = [name for name in now if before.get(name) != now[name]]
+    if other:
+        changed = ", ".join(f"{name} {before.get(name)!r} there, {now[name]!r} now" for name in other)
+        raise ValueError(
+            f"{folder} holds a training with other settings ({changed}); nothing was touched: choose another folder."
+        )
+
+
+def tensors(module: nn.Module) -> dict[str, Tensor]:
+    """A copy of every parameter and buffer on the CPU, those included that a ``state_dict`` leaves out; whole if sharded."""
+    return {name: _whole(t) for name, t in [*module.named_parameters(), *module.named_buffers()]}
+
+
+def put(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Give a module the parameters and buffers that :func:`tensors` copied."""
+    own = dict([*module.named_parameters(), *module.named_buffers()])
+    if missing := sorted(own.keys() ^ state.keys()):
+        raise ValueError(f"The checkpoint is of another model or method: only one of them has {missing[0]!r}.")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            if tensor.shape != state[name].shape:
+                raise ValueError(
+                    f"The checkpoint is of another model or method: {name!r} is shaped {tuple(state[name].shape)} there and "
+                    f"{tuple(tensor.shape)} here."
+                )
+            tensor.copy_(_spread(tensor, state[name]))
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    found: Any = tensor.detach()
+    return cast(Tensor, (found.full_tensor() if hasattr(found, "full_tensor") else found).to("cpu", copy=True))
+
+
+def _spread(tensor: Any, value: Tensor) -> Tensor:
+    """A whole value as a tensor holds it: spread over the devices if that is."""
+    if not hasattr(tensor, "full_tensor"):
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(value.to(tensor.device), tensor.device_mesh, tensor.placements)
+
+
+class Diverged(ValueError):
+    """Training stopped because a parameter was no finite number any more.
+
+    Args:
+        good: After how many epochs the model, which is left as it was then, was last good.
+        epochs: How many there should have been.
+        rate: The learning rate of the epoch that failed.
+        kept: Where the last good state is, in words.
+    """
+
+    def __init__(self, good: int, epochs: int, rate: float, kept: str = "") -> None:
+        super().__init__(
+            f"Training stopped in epoch {good + 1} of {epochs}, at learning rate {rate:g}: a loss or a parameter is not "
+            f"finite. The model is left as it was after {good} epochs{kept}. Try a smaller learning rate."
+        )
+        self.good = good

@@ -1,0 +1,74 @@
+"""What is measured of one model after an epoch; several devices share the examples among them."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.func import functional_call
+
+from synib.data import Dataset, Split
+from synib.measure import accuracies, correct
+from synib.tokens import Modality
+from synib.training.learner import Learner, Watching
+from synib.training.solo_data import on, rows_of
+
+
+def accuracies_of(
+    learner: Learner, split: Split, name: str, size: int, device: torch.device, rank: int = 0, world: int = 1
+) -> dict[str, float]:
+    """Loss and, of classes, accuracy; overall and for each group.
+
+    Args:
+        learner: The model and its method, in evaluation mode.
+        split: What to measure on.
+        name: Of the split, for the metrics' names.
+        size: How many examples at a time.
+        device: Where the learner is.
+        rank, world: Which device this is, of how many that measure together.
+    """
+    method, family = learner.method, learner.method.family
+    found = torch.zeros(2, len(split), dtype=torch.float32, device=device)
+    chunks = torch.arange(len(split)).split(size)
+    for turn in range(-(-len(chunks) // world)):
+        mine = turn * world + rank
+        rows = chunks[mine] if mine < len(chunks) else chunks[0]
+        seen = {k: on(rows_of(x, rows), device) for k, x in split.modalities.items()}
+        target = split.target[rows.to(split.target.device)].to(device)
+        prediction = method.predict(learner.model, seen)
+        if mine >= len(chunks):  # where parameters are sharded, all devices must take part
+            continue
+        at = rows.to(device)
+        found[0, at] = family.nll(prediction, target).float()
+        if family.discrete:
+            found[1, at] = correct(family, prediction, target)
+    if world > 1:
+        dist.all_reduce(found)
+    losses, hits = found.cpu()
+    groups = {group: members.cpu() for group, members in split.groups.items()}
+    measured = {f"{name}_loss": losses.mean()}
+    if family.discrete:
+        measured |= accuracies(hits, groups, f"{name}_accuracy")
+    return {metric: float(value) for metric, value in measured.items()}
+
+
+def watched(recipe: Watching, learner: Learner, data: Dataset, device: torch.device) -> dict[str, float]:
+    """What a recipe records after every epoch besides accuracies."""
+
+    def predict(changed: Mapping[str, Tensor], modalities: Mapping[str, Modality]) -> Tensor:
+        def run(learner: Learner) -> Tensor:
+            return learner.method.predict(learner.model, modalities)
+
+        return cast(Tensor, functional_call(learner, dict(changed), (run,)))
+
+    splits = [
+        Split(
+            {name: on(x, device) for name, x in split.modalities.items()},
+            split.target.to(device),
+            {name: members.to(device) for name, members in split.groups.items()},
+        )
+        for split in (data.train, data.validation)
+    ]
+    seen = recipe.watch(predict, dict(learner.named_parameters()), *splits)
+    return {name: float(value) for name, value in seen.items()}

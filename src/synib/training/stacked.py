@@ -1,0 +1,346 @@
+"""Many models of one architecture as one: parameters, buffers and optimiser state stacked, a row for each model."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from synib import keys
+from synib.data import Dataset, Split
+from synib.measure import accuracies, correct
+from synib.methods.hooks import FitsAtEnd, RevisesWeights, TrainsInStages
+from synib.objective import Batch
+from synib.tokens import Modality, move, stack, take, values
+from synib.training.cells import VARYING, Cell
+from synib.training.learner import Learner, Recipe, Watching, learner
+from synib.training.recorded import CudaGraphs, Recorded
+from synib.training.step import step
+
+ORDERED = (
+    1 << 28
+)  # bytes of an epoch's examples up to which they are put in order at once, which saves a kernel in each step
+
+
+class StackedModels:
+    """Parameters, buffers and optimiser state of many models of one program, a row for each.
+
+    Args:
+        recipe: Gives each cell's model and method.
+        cells: Cells of one program.
+        data: The data of each.
+        device: Where to train.
+    """
+
+    def __init__(self, recipe: Recipe, cells: Sequence[Cell], data: Sequence[Dataset], device: torch.device) -> None:
+        self.device = device
+        self.batch_size: int = cells[0].settings["batch_size"]
+        seeds = list(dict.fromkeys(cell.seed for cell in cells))
+        # Initial weights depend on the program and the seed alone: one model for each seed will do.
+        first = {seed: next(i for i, cell in enumerate(cells) if cell.seed == seed) for seed in seeds}
+        of_seed = {seed: learner(recipe, cells[i], data[i]) for seed, i in first.items()}
+        self.template = of_seed[seeds[0]]
+        _check_layers(self.template.model)
+        row = torch.tensor([seeds.index(cell.seed) for cell in cells], device=device)
+        started = [dict(one.named_parameters()) for one in of_seed.values()]
+        self.parameters = {
+            name: torch.stack([s[name].detach() for s in started]).to(device)[row] for name in started[0]
+        }
+        self.buffers: dict[str, Tensor] = {}
+        if any(True for _ in self.template.buffers()):
+            own = [
+                dict(learner(recipe, cell, d, model=of_seed[cell.seed].model).named_buffers())
+                for cell, d in zip(cells, data, strict=True)
+            ]
+            self.buffers = {name: torch.stack([b[name] for b in own]).to(device) for name in own[0]}
+        self._check_varying(recipe, cells, data)
+        self.seeds = torch.stack([keys.key(cell.seed) for cell in cells]).to(device)
+        self.steps = 0
+        self.optimiser = self._optimiser(cells)
+        self.good = {name: t.clone() for name, t in (self.parameters | self.buffers).items()}
+        self.failed = torch.zeros(len(cells), dtype=torch.bool, device=device)
+        self.good_for = torch.zeros(len(cells), dtype=torch.long, device=device)
+        method = self.template.method
+        revises = isinstance(method, RevisesWeights) and any(map(method.revises, range(cells[0].settings["epochs"])))
+        self.initial = {name: p.clone() for name, p in self.parameters.items()} if revises else {}
+        self.recorded = Recorded(CudaGraphs(device)) if device.type == "cuda" else None
+
+    def _check_varying(self, recipe: Recipe, cells: Sequence[Cell], data: Sequence[Dataset]) -> None:
+        """Refuse a method that keeps as a plain number what may differ between the models: all would get the first's."""
+        first = cells[0]
+        for name in VARYING:
+            other = next((i for i, c in enumerate(cells) if c.settings.get(name) != first.settings.get(name)), None)
+            if other is None or name in ("lr", "weight_decay"):  # the optimiser's
+                continue
+            changed = replace(first, settings={**first.settings, name: cells[other].settings.get(name)})
+            ours, theirs = (plain(recipe.method(cell, data[0])) for cell in (first, changed))
+            if ours != theirs:
+                raise ValueError(
+                    f"{first.method} keeps {name} as a plain number, and models trained together differ in it: keep it as a "
+                    f'buffer, self.register_buffer("{name}", torch.tensor({name})).'
+                )
+
+    def _optimiser(self, cells: Sequence[Cell]) -> torch.optim.Adam:
+        """One fused Adam for all; neighbours with the same learning rate and weight decay form a group."""
+        groups = []
+        at = 0
+        for (lr, decay), same in groupby(cells, lambda cell: (cell.settings["lr"], cell.settings["weight_decay"])):
+            rows = slice(at, at := at + len(list(same)))
+            own = {name: p[rows] for name, p in self.parameters.items()}
+            groups.append({"params": list(own.items()), "lr": lr, "weight_decay": decay, "rows": rows})
+        return torch.optim.Adam(groups, fused=True, capturable=self.device.type == "cuda")
+
+    def _update(self, gradient: Mapping[str, Tensor]) -> None:
+        for group in self.optimiser.param_groups:
+            for name, p in zip(group["param_names"], group["params"], strict=True):
+                if name in gradient:  # the others are not trained now, and Adam leaves alone what has no gradient
+                    p.grad = gradient[name][group["rows"]].contiguous()  # the fused kernel does not look at strides
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+
+    def stack(self, splits: Sequence[Split]) -> Split:
+        """The same split of all cells, as tensors with the cells in front."""
+        sizes = {len(split) for split in splits}
+        if len(sizes) > 1:
+            raise ValueError(f"Cells trained together need splits of one size; got {sorted(sizes)} examples.")
+        first = splits[0]
+        weights = [s.sample_weight for s in splits if s.sample_weight is not None]
+        return Split(
+            {name: move(stack([s.modalities[name] for s in splits]), self.device) for name in first.modalities},
+            torch.stack([s.target for s in splits]).to(self.device),
+            {name: torch.stack([s.groups[name] for s in splits]).to(self.device) for name in first.groups},
+            sample_weight=torch.stack(weights).to(self.device) if weights else None,
+        )
+
+    def epoch(self, split: Split, epoch: int) -> None:
+        """One pass over the training examples, in each cell's own order; the last, smaller batch counts too."""
+        n = split.target.shape[1]
+        order = vmap(keys.permutation, in_dims=(0, None))(keys.fold(self.seeds, "order", epoch), n)
+        cell = torch.arange(len(order), device=self.device)[:, None]
+        target = split.target[cell, order]
+        weight = None if split.sample_weight is None else split.sample_weight[cell, order]
+        at_once = sum(values(x).nbytes for x in split.modalities.values()) <= ORDERED
+        ordered = {name: take(x, (cell, order)) for name, x in split.modalities.items()} if at_once else {}
+        self.template.train()
+        self.begin(epoch)
+        steps = torch.arange(self.steps, self.steps + -(-n // self.batch_size), device=self.device)
+        step_keys = keys.fold(keys.fold(self.seeds, "step")[:, None], steps)
+        for number, start in enumerate(range(0, n, self.batch_size)):
+            rows = slice(start, start + self.batch_size)
+            if at_once:
+                batch = {name: take(x, (slice(None), rows)) for name, x in ordered.items()}
+            else:
+                batch = {name: take(x, (cell, order[:, rows])) for name, x in split.modalities.items()}
+            weights = () if weight is None else (weight[:, rows],)
+            self.step(batch, target[:, rows], order[:, rows], step_keys[:, number], *weights)
+            self.steps += 1
+
+    def begin(self, epoch: int) -> None:
+        """Tell the method that an epoch begins, with which its steps may become others."""
+        method = self.template.method
+        if isinstance(method, TrainsInStages):
+            method.begin(epoch)
+            if self.recorded is not None:
+                self.recorded.forget()
+
+    def step(
+        self, batch: Mapping[str, Modality], target: Tensor, examples: Tensor, key: Tensor, *weight: Tensor
+    ) -> None:
+        """A step of every model."""
+        if self.recorded is None:
+            self._step(batch, target, examples, key, *weight)
+            return
+        before = plain(self.template, private=True) if not self.steps else None
+        self.recorded(self._step, batch, target, examples, key, *weight)
+        if before is not None and plain(self.template, private=True) != before:
+            self.recorded = None  # it counts where a recorded step would not
+
+    def _step(
+        self, batch: Mapping[str, Modality], target: Tensor, examples: Tensor, key: Tensor, *weight: Tensor
+    ) -> None:
+        """The same in place, so that it can be recorded."""
+        gradient, left = self.gradient(self.parameters, self.buffers, batch, target, examples, key, *weight)
+        self._update(gradient)
+        where = {buffer.untyped_storage().data_ptr() for buffer in self.buffers.values()}
+        changed = {name: b for name, b in left.items() if not _same(b, self.buffers[name])}
+        # One that becomes what another was, or part of it, must have it before that one changes.
+        new = {n: b.clone() if b.untyped_storage().data_ptr() in where else b for n, b in changed.items()}
+        for name, buffer in new.items():
+            self.buffers[name].copy_(buffer)
+
+    def hold_failed(self) -> None:
+        """Put models back to their last good epoch that have failed in this one or before; nothing waits for the device.
+
+        A loss that is no number makes its gradient none, and Adam the parameters.
+        """
+        fine = [p.flatten(1).isfinite().all(1) for p in self.parameters.values()]
+        self.failed |= ~torch.stack(fine).all(0)
+        self.good_for += ~self.failed
+        with torch.no_grad():
+            for name, good in self.good.items():
+                now = self.parameters[name] if name in self.parameters else self.buffers[name]
+                held = torch.where(self.failed.view(-1, *[1] * (now.ndim - 1)), good, now)
+                good.copy_(held)
+                now.copy_(held)  # the optimiser, or a recorded step, holds it
+
+    def good_epochs(self) -> list[int]:
+        """After how many epochs each model was last good."""
+        return cast(list[int], self.good_for.tolist())
+
+    def revise(self, train: Split, validation: Split, epoch: int) -> None:
+        """Let the method change parameters between epochs, if this is the time."""
+        method = self.template.method
+        if not isinstance(method, RevisesWeights) or not method.revises(epoch):
+            return
+        self.template.eval()
+        with torch.no_grad():
+            changed = vmap(partial(self._call, _revise), randomness="error")(
+                self.parameters, self.buffers, train.modalities, train.target, validation.modalities, validation.target,
+                self.initial, keys.fold(self.seeds, "revise", epoch),
+            )  # fmt: skip
+            for name, value in changed.items():
+                self.parameters[f"model.{name}"].copy_(value)
+
+    def settle(self, validation: Split) -> None:
+        """Let the method fit what it fits when training is over."""
+        if not isinstance(self.template.method, FitsAtEnd):
+            return
+        self.template.eval()
+        weight = () if validation.sample_weight is None else (validation.sample_weight,)
+        with torch.no_grad():
+            self.buffers = vmap(partial(self._call, _settle), randomness="error")(
+                self.parameters, self.buffers, validation.modalities, validation.target, *weight
+            )
+
+    def accuracies(self, split: Split, name: str, rows: int = 512) -> dict[str, Tensor]:
+        """Accuracy of every cell, overall and for each group; a few rows at a time, since test sets are large."""
+        self.template.eval()
+        family = self.template.method.family
+        hits = []
+        with torch.no_grad():
+            for start in range(0, split.target.shape[1], rows):
+                part = slice(start, start + rows)
+                seen = {modality: take(x, (slice(None), part)) for modality, x in split.modalities.items()}
+                prediction = self.predict(self.parameters, self.buffers, seen)
+                target = split.target[:, part]
+                hits.append(correct(family, prediction.flatten(0, 1), target.flatten(0, 1)).view(target.shape))
+            return accuracies(torch.cat(hits, 1), split.groups, name)
+
+    def watched(self, recipe: Watching, train: Split, validation: Split) -> dict[str, Tensor]:
+        """What a recipe records of every cell besides accuracies."""
+        self.template.eval()
+
+        def one(parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], *splits: Any) -> dict[str, Tensor]:
+            def predict(changed: Mapping[str, Tensor], modalities: Mapping[str, Modality]) -> Tensor:
+                return cast(Tensor, self._call(_predict, {**parameters, **changed}, buffers, modalities))
+
+            return recipe.watch(predict, parameters, Split(*splits[:3]), Split(*splits[3:]))
+
+        parts = [part for s in (train, validation) for part in (s.modalities, s.target, s.groups)]
+        with torch.no_grad():
+            return vmap(one, randomness="error")(self.parameters, self.buffers, *parts)
+
+    def learner(self, i: int) -> Learner:
+        """The model and method of cell ``i`` as a module of its own, on the CPU."""
+        one = copy.deepcopy(self.template)
+        state = {name: tensor[i].cpu() for name, tensor in (self.parameters | self.buffers).items()}
+        with torch.no_grad():
+            for name, tensor in [*one.named_parameters(), *one.named_buffers()]:
+                tensor.copy_(state[name])
+        return one
+
+    def retire(self) -> None:
+        """Keep the models alone, on the CPU: training is over, and the device has other work."""
+        self.parameters = {name: tensor.cpu() for name, tensor in self.parameters.items()}
+        self.buffers = {name: tensor.cpu() for name, tensor in self.buffers.items()}
+        self.good, self.initial, self.recorded = {}, {}, None
+        del self.optimiser
+
+    # No attribute of a fleet leads back to it, or its memory would wait for Python to look for garbage.
+    def gradient(self, *arguments: Any) -> Any:
+        """Of every model, what its optimiser is given, and its buffers as the step leaves them."""
+        return vmap(self._gradient, randomness="error")(*arguments)
+
+    def predict(
+        self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], modalities: Mapping[str, Modality]
+    ) -> Tensor:
+        """What every model says of its examples, ``(models, examples, outputs)``."""
+        run = vmap(partial(self._call, _predict), randomness="error")
+        return cast(Tensor, run(parameters, buffers, modalities))
+
+    def _gradient(
+        self,
+        parameters: Mapping[str, Tensor],
+        buffers: Mapping[str, Tensor],
+        modalities: Mapping[str, Modality],
+        target: Tensor,
+        examples: Tensor,
+        key: Tensor,
+        weight: Tensor | None = None,
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        done = step(self.template, parameters, buffers, Batch(modalities, target, examples, weight), key)
+        return done.gradient, done.buffers
+
+    def _call(
+        self, what: Callable[..., Any], parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], *rest: Any
+    ) -> Any:
+        return functional_call(self.template, {**parameters, **buffers}, (what, *rest))
+
+
+def plain(module: nn.Module, private: bool = False) -> list[tuple[str, dict[str, Any]]]:
+    """Every number, text or flag that a module and its parts hold outside of tensors."""
+    kinds = (bool, int, float, str, tuple)
+    return [
+        (name, {k: v for k, v in vars(part).items() if isinstance(v, kinds) and (private or not k.startswith("_"))})
+        for name, part in module.named_modules()
+    ]
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are the same numbers in the same memory."""
+    return a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride()
+
+
+def _predict(learner: Learner, modalities: Mapping[str, Modality]) -> Tensor:
+    return learner.method.predict(learner.model, modalities)
+
+
+def _revise(
+    learner: Learner,
+    modalities: Mapping[str, Modality],
+    target: Tensor,
+    validation_modalities: Mapping[str, Modality],
+    validation_target: Tensor,
+    initial: Mapping[str, Tensor],
+    key: Tensor,
+) -> dict[str, Tensor]:
+    train, validation = Batch(modalities, target), Batch(validation_modalities, validation_target)
+    before = {name.removeprefix("model."): p for name, p in initial.items() if name.startswith("model.")}
+    return cast(RevisesWeights, learner.method).revise(learner.model, train, validation, before, key)
+
+
+def _settle(
+    learner: Learner, modalities: Mapping[str, Modality], target: Tensor, weight: Tensor | None = None
+) -> dict[str, Tensor]:
+    cast(FitsAtEnd, learner.method).settle(learner.model, Batch(modalities, target, sample_weight=weight))
+    return dict(learner.named_buffers())
+
+
+def _check_layers(model: nn.Module) -> None:
+    """Refuse layers that cannot be trained under ``vmap``, before it says so in its own words."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0:
+            hint = "use synib.models.Dropout, which draws by keys"
+        elif isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.track_running_stats:
+            hint = "use nn.GroupNorm or nn.LayerNorm"
+        else:
+            continue
+        raise ValueError(
+            f"Models that are trained together cannot have {type(layer).__name__} (here {name!r}): {hint}, or train one model "
+            "at a time with the engine 'solo'."
+        )

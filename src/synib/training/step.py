@@ -1,0 +1,148 @@
+"""One batch's gradient: the same for a plain loop, for many models at once, and for one on several devices.
+
+:func:`step` is a pure function of parameters, buffers, batch and key, which the fleet runs under ``torch.func.vmap``.
+:func:`backward` does the same to a model as it is, and fills in ``.grad``. Both train what is asked to be trained: parameters
+that require a gradient and that the method trains in this epoch.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from synib import keys
+from synib.methods.hooks import TrainsInStages, WeighsGradients
+from synib.objective import Batch, Objective, Parts
+from synib.objective.checks import check_batch, explain
+from synib.objective.wrappers import unwrap
+from synib.tokens import Modality
+from synib.training.learner import Learner
+
+
+class Step(NamedTuple):
+    """What one batch gives.
+
+    Args:
+        gradient: Parameter → what the optimiser is given, for those that are trained now.
+        buffers: All buffers as the step leaves them.
+        parts: The losses to report.
+    """
+
+    gradient: dict[str, Tensor]
+    buffers: dict[str, Tensor]
+    parts: Parts
+
+
+def losses(method: Objective, model: Any, batch: Batch, key: Tensor) -> tuple[dict[str, Tensor], Parts]:
+    """The losses of a batch whose gradients make the step, and the parts to report; most methods have one loss."""
+    if isinstance(method, WeighsGradients):
+        return method.losses(model, batch, key)
+    total, parts = method.loss(model, batch, key)
+    if not isinstance(total, Tensor) or total.ndim:
+        given = f"shape {tuple(total.shape)}" if isinstance(total, Tensor) else type(total).__name__
+        raise ValueError(f"{type(method).__name__}.loss returns one number as its total; got {given}: take the mean.")
+    return {"total": total}, parts
+
+
+def is_trained(method: Objective, name: str, parameter: Tensor) -> bool:
+    """Whether a parameter changes in this epoch: it is not frozen, and the method trains it."""
+    return parameter.requires_grad and (not isinstance(method, TrainsInStages) or method.trains(name))
+
+
+def step(
+    learner: Learner, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], batch: Batch, key: Tensor
+) -> Step:
+    """A batch's gradient as a pure function; the learner gives the code, and none of its own numbers.
+
+    Args:
+        learner: A model and its method.
+        parameters, buffers: All of theirs, by the learner's names.
+        batch: The examples.
+        key: Decides every draw.
+    """
+    trained = {n: parameters[n] for n, p in learner.named_parameters() if is_trained(learner.method, n, p)}
+    fixed = {name: p for name, p in parameters.items() if name not in trained}
+    names: list[str] = []
+
+    def run(learner: Learner) -> tuple[Tensor, tuple[Parts, dict[str, Tensor]]]:
+        found, parts = losses(learner.method, learner.model, batch, key)
+        names[:] = found
+        return torch.stack(list(found.values())), (parts, dict(learner.named_buffers()))
+
+    def of_trained(changed: Mapping[str, Tensor]) -> Any:
+        return functional_call(learner, {**fixed, **changed, **buffers}, (run,))
+
+    values, pull, (parts, left) = cast(Any, torch.func.vjp(of_trained, trained, has_aux=True))
+    each = torch.eye(len(names), dtype=values.dtype, device=values.device)
+    gradients = [pull(one)[0] for one in each]
+    if not isinstance(learner.method, WeighsGradients):
+        return Step(gradients[0], left, parts)
+    # One loss needs no copy of its gradient, which is as large as all the models.
+    stacked = {n: torch.stack([g[n] for g in gradients]) if len(names) > 1 else gradients[0][n][None] for n in trained}
+    return Step(learner.method.direction(stacked, names, parts, keys.fold(key, "direction")), left, parts)
+
+
+def backward(
+    method: Objective,
+    model: nn.Module,
+    modalities: Mapping[str, Modality],
+    target: Tensor,
+    *,
+    key: Tensor | None = None,
+    examples: Tensor | None = None,
+    sample_weight: Tensor | None = None,
+) -> tuple[Tensor, Parts]:
+    """The loss of a batch, with the parameters' gradients filled in: ``loss.backward()`` for every method.
+
+    Methods that weigh the gradients of several losses against each other need this instead of ``loss.backward()``;
+    parameters that a method does not train in this epoch get no gradient. Gradients add up until they are set to zero.
+
+    Args:
+        method: The method.
+        model: The model that it trains.
+        modalities, target, key, examples, sample_weight: As for calling the method.
+
+    Example:
+        >>> import torch, synib
+        >>> from synib.methods import MMPareto
+        >>> from synib.training import backward
+        >>> model = synib.FusionModel.mlp({"image": 8, "text": 4}, hidden=[16], classes=3, head_hidden=[])
+        >>> batch = {"image": torch.randn(32, 8), "text": torch.randn(32, 4)}
+        >>> loss, parts = backward(MMPareto(), model, batch, torch.randint(3, (32,)))
+    """
+    if not isinstance(model, nn.Module):
+        raise ValueError(
+            f"backward fills in the gradients of a module's parameters; got {type(model).__name__}: call the objective, then "
+            "loss.backward()."
+        )
+    if not torch.is_grad_enabled():
+        raise ValueError("backward needs gradients, and torch.no_grad() switches them off: call it outside.")
+    inner = unwrap(model)
+    look = check_batch(modalities, target, getattr(inner, "names", None), examples, sample_weight, key, method.check)
+    key = keys.fresh() if key is None else key
+    owned = (("model", inner), ("method", method))
+    named = {f"{who}.{name}": p for who, module in owned for name, p in module.named_parameters()}
+    trained = {name: p for name, p in named.items() if is_trained(method, name, p)}
+    if not trained:
+        raise ValueError("There is nothing to train: no parameter of the model or the method takes a gradient now.")
+    batch = Batch(modalities, target, examples, sample_weight, check_values=look)
+    try:
+        found, parts = losses(method, inner, batch, key)
+    except (RuntimeError, TypeError) as mistake:
+        explain(mistake, inner, modalities)
+        raise
+    gradients = [
+        torch.autograd.grad(loss, list(trained.values()), retain_graph=len(found) > 1, materialize_grads=True)
+        for loss in found.values()
+    ]
+    if isinstance(method, WeighsGradients):
+        stacked = {n: torch.stack(each) for n, each in zip(trained, zip(*gradients, strict=True), strict=True)}
+        direction = method.direction(stacked, list(found), parts, keys.fold(key, "direction"))
+    else:
+        direction = dict(zip(trained, gradients[0], strict=True))
+    for name, gradient in direction.items():
+        p = trained[name]
+        p.grad = gradient if p.grad is None else p.grad + gradient
+    return torch.stack(list(found.values())).sum().detach(), parts
