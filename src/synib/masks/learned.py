@@ -69,9 +69,9 @@ class LearnedMask(Mask):
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         v = values(x).detach()
         unimodal_loss = unimodal_loss_of(self, probe, v)
-        # The slope of the unimodal likelihood at the corrupted values; parameters are constants to torch.func.grad, and
-        # autograd's own recording is off. The rest of the chain rule is short enough to write out, and cheaper so.
-        slope = torch.func.grad(lambda corrupted: -unimodal_loss(corrupted).sum())
+        # The slope of the unimodal likelihood at the corrupted values, and of nothing else: no parameter is differentiated.
+        # The rest of the chain rule is short enough to write out, and cheaper so.
+        slope = _slope_of(lambda corrupted: -unimodal_loss(corrupted).sum())
         with torch.no_grad():
             shape = mask_shape(x, self.over)
             logits, first, second = (torch.full(shape, at, device=v.device) for at in (self.init, 0.0, 0.0))
@@ -99,6 +99,19 @@ class LearnedMask(Mask):
             f"steps={self.steps}, lr={self.lr}, sparsity={self.sparsity.item():g}, norm={self.norm!r}, init={self.init}, "
             f"over={self.over!r}"
         )
+
+
+def _slope_of(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The gradient of a function of one tensor: by autograd, which is the faster, or under ``vmap`` by ``torch.func``."""
+    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return torch.func.grad(function)
+
+    def slope(x: Tensor) -> Tensor:
+        with torch.enable_grad():
+            at = x.detach().requires_grad_()
+            return torch.autograd.grad(function(at), at)[0]
+
+    return slope
 
 
 def _sum_to(x: Tensor, like: Tensor) -> Tensor:
