@@ -248,7 +248,13 @@ class Forms(Experiment):
 
     def method(self, cell: Cell, data: Dataset) -> Objective:
         task, own = self._at(cell)
-        return task.experiment.method(own, data)
+        shares = own.settings.get("shares")
+        if shares is None:
+            return task.experiment.method(own, data)
+        # A form that counts the penalty of some modalities only; 0 is said of the others.
+        corrupt = [name for name in data.train.modalities if shares.get(name, 1.0)]
+        settings = {name: value for name, value in own.settings.items() if name != "shares"}
+        return task.experiment.method(replace(own, settings=settings | {"corrupt": corrupt}), data)
 
     def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
         """Everything on validation examples that nothing was fitted to."""
