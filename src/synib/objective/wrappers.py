@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from synib.objective.model import MultimodalModel
+from synib.objective.model import BlackBoxModel, MultimodalModel
 from synib.tokens import Modality
 
 T = TypeVar("T")
@@ -35,6 +35,12 @@ def unwrap(model: Any) -> Any:
     if isinstance(model, nn.Module):
         _warn_of_hidden_heads(model)
     return model
+
+
+def as_multimodal(model: Any) -> MultimodalModel:
+    """The model inside its wrappers, or a plain function as a model without parts."""
+    found = unwrap(model)
+    return found if isinstance(found, MultimodalModel) else BlackBoxModel(found)
 
 
 def _inside(model: Any) -> Any:
