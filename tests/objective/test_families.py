@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import distributions as D
 
-from synib import Bernoulli, Categorical, Gaussian, MultiLabel, Prior
+from synib import Bernoulli, Categorical, Gaussian, MultiLabel
 
 DIM = 3
 CASES = {  # name: (family, width of a prediction)
