@@ -13,7 +13,7 @@ import torch
 from hypothesis import settings
 from torch import Tensor
 
-from synib import keys
+from synib import BlackBoxModel, keys
 from synib.masks import Probe
 from synib.methods import METHODS
 
@@ -91,6 +91,19 @@ def probe() -> Probe:
         raise AssertionError("this mask has nothing to ask")
 
     return Probe("a", refuse, None)
+
+
+@pytest.fixture(scope="session")
+def separate_passes() -> Callable[[Any], BlackBoxModel]:
+    """From a model to the same one as a plain function: every counterfactual is a pass of its own, and nothing is shared."""
+
+    def make(model: Any) -> BlackBoxModel:
+        def own(name: str) -> Callable[[Any], Tensor]:
+            return lambda x: model.head(name, model.encode(name, x))
+
+        return BlackBoxModel(model, {name: own(name) for name in model.names if model.has_head(name)})
+
+    return make
 
 
 @pytest.fixture

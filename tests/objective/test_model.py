@@ -2,18 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from synib import FusionModel
-from synib.objective import MultimodalModel
-from synib.objective.model import BlackBoxModel, batch_dependent
-
-
-def test_a_fusion_model_is_fusible_on_inputs_and_on_latents_and_a_function_is_not():
-    model = FusionModel.mlp({"a": 2, "b": 2}, hidden=[3], classes=2)
-    assert isinstance(model, MultimodalModel)
-    assert isinstance(model.on_latents(), MultimodalModel)
-    assert isinstance(BlackBoxModel(len, {}), MultimodalModel)
-    assert not isinstance(nn.Linear(2, 2), MultimodalModel)
-    assert not isinstance(lambda m: m, MultimodalModel)
+from synib import BlackBoxModel
+from synib.models.fusion import normalises_batch
 
 
 @pytest.mark.parametrize(
@@ -30,19 +20,20 @@ def test_a_fusion_model_is_fusible_on_inputs_and_on_latents_and_a_function_is_no
     ids=["nested", "evaluated", "without statistics", "synchronised", "layer", "group", "instance"],
 )
 def test_layers_that_mix_rows_are_recognised(module, answer):
-    assert batch_dependent(module) is answer
+    assert normalises_batch(module) is answer
 
 
 def test_a_plain_callable_is_seen_as_a_fusion_without_encoders():
     head = nn.Linear(2, 3)
-    whole = BlackBoxModel(lambda m: m["a"] + m["b"], {"a": head, "b": lambda x: x})
+    model = BlackBoxModel(lambda m: m["a"] + m["b"], {"a": head, "b": lambda x: x})
     x = torch.randn(4, 2)
-    assert whole.encode("a", x) is x
-    assert whole.project("a", x) is x
-    assert torch.equal(whole.head("a", x), head(x))
-    assert whole.has_head("a")
-    assert not whole.has_head("c")
-    assert whole.unimodal_modules("a") == [head]
-    assert whole.unimodal_modules("b") == []
-    assert whole.names is None
-    assert not whole.mixes_rows()
+    assert model.encode("a", x) is x
+    assert model.project("a", x) is x
+    assert torch.equal(model.head("a", x), head(x))
+    assert model.has_head("a")
+    assert not model.has_head("c")
+    assert model.unimodal_modules("a") == [head]
+    assert model.unimodal_modules("b") == []
+    assert model.names is None
+    assert model.mixes_rows()  # as far as anybody knows
+    assert not BlackBoxModel(model.predict, independent_rows=True).mixes_rows()

@@ -16,7 +16,6 @@ from synib import (
     Unimodal,
 )
 from synib.models import ConcatFusion
-from synib.objective import Reference
 
 FAMILIES = {"Bernoulli": (Bernoulli(), 1), "Categorical": (Categorical(), 3), "Gaussian": (Gaussian(2, "full"), 5)}
 
@@ -29,7 +28,7 @@ def test_uniform_is_the_neutral_distribution_of_every_family(name):
     assert neutral.shape == (1, width)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_fixed_has_exactly_the_probabilities_given_whatever_the_predictions_type(dtype):
     like = torch.randn(4, 3).to(dtype)
     torch.testing.assert_close(
@@ -150,8 +149,3 @@ def test_a_model_without_the_other_head_is_refused(key):
     x = {"a": torch.randn(6, 3), "b": torch.randn(6, 4)}
     with pytest.raises(ValueError, match="needs a unimodal predictor of a modality other than 'a'"):
         SynIB(RandomMask(0.5), StandardNoise(), Unimodal())(model, x, torch.arange(6) % 3, key=key)
-
-
-def test_a_reference_must_define_its_forward():
-    with pytest.raises(NotImplementedError, match="Reference must define forward"):
-        Reference()(torch.zeros(1, 2), Categorical(), {})

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from synib import (
-    FusionModel,
+    BlackBoxModel,
     LearnedMask,
     Mask,
     Noise,
@@ -60,9 +60,6 @@ class WatchedNoise(Noise):
     def __init__(self, inner):
         super().__init__()
         self.inner, self.seen = inner, {}
-
-    def observe(self, x, modality):
-        self.inner.observe(x, modality)
 
     def forward(self, x, key, modality="", draws=1):
         self.seen[modality] = self.inner(x, key, modality, draws)
@@ -115,23 +112,6 @@ def assert_same(loss, expected, module):
         torch.testing.assert_close(ours, theirs)
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("draws", [1, 4])
-@pytest.mark.parametrize("subsets", ["each", "proper"])
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("n", [2, 3])
-def test_a_fusion_models_loss_and_gradients_equal_the_plain_loops(
-    n, mask, subsets, draws, fused, key, batch, fusion_model
-):
-    x, y = batch(n)
-    model = fusion_model(n)
-    watched, noise = WatchedMask(MASKS[mask]()), WatchedNoise(Ramp() if mask == "stripes" else StandardNoise())
-    objective = SynIB(watched, noise, weight=WEIGHT, subsets=subsets, draws=draws, fused=fused)
-    loss, _ = objective(model, x, y, key=key)
-    expected = naive(model, x, y, watched.seen, noise.seen, subsets, draws, own=model.unimodal(x))
-    assert_same(loss, expected, model)
-
-
 class Joint(nn.Module):
     """A model of one's own: modalities meet in the first layer, by name."""
 
@@ -144,19 +124,32 @@ class Joint(nn.Module):
     def forward(self, x):
         return self.layers(torch.cat([x[name] for name in self.names], -1))
 
+    def unimodal(self, x):
+        return {name: self.own[name](x[name]) for name in self.names}
 
-@pytest.mark.parametrize("fused", [True, False, None])
+
 @pytest.mark.parametrize("draws", [1, 4])
+@pytest.mark.parametrize(("n", "subsets"), [(2, "each"), (3, "proper")])
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("n", [2, 3])
-def test_a_plain_callables_loss_and_gradients_equal_the_plain_loops(n, mask, draws, fused, key, batch):
+@pytest.mark.parametrize("kind", ["fusion model", "function", "function of independent rows"])
+def test_loss_and_gradients_equal_the_plain_loops(kind, mask, n, subsets, draws, key, batch, fusion_model):
     x, y = batch(n)
-    model = Joint(n).double()
+    if kind == "fusion model":
+        model = given = fusion_model(n)
+    else:
+        model = Joint(n).double()
+        given = BlackBoxModel(model, dict(model.own), independent_rows=kind == "function of independent rows")
     watched, noise = WatchedMask(MASKS[mask]()), WatchedNoise(Ramp() if mask == "stripes" else StandardNoise())
-    objective = SynIB(watched, noise, weight=WEIGHT, subsets="proper", draws=draws, fused=fused)
-    loss, _ = objective(lambda m: model(m), x, y, key=key, unimodal=dict(model.own))
-    own = {name: model.own[name](x[name]) for name in x}
-    assert_same(loss, naive(model, x, y, watched.seen, noise.seen, "proper", draws, own=own), model)
+    loss, _ = SynIB(watched, noise, weight=WEIGHT, subsets=subsets, draws=draws)(given, x, y, key=key)
+    assert_same(loss, naive(model, x, y, watched.seen, noise.seen, subsets, draws, own=model.unimodal(x)), model)
+
+
+def test_unimodal_predictors_may_be_given_with_the_call(key, batch):
+    x, y = batch(2)
+    model, objective = Joint(2).double(), SynIB(LearnedMask(3, lr=1.0), StandardNoise())
+    own = dict(model.own)
+    loss, _ = objective(model, x, y, key=key, unimodal=own)
+    assert loss == objective(BlackBoxModel(model, own), x, y, key=key)[0]
 
 
 def test_the_paper_in_one_line_each(key, batch, fusion_model):
@@ -221,13 +214,11 @@ def test_the_shortcut_for_swaps_changes_nothing_but_the_work(draws, subsets, key
 
 
 @pytest.mark.parametrize("mask", ["stripes", "random", "learned"])
-@pytest.mark.parametrize("fused", [True, False])
-def test_masks_on_latents_equal_latents_masked_by_hand(mask, fused, key, batch, fusion_model):
+def test_masks_on_latents_equal_latents_masked_by_hand(mask, key, batch, fusion_model):
     x, y = batch(2)
     model = fusion_model(2)
     watched, noise = WatchedMask(MASKS[mask]()), WatchedNoise(StandardNoise())
-    objective = SynIB(watched, noise, weight=WEIGHT, fused=fused)
-    loss, _ = objective(model.on_latents(), model.encode_all(x), y, key=key)
+    loss, _ = SynIB(watched, noise, weight=WEIGHT)(model.on_latents(), model.encode_all(x), y, key=key)
     latents = {name: encoder(x[name]) for name, encoder in model.encoders.items()}
     expected = naive(model.fusion, latents, y, watched.seen, noise.seen, own=model.unimodal(x))
     assert watched.seen["a"].shape == (ROWS, 5)
@@ -264,26 +255,41 @@ class Normalised(nn.Module):
         return self.layers(torch.cat([x["a"], x["b"]], -1))
 
 
-def normalised(fusion_model):
-    model = fusion_model(2)
-    for encoder in model.encoders.values():
-        encoder.append(nn.BatchNorm1d(5).double())
-    model.fusion.rest.insert(0, nn.BatchNorm1d(32).double())
-    return model
-
-
-@pytest.mark.parametrize(
-    ("make", "fused"), [(normalised, None), (normalised, True), (lambda _: Normalised().double(), True)]
-)
-def test_batch_norm_in_training_mode_takes_the_plain_loop_and_says_so_once(make, fused, key, fusion_model, batch):
+def test_batch_norm_in_a_function_takes_the_plain_loop(key, batch):
     x, y = batch(2)
-    model = make(fusion_model)
-    noise = WatchedNoise(Ramp())
-    objective = SynIB(Stripes(), noise, weight=WEIGHT, fused=fused)
+    model, noise = Normalised().double(), WatchedNoise(Ramp())
+    loss, _ = SynIB(Stripes(), noise, weight=WEIGHT)(model, x, y, key=key)
+    masks = {name: Stripes()(x[name], key, None) for name in x}
+    assert_same(loss, naive(model, x, y, masks, noise.seen), model)
+
+
+@pytest.mark.parametrize("where", ["encoders", "fusion", "both"])
+def test_batch_norm_in_training_mode_takes_the_plain_loop_and_says_so_once(where, key, fusion_model, batch):
+    x, y = batch(2)
+    model, noise = fusion_model(2), WatchedNoise(Ramp())
+    if where != "fusion":
+        for encoder in model.encoders.values():
+            encoder.append(nn.BatchNorm1d(5).double())
+    if where != "encoders":
+        model.fusion.rest.insert(0, nn.BatchNorm1d(32).double())
+    objective = SynIB(Stripes(), noise, weight=WEIGHT)
     with pytest.warns(UserWarning, match="A BatchNorm layer in training mode mixes the rows") as said:
         loss, _ = objective(model, x, y, key=key)
     assert len(said) == 1
     masks = {name: Stripes()(x[name], key, None) for name in x}
-    own = model.unimodal(x) if isinstance(model, FusionModel) else None
-    assert_same(loss, naive(model, x, y, masks, noise.seen, own=own), model)
+    assert_same(loss, naive(model, x, y, masks, noise.seen, own=model.unimodal(x)), model)
     objective(model, x, y, key=key)  # a second warning would be an error
+
+
+def test_batch_norm_in_the_encoders_alone_is_no_hindrance_to_swapping_whole_modalities(key, fusion_model, batch):
+    x, y = batch(2)
+    model, noise, calls = fusion_model(2), WatchedShuffle(), []
+    for encoder in model.encoders.values():
+        encoder.append(nn.BatchNorm1d(5).double())
+    model.fusion.rest.register_forward_hook(lambda _, inputs, __: calls.append(len(inputs[0])))
+    loss, _ = SynIB(RandomMask(1.0), noise, weight=WEIGHT)(model, x, y, key=key)  # a warning would be an error
+    assert calls == [3 * len(y)]
+    latents = {name: encoder(x[name]) for name, encoder in model.encoders.items()}
+    fills = {name: latents[name][rows] for name, rows in zip("ab", noise.asked, strict=True)}
+    whole = {name: torch.ones(1, 1, dtype=torch.bool) for name in x}
+    assert_same(loss, naive(model.fusion, latents, y, whole, fills, own=model.unimodal(x)), model)

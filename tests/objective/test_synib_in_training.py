@@ -5,7 +5,6 @@ import io
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from synib import (
     AmortizedMask,
@@ -46,8 +45,9 @@ def model_of(classes=3):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("family", [Categorical(), Bernoulli(), Gaussian()], ids=repr)
+@pytest.mark.parametrize(
+    ("mask", "family"), [*((m, Categorical()) for m in MASKS), ("random", Bernoulli()), ("whole", Gaussian())]
+)
 def test_under_autocast_the_loss_is_finite_and_close(dtype, mask, family, key):
     x, y = batch(16)
     classes = 3 if isinstance(family, Categorical) else 2 if isinstance(family, Gaussian) else 1
@@ -165,14 +165,11 @@ def test_a_copy_is_equal_and_independent(key):
     twin = copy.deepcopy(objective)
     assert torch.equal(objective(model, x, y, key=key)[0], twin(model, x, y, key=key)[0])
     state = {name: t.clone() for name, t in twin.state_dict().items()}
-    objective(model, x, y, key=key)[0].backward()
+    objective(model, x, y, key=key)
     with torch.no_grad():
         for p in objective.parameters():
             p.add_(1.0)
-    assert all(torch.equal(t, state[name]) for name, t in twin.state_dict().items())
-    assert all(
-        p.grad is None or p.grad is not q.grad for p, q in zip(twin.parameters(), objective.parameters(), strict=True)
-    )
+    torch.testing.assert_close(dict(twin.state_dict()), state, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("mask", MASKS)
@@ -195,13 +192,10 @@ def test_a_key_given_leaves_torchs_generator_alone(key):
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
-    SynIB(RandomMask(), MatchedNoise())(model_of_kept(), x, y, key=key)
-    assert torch.equal(torch.rand(1), expected)
-
-
-def model_of_kept():
     with torch.random.fork_rng():
-        return model_of()
+        model = model_of()
+    SynIB(RandomMask(), MatchedNoise())(model, x, y, key=key)
+    assert torch.equal(torch.rand(1), expected)
 
 
 def test_a_few_steps_lower_the_loss(key):
@@ -226,10 +220,3 @@ def test_evaluation_mode_changes_no_state(key):
     state = {name: t.clone() for name, t in objective.state_dict().items()}
     objective(model, x, y, key=key)
     assert all(torch.equal(t, state[name]) for name, t in objective.state_dict().items())
-
-
-def test_the_task_loss_is_that_of_a_plain_training_loop(key):
-    x, y = batch()
-    model = model_of()
-    _, parts = SynIB(RandomMask(0.5), StandardNoise())(model, x, y, key=key)
-    torch.testing.assert_close(parts["task"], F.cross_entropy(model(x), y).detach())

@@ -3,14 +3,28 @@
 import pytest
 import torch
 
-from synib import AmortizedMask, LearnedMask, MatchedNoise, Noise, OracleMask, RandomMask, StandardNoise, SynIB, keys
+from synib import (
+    AmortizedMask,
+    BlackBoxModel,
+    LearnedMask,
+    MatchedNoise,
+    Noise,
+    OracleMask,
+    RandomMask,
+    ShuffledNoise,
+    StandardNoise,
+    SynIB,
+    Vanilla,
+    keys,
+)
 from synib.tokens import values
 
-COORDINATES = {"a": [0, 2], "b": [1], "c": range(4)}
+COORDINATES = {"a": [0, 2], "b": [1], "c": [0, 1, 2, 3]}
 MASKS = {
     "random": lambda: RandomMask(0.5),
     "oracle": lambda: OracleMask(COORDINATES),
     "learned": lambda: LearnedMask(3, lr=1.0),
+    "amortized": lambda: AmortizedMask({"a": 4, "b": 3, "c": 5}),
 }
 
 
@@ -47,24 +61,53 @@ def test_asking_for_all_counterfactuals_or_more_is_the_full_penalty(key, batch, 
 @pytest.mark.parametrize("rows", [1, 2, 3])
 @pytest.mark.parametrize("draws", [1, 2])
 @pytest.mark.parametrize("mask", MASKS)
-def test_batches_too_small_to_deal_out_give_no_nan(rows, draws, mask, key, batch, fusion_model):
+@pytest.mark.parametrize("noise", [StandardNoise, MatchedNoise, ShuffledNoise])
+@pytest.mark.filterwarnings("ignore:A batch of one example")
+def test_batches_too_small_to_deal_out_give_no_nan(rows, draws, mask, noise, key, batch, fusion_model):
     x, y = batch(3, rows)
     model = fusion_model(3)
-    for noise in (StandardNoise(), MatchedNoise()):
-        objective = SynIB(MASKS[mask](), noise, subsets="proper", sample=1, draws=draws)
-        loss, parts = objective(model, x, y, key=key)
-        loss.backward()
-        assert loss.isfinite()
-        assert all(p.isfinite() for p in parts.values())
-        assert all(p.grad.isfinite().all() for p in model.parameters())
-
-
-def test_a_mask_network_survives_batches_too_small_to_deal_out(key, batch, fusion_model):
-    x, y = batch(3, 2)
-    objective = SynIB(
-        AmortizedMask({name: v.shape[1] for name, v in x.items()}), StandardNoise(), subsets="proper", sample=1
-    ).double()
-    loss, _ = objective(fusion_model(3), x, y, key=key)
+    torch.manual_seed(1)
+    objective = SynIB(MASKS[mask](), noise(), subsets="proper", sample=1, draws=draws).double()
+    loss, parts = objective(model, x, y, key=key)
     loss.backward()
     assert loss.isfinite()
+    assert all(p.isfinite() for p in parts.values())
+    assert all(p.grad.isfinite().all() for p in model.parameters())
     assert all(p.grad.isfinite().all() for p in objective.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("draws", [1, 2])
+def test_dealt_rows_take_values_from_any_row_of_the_batch(draws, key, batch, fusion_model):
+    x, y = batch(3, 7)
+    model = fusion_model(3, heads=False)
+    objective = SynIB(OracleMask(COORDINATES), ShuffledNoise(), sample=1, draws=draws)
+    for name, given in objective.counterfactuals(BlackBoxModel(model), x, y, key)[1].items():
+        (other,) = [o for o in x if o != name][:1]
+        rows = [int((x[other] == row).all(1).nonzero()) for row in given[other]]
+        for row, corrupted in zip(rows, given[name], strict=True):
+            donors = [i for i in range(7) if torch.equal(x[name][i, COORDINATES[name]], corrupted[COORDINATES[name]])]
+            assert len(donors) == 1
+            assert donors != [row]
+    # Two draws of one row have different donors, though only two or three rows are corrupted together.
+    first, second = given[name].chunk(2) if draws == 2 else (0, 1)
+    assert draws == 1 or not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("mask", [RandomMask(1.0), RandomMask(0.5)], ids=["whole", "partial"])
+def test_a_batch_of_one_row_has_no_penalty_to_shuffle_for_and_says_so_once(mask, key, batch, fusion_model):
+    x, y = batch(2, 1)
+    model, objective = fusion_model(2), SynIB(mask, ShuffledNoise())
+    with pytest.warns(UserWarning, match="A batch of one example") as said:
+        loss, parts = objective(model, x, y, key=key)
+    assert len(said) == 1
+    plain, of_plain = Vanilla()(model, x, y)
+    assert loss == plain
+    assert parts.keys() - {"weight"} == of_plain.keys()
+    objective(model, x, y, key=key)  # a second warning would be an error
+    x, y = batch(2, 2)
+    assert "penalty/a" in objective(model, x, y, key=key)[1]
+
+
+def test_noise_that_needs_no_other_row_penalises_a_batch_of_one(key, batch, fusion_model):
+    x, y = batch(2, 1)
+    assert SynIB(RandomMask(0.5), StandardNoise())(fusion_model(2), x, y, key=key)[1]["penalty/a"] > 0

@@ -1,12 +1,13 @@
 """What a step computes: every encoder and the fusion run once, on no more rows than they must."""
 
+import pytest
 import torch
 from torch import nn
 
-from synib import RandomMask, ShuffledNoise, StandardNoise, SynIB
+from synib import BlackBoxModel, RandomMask, ShuffledNoise, StandardNoise, SynIB
 
 
-def test_fused_each_encoder_and_the_fusion_run_once(key, batch, fusion_model):
+def test_each_encoder_and_the_fusion_run_once(key, batch, fusion_model):
     x, y = batch(2)
     model = fusion_model(2)
     seen = []
@@ -34,18 +35,25 @@ def test_sampling_really_does_less(key, batch, fusion_model):
     assert seen == [12 + 4]
 
 
-def test_batch_norm_in_evaluation_mode_is_fused_without_a_word(key, batch, fusion_model):
+def test_batch_norm_in_evaluation_mode_shares_passes_without_a_word(key, batch, fusion_model, separate_passes):
     x, y = batch(2)
     model = fusion_model(2)
     model.encoders["a"].append(nn.BatchNorm1d(5).double())
     model.fusion.rest.insert(0, nn.BatchNorm1d(32).double())
     model.eval()
-    losses = [SynIB(RandomMask(0.5), StandardNoise(), fused=fused)(model, x, y, key=key)[0] for fused in (None, False)]
+    objective = SynIB(RandomMask(0.5), StandardNoise())
+    losses = [objective(given, x, y, key=key)[0] for given in (model, separate_passes(model))]
     torch.testing.assert_close(*losses)
 
 
-def test_batch_norm_in_the_encoders_does_not_matter_to_latents(key, batch, fusion_model):
+@pytest.mark.parametrize(("independent_rows", "calls"), [(False, [6, 6, 6]), (True, [18])])
+def test_a_function_of_independent_rows_is_called_once(independent_rows, calls, key, batch):
     x, y = batch(2)
-    model = fusion_model(2)
-    model.encoders["a"].append(nn.BatchNorm1d(5).double())
-    assert SynIB(RandomMask(0.5), StandardNoise())(model.on_latents(), model.encode_all(x), y, key=key)[0].isfinite()
+    seen = []
+
+    def predict(m):
+        seen.append(len(m["a"]))
+        return m["a"][:, :3] + m["b"]
+
+    SynIB(RandomMask(0.5), StandardNoise())(BlackBoxModel(predict, independent_rows=independent_rows), x, y, key=key)
+    assert seen == calls

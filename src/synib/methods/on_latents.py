@@ -11,6 +11,9 @@ from synib.checks import check_kind
 from synib.masks.base import undisturbed
 from synib.objective import Batch, MultimodalModel, Parts, SynIB
 from synib.objective.base import Objective
+from synib.objective.checks import check_batch
+from synib.objective.model import Predict
+from synib.objective.wrappers import as_multimodal
 from synib.tokens import Modality
 
 
@@ -40,11 +43,18 @@ class OnLatents(Objective):
         return self.objective.loss(model.on_latents(), batch._replace(modalities=latents, present=optional), key)
 
     def counterfactuals(
-        self, model: MultimodalModel, modalities: Mapping[str, Modality], target: Tensor, key: Tensor | None = None
+        self,
+        predict: Predict | MultimodalModel,
+        modalities: Mapping[str, Modality],
+        target: Tensor,
+        key: Tensor | None = None,
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """See :meth:`SynIB.counterfactuals`."""
+        model = as_multimodal(predict)
+        check_batch(modalities, target, model.names, key=key, check=self.check)
+        behind = model.on_latents()
         latents = {name: model.encode(name, x) for name, x in modalities.items()}
-        return self.objective.counterfactuals(model.on_latents(), latents, target, key)
+        return self.objective.counterfactuals(behind, latents, target, key)
 
     def prepare(self, model: Any, modalities: Mapping[str, Modality]) -> None:
         device = next(model.parameters()).device

@@ -242,11 +242,13 @@ class Categorical(Family):
         return (log_q.exp() * (log_q.clamp(min=LOWEST) - log_r)).sum(-1)
 
     def average(self, parameters: Tensor) -> Tensor:
-        return torch.logsumexp(_full(parameters).log_softmax(-1), 0) - math.log(parameters.shape[0])
+        return torch.logsumexp(_full(parameters).log_softmax(-1).clamp(min=LOWEST), 0) - math.log(parameters.shape[0])
 
     def from_targets(self, target: Tensor) -> Tensor:
         if target.ndim == 2 and target.is_floating_point():
             return target.float().mean(0, keepdim=True).log()
+        if self.ignore_index is not None:
+            target = target[target != self.ignore_index]
         if target.ndim != 1 or target.is_floating_point() or (target < 0).any():
             low = f", the least {target.min().item()}" if target.numel() else ""
             raise ValueError(

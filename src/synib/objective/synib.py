@@ -13,11 +13,13 @@ from synib.checks import check_flag, check_kind, check_whole, shown
 from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
 from synib.masks.base import undisturbed
 from synib.objective.base import Batch, Parts
+from synib.objective.checks import check_batch
 from synib.objective.counterfactuals import Counterfactual, Subsets, counted, deal, kinds, predicted_classes
 from synib.objective.families import Family
-from synib.objective.model import MultimodalModel
+from synib.objective.model import MultimodalModel, Predict
 from synib.objective.penalised import Constant, Penalised
 from synib.objective.references import Reference
+from synib.objective.wrappers import as_multimodal
 from synib.tokens import Modality
 
 
@@ -123,18 +125,24 @@ class SynIB(Penalised):
         return total, parts
 
     def counterfactuals(
-        self, model: MultimodalModel, modalities: Mapping[str, Modality], target: Tensor, key: Tensor | None = None
+        self,
+        predict: Predict | MultimodalModel,
+        modalities: Mapping[str, Modality],
+        target: Tensor,
+        key: Tensor | None = None,
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """The fusion's inputs of a batch: intact, and with each modality (or subset of them) corrupted. Nothing is changed.
 
         Args:
-            model: The model.
+            predict: The model, as for calling the objective.
             modalities, target: The batch.
             key: Decides every draw; by default drawn from torch's generator.
 
         Returns:
             Modality → its input to the fusion; and the same for each counterfactual, ``draws`` times as many rows.
         """
+        model = as_multimodal(predict)
+        check_batch(modalities, target, model.names, key=key, check=self.check)
         key = keys.fresh() if key is None else key
         batch = Batch(modalities, target)
         planned = self._plan(batch, key)

@@ -5,14 +5,14 @@ averaged over processes, parameters gathered, compiled code) still happens.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from synib.objective.model import MultimodalModel
+from synib.objective.model import BlackBoxModel, MultimodalModel
 from synib.tokens import Modality
 
 T = TypeVar("T")
@@ -35,6 +35,12 @@ def unwrap(model: Any) -> Any:
     if isinstance(model, nn.Module):
         _warn_of_hidden_heads(model)
     return model
+
+
+def as_multimodal(model: Any) -> MultimodalModel:
+    """The model inside its wrappers, or a plain function as a model without parts."""
+    found = unwrap(model)
+    return found if isinstance(found, MultimodalModel) else BlackBoxModel(found)
 
 
 def _inside(model: Any) -> Any:
@@ -70,6 +76,11 @@ def replicas(model: Any) -> Any:
     return None
 
 
+def is_sharded(model: nn.Module) -> bool:
+    """Whether FSDP, of either version, has cut parameters of the model into pieces."""
+    return any(hasattr(m, "set_requires_gradient_sync") or hasattr(m, "_fsdp_wrapped_module") for m in model.modules())
+
+
 def as_forward(wrapper: Any, compute: Callable[[], T]) -> T:
     """``compute()`` as one forward pass of the wrapper, whose hooks then see everything that uses the model.
 
@@ -77,6 +88,8 @@ def as_forward(wrapper: Any, compute: Callable[[], T]) -> T:
     """
     if not isinstance(wrapper, nn.Module):
         return compute()
+    if "dynamo_ctx" in vars(wrapper):  # what torch.compile returns has all attributes of what is inside
+        return as_forward(_inside(wrapper), compute)
     sharded = hasattr(wrapper, "set_requires_gradient_sync")  # FSDP2 adds that to the model's own class
     if not sharded and not hasattr(wrapper, "process_group"):
         wrapped = None if isinstance(wrapper, MultimodalModel) else _inside(wrapper)
@@ -151,6 +164,10 @@ class CompiledModel(MultimodalModel):
 
     def on_latents(self) -> MultimodalModel:
         return self.model.on_latents()
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Those of the model."""
+        return self.model.named_parameters()  # type: ignore[attr-defined, no-any-return]
 
 
 def _transformed() -> bool:

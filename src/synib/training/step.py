@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -16,7 +17,7 @@ from synib import keys
 from synib.methods.hooks import TrainsInStages, WeighsGradients
 from synib.objective import Batch, Objective, Parts
 from synib.objective.checks import check_batch, explain
-from synib.objective.wrappers import unwrap
+from synib.objective.wrappers import is_sharded, replicas, unwrap
 from synib.tokens import Modality
 from synib.training.learner import Learner
 
@@ -97,11 +98,12 @@ def backward(
     """The loss of a batch, with the parameters' gradients filled in: ``loss.backward()`` for every method.
 
     Methods that weigh the gradients of several losses against each other need this instead of ``loss.backward()``;
-    parameters that a method does not train in this epoch get no gradient. Gradients add up until they are set to zero.
+    parameters that a method does not train in this epoch get no gradient. Gradients add up until they are set to zero. Of a
+    model in DistributedDataParallel each process has the mean of all processes' gradients.
 
     Args:
         method: The method.
-        model: The model that it trains.
+        model: The model that it trains, also inside a wrapper that keeps its parameters whole.
         modalities, target, key, examples, sample_weight: As for calling the method.
 
     Example:
@@ -119,7 +121,12 @@ def backward(
         )
     if not torch.is_grad_enabled():
         raise ValueError("backward needs gradients, and torch.no_grad() switches them off: call it outside.")
-    inner = unwrap(model)
+    if is_sharded(model):
+        raise ValueError(
+            f"backward needs whole parameters, and FSDP has sharded those of {type(model).__name__}: call the objective, then "
+            "loss.backward()."
+        )
+    inner, group = unwrap(model), replicas(model)
     look = check_batch(modalities, target, getattr(inner, "names", None), examples, sample_weight, key, method.check)
     key = keys.fresh() if key is None else key
     owned = (("model", inner), ("method", method))
@@ -127,7 +134,7 @@ def backward(
     trained = {name: p for name, p in named.items() if is_trained(method, name, p)}
     if not trained:
         raise ValueError("There is nothing to train: no parameter of the model or the method takes a gradient now.")
-    batch = Batch(modalities, target, examples, sample_weight, check_values=look)
+    batch = Batch(modalities, target, examples, sample_weight, group=group, check_values=look)
     try:
         found, parts = losses(method, inner, batch, key)
     except (RuntimeError, TypeError) as mistake:
@@ -144,5 +151,8 @@ def backward(
         direction = dict(zip(trained, gradients[0], strict=True))
     for name, gradient in direction.items():
         p = trained[name]
+        if group is not None:
+            dist.all_reduce(gradient, group=group)
+            gradient /= dist.get_world_size(group)
         p.grad = gradient if p.grad is None else p.grad + gradient
     return torch.stack(list(found.values())).sum().detach(), parts
