@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -64,6 +65,26 @@ def test_shards_of_an_earlier_version_which_have_no_checksum_are_read(small, who
     (path / "results.csv").unlink()
     run(small, path, device="cpu")
     assert tables(path) == tables(whole)
+
+
+@pytest.mark.parametrize("name", ["config.json", "shards.json", "run.json"])
+def test_the_advice_for_a_damaged_record_works(small, whole, tables, tmp_path, untrained, name):
+    path = shutil.copytree(whole, tmp_path / "run")
+    cut(path / name)
+    with pytest.raises(ValueError, match=rf"{name} is damaged .*remove it and run again"):
+        run(small, path, device="cpu", together=1)
+    (path / name).unlink()
+    run(small, path, device="cpu", together=1)
+    assert tables(path) == tables(whole)
+    assert json.loads((path / name).read_text())
+
+
+def test_a_run_that_lost_its_config_is_not_taken_for_another(small, whole, tmp_path, untrained):
+    path = shutil.copytree(whole, tmp_path / "run")
+    (path / "config.json").unlink()
+    with pytest.raises(ValueError, match="other cells"):
+        run(replace(small, epochs=1), path, device="cpu")
+    run(small, path, device="cpu", together=1)  # which still is its own
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import signal
 import pytest
 import torch
 
-from synib.training.folder import read_csv
+from synib.files import read_csv
 
 LIFE = """
     real_fsync, real_replace = os.fsync, os.replace

@@ -10,14 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from synib.files.lock import LOCK, locked
 from synib.report import build
 from synib.studies import run
-from synib.training import files
 from synib.training.folder import Folder
 
 HOLDER = """
     from synib.training.folder import Folder
-    with Folder(OUT, SpuriousXOR(**OPTIONS).config()).alone():
+    with Folder(OUT, SpuriousXOR(**OPTIONS).config()).locked():
         open(OUT + "/../held", "w").close()
         time.sleep(600)
 """
@@ -37,7 +37,9 @@ def held(child, tmp_path, small):
 def test_a_second_run_is_refused_with_the_firsts_process_and_host_until_that_has_died(held, small, whole, tables):
     path, process = held
     before = sorted(p.name for p in path.rglob("*"))
-    with pytest.raises(ValueError, match=r"another run .*; nothing was touched\. Wait for its end, or choose") as said:
+    with pytest.raises(
+        ValueError, match=r"another run .*; nothing was touched\. Wait until it ends, or choose"
+    ) as said:
         run(small, path, device="cpu")
     assert f"process {process.pid} on {platform.node()}" in str(said.value)
     assert sorted(p.name for p in path.rglob("*")) == before
@@ -46,7 +48,7 @@ def test_a_second_run_is_refused_with_the_firsts_process_and_host_until_that_has
     process.join()
     run(small, path, device="cpu", together=1)
     assert tables(path) == tables(whole)
-    assert not (path / files.LOCK).exists()
+    assert not (path / LOCK).exists()
 
 
 def test_the_command_says_so_in_a_sentence(held, small, synib_command):
@@ -60,7 +62,7 @@ def test_the_command_says_so_in_a_sentence(held, small, synib_command):
 
 
 def test_a_report_may_be_made_while_a_run_goes_on(whole, tmp_path):
-    with files.alone(whole):
+    with locked(whole):
         assert build(whole, interactive=False)
 
 
@@ -68,9 +70,9 @@ def test_a_folder_is_free_again_after_its_run_however_that_ended(tmp_path):
     folder = Folder(tmp_path, {"a": 1})
 
     def interrupted():
-        with folder.alone():
-            assert (tmp_path / files.LOCK).exists()
-            with folder.alone():  # a part of the same run
+        with folder.locked():
+            assert (tmp_path / LOCK).exists()
+            with folder.locked():  # a part of the same run
                 pass
             with pytest.raises(ValueError, match=f"process {os.getpid()} on"):
                 Folder(tmp_path, {"a": 1})
@@ -78,7 +80,7 @@ def test_a_folder_is_free_again_after_its_run_however_that_ended(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert not (tmp_path / files.LOCK).exists()
+    assert not (tmp_path / LOCK).exists()
     Folder(tmp_path, {"a": 1})
 
 
@@ -88,11 +90,11 @@ def test_whoever_waits_at_a_lock_that_is_removed_takes_the_new_one(tmp_path, mon
 
     def flock(handle, how):
         if next(meanwhile, False):
-            (tmp_path / files.LOCK).unlink()
+            (tmp_path / LOCK).unlink()
         real(handle, how)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with files.alone(tmp_path), pytest.raises(ValueError, match="another run"), files.alone(tmp_path):
+    with locked(tmp_path), pytest.raises(ValueError, match="another run"), locked(tmp_path):
         pass
 
 
@@ -103,7 +105,7 @@ def test_a_file_system_without_locks_is_said_and_the_run_goes_on(small, whole, t
     said = []
     monkeypatch.setattr(fcntl, "flock", flock)
     run(small, tmp_path / "run", device="cpu", together=1, say=said.append)
-    assert any("has no locks: see to it that no other run writes there" in sentence for sentence in said)
+    assert any("has no locks: make sure that no other run writes there" in sentence for sentence in said)
     assert tables(tmp_path / "run") == tables(whole)
 
 
@@ -118,7 +120,7 @@ def test_where_there_is_no_fcntl_the_other_systems_locks_serve(tmp_path, monkeyp
 
     monkeypatch.setitem(sys.modules, "fcntl", None)
     monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(LK_NBLCK=2, locking=locking))
-    with files.alone(tmp_path) as has_locks:
+    with locked(tmp_path) as has_locks:
         assert has_locks
-        with pytest.raises(ValueError, match=f"process {os.getpid()} on"), files.alone(tmp_path):
+        with pytest.raises(ValueError, match=f"process {os.getpid()} on"), locked(tmp_path):
             pass

@@ -7,11 +7,12 @@ import torch
 from safetensors.torch import load_file
 
 import synib
+from synib.files import read_csv
 from synib.report import build
 from synib.studies import SpuriousXOR, run
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import fleet, solo
-from synib.training.folder import Folder, read_csv
+from synib.training.folder import Folder
 from synib.training.solo_state import Diverged, load
 from synib.training.sweep import sweep
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from synib.training import folder as module
-from synib.training.folder import Folder, read_csv, read_json, write_csv, write_json, write_text
+from synib.files import read_csv, read_json, write_csv, write_json, write_text
+from synib.training.folder import Folder
 
 CONFIG = {"experiment": "e", "seeds": 3, "beta": (0.0, 1.0)}
 
@@ -75,7 +75,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
     for broken in ("fsync", "replace"):
         with monkeypatch.context() as m:
-            m.setattr(module.os, broken, full)
+            m.setattr(os, broken, full)
             with pytest.raises(OSError, match="No space left"):
                 write_text(path, "new and longer")
             with pytest.raises(OSError, match="No space left"):
@@ -90,7 +90,7 @@ def test_an_interrupted_write_leaves_nothing_either(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.os, "fsync", interrupted)
+    monkeypatch.setattr(os, "fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_text(tmp_path / "a", "text")
     assert os.listdir(tmp_path) == []
@@ -154,7 +154,7 @@ def test_a_grouping_that_could_not_be_written_leaves_the_one_before(tmp_path, ce
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as m:
-        m.setattr(module.os, "replace", full)
+        m.setattr(os, "replace", full)
         with pytest.raises(OSError, match="No space left"):
             folder.regroup([[one] for one in cells])
     assert contents(tmp_path) == before
@@ -256,7 +256,7 @@ def test_what_killed_runs_left_half_written_is_removed_and_other_files_are_not(t
     others = [tmp_path / ".notes", tmp_path / "my.results.csv.ab12_xyz", tmp_path / ".results.csv.backup"]
     for path in (*left, *others):
         path.write_text("")
-    with folder.alone():
+    with folder.locked():
         assert [path.exists() for path in (*left, *others)] == [False, False, True, True, True]
 
 

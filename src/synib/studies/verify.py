@@ -10,12 +10,13 @@ from typing import Any, Literal, get_args
 
 from synib.checks import shown
 from synib.data.files import noted
+from synib.files import read_csv, read_json
 from synib.studies.base import Row
 from synib.studies.provenance import changed, of_sources, versions
 from synib.studies.run import load
 from synib.training.cells import Cell
 from synib.training.device import Precision, choose_device, choose_precision, device_name
-from synib.training.folder import Folder, read_csv, read_json
+from synib.training.folder import Folder
 from synib.training.sweep import Progress, sweep
 
 # Of a metric, or of its size where that is above 1. A model that is trained alone adds up in another order than among others:

@@ -14,13 +14,13 @@ from torch.func import functional_call
 
 from synib import keys
 from synib.data import Dataset, Split
+from synib.files import write_csv
 from synib.masks import Noise
 from synib.measure import accuracies, correct
 from synib.models import Dropout
 from synib.objective import Batch, Objective
 from synib.tokens import Modality
 from synib.training import solo_state
-from synib.training.folder import write_csv
 from synib.training.learner import Learner
 from synib.training.solo_data import Batches, Piece, on, rows_of
 from synib.training.solo_parallel import add_up, agree, by_kind, clip, shard

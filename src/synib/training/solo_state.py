@@ -15,8 +15,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from synib.data import Dataset
+from synib.files import atomic_file
 from synib.tokens import take, values
-from synib.training.files import write_whole
 from synib.training.learner import Learner
 from synib.training.solo_plan import Place, Plan
 
@@ -186,7 +186,8 @@ def save(path: Path, content: Mapping[str, Any], keep_before: bool = False) -> N
     if path in _damaged:
         _damaged.discard(path)
         before = path.with_name(f"{path.name}.damaged")
-    write_whole(path, lambda file: torch.save({"synib": VERSION, **content}, file), before)
+    with atomic_file(path, before) as file:
+        torch.save({"synib": VERSION, **content}, file)
 
 
 def load(path: Path) -> dict[str, Any] | None:
