@@ -87,6 +87,7 @@ def test_importing_brings_nothing_that_only_the_command_or_the_report_needs(modu
 
 
 def test_importing_synib_does_not_bring_torchs_compiler():
-    code = "import sys, torch; sys.modules.pop('torch._dynamo', None); from synib import SynIB; print('torch._dynamo' in sys.modules)"
+    forget = "sys.modules.pop('torch._dynamo', None)"
+    code = f"import sys, torch; {forget}; from synib import SynIB; print('torch._dynamo' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "False", "torch._dynamo takes as long to import as torch"

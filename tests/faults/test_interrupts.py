@@ -30,8 +30,7 @@ COMMAND = """
     sys.argv = ["synib", "reproduce", "spurious-xor", *OPTIONS]
     main()
 """
-OPTIONS = ["--seeds", "2", "--beta", "1.0", "--method", "vanilla", "--epochs", "1", "--device", "cpu"]
-OPTIONS += ["--together", "1", "--out", "run"]
+OPTIONS = ["--seeds=2", "--beta=1.0", "--method=vanilla", "--epochs=1", "--device=cpu", "--together=1", "--out=run"]
 
 
 def wait_for(path, process):

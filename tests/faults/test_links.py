@@ -1,6 +1,5 @@
 """Nothing is written through a symbolic link: a folder from somebody else cannot have files elsewhere overwritten."""
 
-import json
 import os
 import shutil
 
@@ -74,20 +73,3 @@ def test_latents_are_not_written_through_a_link(tmp_path, outside):
     (tmp_path / "latents").symlink_to(outside)
     with pytest.raises((ValueError, OSError), match="latents is a symbolic link"):
         cache_features(model, Dataset(split, split, None), tmp_path / "latents")
-
-
-def test_an_array_that_a_cache_names_is_not_read_through_a_link(tmp_path):
-    source = tmp_path / "a.txt"
-    source.write_text("1")
-
-    def make(value):
-        return cached(tmp_path / "cache", "x", {"a": source}, lambda path: np.full(2, value), (2,), "float64", "r")
-
-    make(1.0)
-    (array,) = (tmp_path / "cache").glob("*.npy")
-    elsewhere = array.rename(tmp_path / "elsewhere.npy")
-    array.symlink_to(elsewhere)
-    with pytest.warns(UserWarning, match="is made again"):
-        assert make(2.0).values.tolist() == [[2.0, 2.0]]
-    assert np.load(elsewhere, allow_pickle=False).tolist() == [[1.0, 1.0]]
-    assert json.loads((tmp_path / "cache" / "x.json").read_text())
