@@ -250,8 +250,8 @@ def test_an_escape_that_python_does_not_know_is_text(written):
 
 
 def test_a_program_without_end_is_stopped(written, monkeypatch):
-    monkeypatch.setattr(pickles, "STEPS", 1000)
-    refuses(written(b"(" + b"]" * 2000 + b"l."), "more than 1,000 steps")
+    monkeypatch.setattr(pickles, "MAX_OPCODES", 1000)
+    refuses(written(b"(" + b"]" * 2000 + b"l."), "more than 1,000 opcodes")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from synib.data.files import noted
+from synib.data.files import record_sources
 from synib.files import read_json, write_json
 from synib.studies.base import Experiment
 from synib.studies.provenance import changed, of_sources, provenance
@@ -53,7 +53,7 @@ def run(
         ...     sorted(path.name for path in run(small, folder).glob("*.csv"))
         ['curves.csv', 'results.csv', 'timings.csv']
     """
-    with noted() as asked:
+    with record_sources() as asked:
         experiment.check()
     if engine not in get_args(Engine):
         *others, last = get_args(Engine)

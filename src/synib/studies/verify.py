@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from synib.checks import shown
-from synib.data.files import noted
+from synib.data.files import record_sources
 from synib.files import read_csv, read_json
 from synib.studies.base import Row
 from synib.studies.provenance import changed, of_sources, versions
@@ -115,7 +115,7 @@ def verify(
         tolerance = OTHER if differences else SAME
     elif not 0 <= tolerance < math.inf:
         raise ValueError(f"--tolerance is a number of at least 0; got {tolerance}.")
-    with noted() as asked:
+    with record_sources() as asked:
         experiment.check()
     data = changed(begun.get("data"), of_sources(asked))
     say(f"{experiment.title}\n{len(chosen)} of {len(rows)} models anew on {device}.")
