@@ -98,37 +98,31 @@ def flipped(path):
     path.write_bytes(content)
 
 
+BEFORE, START = "from the checkpoint before", "from the start"
+
+
 @pytest.mark.parametrize(
-    ("damage", "stop", "goes_on"),
+    ("damage", "stop", "names", "goes_on"),
     [
-        (cut, 3, "from the checkpoint before"),
-        (flipped, 3, "from the checkpoint before"),
-        (emptied, 1, "from the start"),
+        (cut, 3, ["checkpoint.pt"], BEFORE),
+        (flipped, 3, ["checkpoint.pt"], BEFORE),
+        (emptied, 1, ["checkpoint.pt"], START),
+        (cut, 3, ["checkpoint.pt", "checkpoint.pt.before"], START),
     ],
 )
 def test_a_damaged_checkpoint_is_named_and_training_goes_on_from_the_one_before(
-    fitted, tmp_path, damage, stop, goes_on
+    fitted, tmp_path, damage, stop, names, goes_on
 ):
     want, _ = fitted("whole")
     fitted("damaged", stop=stop)
+    for name in names:
+        damage(tmp_path / "damaged" / name)
     checkpoint = tmp_path / "damaged" / "checkpoint.pt"
-    damage(checkpoint)
     damaged = checkpoint.read_bytes()
-    with pytest.warns(UserWarning, match=rf"checkpoint\.pt is damaged: .* training goes on {goes_on}\."):
+    with pytest.warns(UserWarning, match=rf"checkpoint\.pt(\.before)? is damaged: .* training goes on {goes_on}\."):
         found, epochs = fitted("damaged")
-    assert epochs == list(range(stop - 1, 4))
+    assert epochs == list(range(stop - 1 if goes_on == BEFORE else 0, 4))
     assert all(torch.equal(found[name], want[name]) for name in want)
     assert (tmp_path / "damaged" / "checkpoint.pt.damaged").read_bytes() == damaged
     assert load(checkpoint)["progress"]["finished"]
     assert fitted("damaged")[1] == []  # it is finished now
-
-
-def test_a_checkpoint_before_that_is_damaged_too_is_not_used(fitted, tmp_path):
-    want, _ = fitted("whole")
-    fitted("damaged", stop=3)
-    for name in ("checkpoint.pt", "checkpoint.pt.before"):
-        cut(tmp_path / "damaged" / name)
-    with pytest.warns(UserWarning, match="from the start"):
-        found, epochs = fitted("damaged")
-    assert epochs == [0, 1, 2, 3]
-    assert all(torch.equal(found[name], want[name]) for name in want)
