@@ -1,23 +1,23 @@
-"""The entry point of the command ``synib``, which imports what takes seconds when Ctrl-C already ends in a sentence."""
+"""The entry point of the command ``synib``: what takes seconds is imported when Ctrl-C already ends in a sentence."""
 
 import os
 import sys
 
-from synib.files.interrupts import interrupt_exits, second_interrupt_exits
+from synib.cli.interrupts import interrupt_exits
 
 
 def main() -> None:
-    """Run the command: a user's mistake is one sentence and exit code 2; a second Ctrl-C exits at once."""
-    with interrupt_exits("synib: stopped before anything was written."):
+    """Run the command: a user's mistake is one sentence and exit code 2."""
+    with interrupt_exits():
         from synib.cli.app import app
-    try:
-        with second_interrupt_exits():
+
+        try:
             app()
-    except (ValueError, OSError) as mistake:
-        if os.environ.get("SYNIB_DEBUG"):
-            raise
-        print(f"synib: {one_line(str(mistake))}", file=sys.stderr)
-        sys.exit(2)
+        except (ValueError, OSError) as mistake:
+            if os.environ.get("SYNIB_DEBUG"):
+                raise
+            print(f"synib: {one_line(str(mistake))}", file=sys.stderr)
+            sys.exit(2)
 
 
 def one_line(text: str) -> str:

@@ -9,17 +9,18 @@ import synib
 from synib.cli.audit import audit
 from synib.cli.data import data
 from synib.cli.fit import fit, predict
+from synib.cli.interrupts import INTERRUPTED, second_interrupt_exits
 from synib.cli.reproduce import reproduce
 from synib.cli.verify import verify
-from synib.files.interrupts import INTERRUPTED
 
 
 class _Command(typer.core.TyperGroup):
-    """Every command ends with a sentence on Ctrl-C, if it has none of its own."""
+    """Ctrl-C ends every command with a sentence, and a second one ends it at once."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with second_interrupt_exits():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             typer.echo("synib: stopped.", err=True)
             raise typer.Exit(INTERRUPTED) from None

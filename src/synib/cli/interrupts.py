@@ -1,4 +1,4 @@
-"""Ctrl-C: what the first and the second one do."""
+"""Ctrl-C: what the first and the second one do. This file is imported first and imports nothing that takes long."""
 
 import contextlib
 import os
@@ -7,15 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from synib.files.atomic import remove_own_unfinished
-
 INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
 
 
 @contextlib.contextmanager
-def interrupt_exits(message: str) -> Iterator[None]:
-    """Within this context Ctrl-C prints a message and exits with code 130, without running anything else."""
-    with _handler(lambda number, frame: _exit(message)):
+def interrupt_exits() -> Iterator[None]:
+    """Within this context Ctrl-C exits at once with a sentence and code 130: nothing has been written yet, or all has been."""
+    with _handler(lambda number, frame: _exit("synib: stopped.")):
         yield
 
 
@@ -25,11 +23,14 @@ def second_interrupt_exits() -> Iterator[None]:
 
     Temporary files of this process are removed before it exits.
     """
+    from synib.files.atomic import remove_own_unfinished
+
     interrupted = False
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal interrupted
         if interrupted:
+            remove_own_unfinished()
             _exit("synib: ended at once. What was finished is kept.")
         interrupted = True
         raise KeyboardInterrupt
@@ -52,6 +53,5 @@ def _handler(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
 
 
 def _exit(message: str) -> None:
-    remove_own_unfinished()
     os.write(2, f"{message}\n".encode())
     os._exit(INTERRUPTED)
