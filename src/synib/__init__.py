@@ -1,7 +1,8 @@
 """synib: make multimodal models use what only the modalities together say."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # to type checkers it is true; importing it from typing would take longer than all else here
 
 if TYPE_CHECKING:
     from synib.masks import (
@@ -66,7 +67,7 @@ __all__ = [
 _PACKAGES = ("masks", "methods", "models", "objective", "tokens", "keys")  # what defines these names
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name, and torch with it, when it is first used: the command begins without."""
     if name in _PACKAGES:
         return importlib.import_module(f"synib.{name}")
