@@ -36,12 +36,13 @@ from typing import Any
 
 import torch
 
+from synib.files import read_csv, read_json
 from synib.studies import SpuriousXOR, run
 from synib.studies.run import LOADER
 from synib.training import cluster as engine
 from synib.training.cells import digest
 from synib.training.cluster import Cluster
-from synib.training.folder import Folder, read_csv, read_json
+from synib.training.folder import Folder
 
 WAYS = ("fleet", "cluster, one node", "cluster, two nodes")
 METHODS = ("vanilla", "confidence", "synib-random", "synib-marginal", "synib-oracle")

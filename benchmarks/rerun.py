@@ -27,12 +27,12 @@ from torch import Tensor
 from torch.func import functional_call
 
 from synib.data import Dataset
+from synib.files import read_csv, read_json
 from synib.models import FusionModel
 from synib.objective import Objective
 from synib.studies import EXPERIMENTS, Experiment
 from synib.training import fleet
 from synib.training.cells import Cell, cut, digest, programs
-from synib.training.folder import read_csv, read_json
 
 NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions", "error")
 EQUAL = 1e-9

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from synib.files import read_csv, write_csv
+from synib.files.atomic import UNFINISHED
 from synib.training.device import hardware
-from synib.training.files import UNFINISHED
-from synib.training.folder import read_csv, write_csv
 
 COMMAND = "reproduce spurious-xor --method vanilla --method confidence --beta 1.0 --beta 0.6 --device cpu"
 SIZE = {"fleet": "--seeds 12 --epochs 15 --together 2", "solo": "--seeds 2 --epochs 3"}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from synib import Bernoulli, FusionModel
 from synib.data import Dataset, Split
+from synib.files import write_csv
 from synib.measure import interaction_gain
 from synib.measure.estimate import proportion, statistics
 from synib.methods import build
@@ -22,7 +23,6 @@ from synib.report.styles import style
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.studies.spurious_xor.experiment import SETTINGS
 from synib.tokens import values
-from synib.training.folder import write_csv
 from synib.training.loop import fit
 
 Numbers = NDArray[np.float64]

@@ -184,7 +184,7 @@ def test_a_folder_that_cannot_be_written_is_said_before_training(synib_command, 
     (tmp_path / "file").write_text("")
     code, out, err = synib_command("reproduce", "spurious-xor", "--out", "file/run")
     assert (code, out) == (2, "")
-    assert err == "synib: Cannot write to the output folder file/run: Not a directory. Choose another with --out.\n"
+    assert err == "synib: Cannot write to the output folder file/run: Not a directory. Choose another folder.\n"
 
 
 def test_a_run_says_where_its_results_are_and_is_repeatable_from_its_config(synib_command, config, tmp_path):
@@ -272,7 +272,7 @@ def test_a_second_run_with_other_settings_is_refused_and_touches_nothing(synib_c
     assert (code, out) == (2, "")
     assert err == (
         "synib: run holds a run with other settings (seeds 1 there, 2 now); nothing was touched. "
-        "Choose another folder with --out.\n"
+        "Choose another folder.\n"
     )
     assert synib_command("reproduce", "parity", "--out", "run")[0] == 2
     assert files(tmp_path / "run") == before

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
+from synib.files import read_csv, write_csv
 from synib.studies import SpuriousXOR, run
-from synib.training.folder import read_csv, write_csv
 
 
 @pytest.fixture(scope="module")

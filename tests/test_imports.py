@@ -1,6 +1,7 @@
 """Imports go one way, and ``import synib`` brings torch and little else."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -87,8 +88,25 @@ def test_importing_brings_nothing_that_only_the_command_or_the_report_needs(modu
 
 
 def test_importing_synib_does_not_bring_torchs_compiler():
-    code = (
-        "import sys, torch; sys.modules.pop('torch._dynamo', None); import synib; print('torch._dynamo' in sys.modules)"
-    )
+    forget = "sys.modules.pop('torch._dynamo', None)"
+    code = f"import sys, torch; {forget}; from synib import SynIB; print('torch._dynamo' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "False", "torch._dynamo takes as long to import as torch"
+
+
+def test_every_public_name_is_imported_from_where_the_package_says():
+    block = next(node for node in ast.parse((SOURCE / "__init__.py").read_text()).body if isinstance(node, ast.If))
+    found = {}
+    for node in block.body:
+        module = importlib.import_module(node.module)
+        found |= {alias.name: getattr(module, alias.name) for alias in node.names}
+    assert found.keys() == set(synib.__all__)
+    assert {name: getattr(synib, name) for name in synib.__all__} == found
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = synib.Nothing
+
+
+def test_the_entry_point_of_the_command_imports_nothing_that_takes_seconds():
+    code = "import sys, synib.cli; print(*{'torch', 'numpy', 'typer'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

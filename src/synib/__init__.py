@@ -1,35 +1,40 @@
 """synib: make multimodal models use what only the modalities together say."""
 
-from synib.masks import (
-    AmortizedMask,
-    ClassShuffledNoise,
-    HideTokens,
-    LearnedMask,
-    Mask,
-    MatchedNoise,
-    Noise,
-    OracleMask,
-    RandomMask,
-    ShuffledNoise,
-    StandardNoise,
-)
-from synib.methods import Confidence, OnLatents, Vanilla
-from synib.models import FusionModel
-from synib.objective import (
-    Annealing,
-    Bernoulli,
-    BlackBoxModel,
-    Categorical,
-    Fixed,
-    Gaussian,
-    LinearWarmup,
-    MultiLabel,
-    Prior,
-    SynIB,
-    Uniform,
-    Unimodal,
-)
-from synib.tokens import Tokens
+import importlib
+
+TYPE_CHECKING = False  # to type checkers it is true; importing it from typing would take longer than all else here
+
+if TYPE_CHECKING:
+    from synib.masks import (
+        AmortizedMask,
+        ClassShuffledNoise,
+        HideTokens,
+        LearnedMask,
+        Mask,
+        MatchedNoise,
+        Noise,
+        OracleMask,
+        RandomMask,
+        ShuffledNoise,
+        StandardNoise,
+    )
+    from synib.methods import Confidence, OnLatents, Vanilla
+    from synib.models import FusionModel
+    from synib.objective import (
+        Annealing,
+        Bernoulli,
+        BlackBoxModel,
+        Categorical,
+        Fixed,
+        Gaussian,
+        LinearWarmup,
+        MultiLabel,
+        Prior,
+        SynIB,
+        Uniform,
+        Unimodal,
+    )
+    from synib.tokens import Tokens
 
 __version__ = "0.1.0"
 
@@ -63,3 +68,22 @@ __all__ = [
     "Unimodal",
     "Vanilla",
 ]
+
+_PACKAGES = ("masks", "methods", "models", "objective", "tokens", "keys")  # what defines these names
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name, and torch with it, when it is first used: the command begins without."""
+    if name in _PACKAGES:
+        return importlib.import_module(f"synib.{name}")
+    if name in __all__:
+        for package in _PACKAGES:
+            module = importlib.import_module(f"synib.{package}")
+            if hasattr(module, name):
+                value = globals()[name] = getattr(module, name)
+                return value
+    raise AttributeError(f"module 'synib' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -52,7 +52,7 @@ def test_a_file_that_is_not_there_is_named_with_where_to_get_it(folder):
 def test_the_first_alternative_that_is_there_is_taken(folder):
     for name in ("old.csv", "new.csv"):
         (folder / name).write_text("x")
-        assert check(source(ONE), folder).findings[0].found == (folder / name,)
+        assert check(source(ONE), folder).findings[0].paths == (folder / name,)
 
 
 def test_files_are_counted_and_measured(folder):
@@ -60,7 +60,7 @@ def test_files_are_counted_and_measured(folder):
     for n, state in ((1, "incomplete"), (2, "there"), (3, "incomplete")):
         (folder / "wav" / f"{n}.wav").write_bytes(b"ab")
         finding = check(source(MANY), folder).findings[0]
-        assert (finding.state, len(finding.found), finding.size, finding.sha256) == (state, n, 2 * n, "")
+        assert (finding.state, len(finding.paths), finding.size, finding.sha256) == (state, n, 2 * n, "")
         assert check(source(MANY), folder).complete == (n == 2)
 
 
@@ -70,14 +70,14 @@ def test_checksums_tell_another_version_and_are_said_where_none_is_known(folder)
     for known, state in ((None, "there"), (digest, "there"), ("0" * 64, "different")):
         finding = check(source(File("new.csv", "", sha256=known)), folder).findings[0]
         assert (finding.state, finding.sha256) == (state, digest)
-        assert finding.right == (state == "there")
+        assert finding.ok == (state == "there")
 
 
 def test_a_file_that_cannot_be_read_is_no_obstacle_to_looking_at_the_others(folder):
     (folder / "new.csv").write_text("broken")
     result = check(source(ONE, MANY), folder)
     assert [f.state for f in result.findings] == ["broken", "missing"]
-    assert result.findings[0].said == "It is broken."
+    assert result.findings[0].details == "It is broken."
 
 
 def test_what_is_optional_may_be_missing_but_not_broken(folder):
@@ -92,7 +92,7 @@ def test_nothing_outside_of_the_folder_is_read(folder, tmp_path):
     (folder / "new.csv").symlink_to(tmp_path / "secret.csv")
     finding = check(source(ONE), folder).findings[0]
     assert finding.state == "broken"
-    assert "leads out of" in finding.said
+    assert "leads out of" in finding.details
     with pytest.raises(ValueError, match="leads out of"):
         source(ONE).file(folder)
     (folder / "wav" / "1.wav").symlink_to(tmp_path / "secret.csv")
@@ -117,7 +117,7 @@ def test_a_folder_that_is_a_link_to_elsewhere_is_refused(tmp_path, folder):
 
 def test_the_root_is_the_one_given_or_the_environments(tmp_path, monkeypatch):
     monkeypatch.delenv("SYNIB_DATA", raising=False)
-    with pytest.raises(ValueError, match=r"give a folder as root \(--root DIR\), or set SYNIB_DATA"):
+    with pytest.raises(ValueError, match=r"Give their folder as root, or set SYNIB_DATA"):
         data_root()
     monkeypatch.setenv("SYNIB_DATA", str(tmp_path))
     assert data_root() == tmp_path

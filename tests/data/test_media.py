@@ -11,7 +11,7 @@ from synib.data.media import (
     log_stft,
     read_audio,
     read_frames,
-    resampled,
+    resample,
 )
 
 soundfile = pytest.importorskip("soundfile")
@@ -37,7 +37,7 @@ def test_a_tone_keeps_its_pitch_and_level_at_another_rate(tmp_path, write_sound,
 
 def test_a_wave_at_the_wanted_rate_is_left_alone():
     wave = np.arange(5, dtype=np.float32)
-    assert resampled(wave, 8000, 8000) is wave
+    assert resample(wave, 8000, 8000) is wave
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.7, 3.0, 5.0])
@@ -127,7 +127,7 @@ def test_a_video_with_its_index_in_front_is_found_to_be_truncated(tmp_path, writ
                 out.mux(packet)
     assert path.read_bytes().index(b"moov") < path.read_bytes().index(b"mdat")
     assert read_frames(path, size=16).shape == (3, 3, 16, 16)
-    with pytest.raises(BrokenFile, match=r"b\.mp4 is truncated: \d+ bytes are promised in it and \d+ are there"):
+    with pytest.raises(BrokenFile, match=r"b\.mp4 is truncated: it has \d+ bytes, and its headers say \d+"):
         read_frames(cut(path, share))
 
 
@@ -175,7 +175,7 @@ def test_a_file_of_sound_alone_is_no_video(tmp_path):
     with pytest.raises(BrokenFile, match=r"a\.mp4 holds no video"):
         read_frames(tmp_path / "a.mp4")
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(BrokenFile, match=r"a\.txt is no video that is known here"):
+    with pytest.raises(BrokenFile, match=r"a\.txt is not a supported video"):
         read_frames(tmp_path / "a.txt")
 
 
@@ -192,7 +192,7 @@ def test_a_streamed_wav_that_does_not_know_its_length_is_read(tmp_path, write_so
 def test_a_pointer_of_git_lfs_is_said_to_be_one(tmp_path):
     path = tmp_path / "a.wav"
     path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    with pytest.raises(BrokenFile, match=r"a\.wav is a pointer of git lfs .*: run git lfs pull"):
+    with pytest.raises(BrokenFile, match=r"a\.wav is a Git LFS pointer.*: run git lfs pull"):
         read_audio(path)
 
 
@@ -208,7 +208,7 @@ def test_flipped_bytes_are_read_or_named_and_nothing_else(tmp_path, write_sound,
     sound = name in ("a.wav", "a.opus")
     path = (write_sound if sound else write_video)(tmp_path / name)
     whole, rng = path.read_bytes(), np.random.default_rng(0)
-    for _ in range(40):
+    for _ in range(12):
         harmed = np.frombuffer(whole, np.uint8).copy()
         harmed[rng.integers(0, min(len(harmed), 500), 8)] = rng.integers(0, 256, 8)
         path.write_bytes(harmed.tobytes())

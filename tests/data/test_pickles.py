@@ -56,20 +56,16 @@ def refuses(path, said):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_arrays_come_out_as_they_went_in_from_every_protocol(written, protocol):
-    read = read_pickle(written(ARRAYS, protocol))
+def test_arrays_and_plain_containers_come_out_as_they_went_in(written, protocol):
+    read = read_pickle(written({"plain": PLAIN, **ARRAYS}, protocol))
+    plain = read.pop("plain")
+    assert plain == PLAIN
+    assert [type(x) for x in plain["l"]] == [type(x) for x in PLAIN["l"]]
     assert read.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(read[name], array)
         assert read[name].dtype == array.dtype
         assert type(read[name]) is type(array)
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_plain_containers_come_out_as_they_went_in(written, protocol):
-    read = read_pickle(written(PLAIN, protocol))
-    assert read == PLAIN
-    assert [type(x) for x in read["l"]] == [type(x) for x in PLAIN["l"]]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -241,17 +237,20 @@ def test_containers_that_double_at_every_level_take_no_time(written):
     refuses(written(b"(" + deeper + b"l."), "more than 32 deep")
 
 
-def test_a_note_of_a_large_number_is_as_good_as_any(written):
-    assert read_pickle(written(b"K\x05r\xff\xff\xff\xff0j\xff\xff\xff\xff.")) == 5
-
-
-def test_an_escape_that_python_does_not_know_is_text(written):
-    assert read_pickle(written(b"S'a\\qb'\n.")) == "a\\qb"
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [
+        (b"K\x05r\xff\xff\xff\xff0j\xff\xff\xff\xff.", 5),  # a place in the memo with a large number
+        (b"S'a\\qb'\n.", "a\\qb"),  # an escape that Python does not know
+    ],
+)
+def test_what_is_odd_and_harmless_is_read(written, content, value):
+    assert read_pickle(written(content)) == value
 
 
 def test_a_program_without_end_is_stopped(written, monkeypatch):
-    monkeypatch.setattr(pickles, "STEPS", 1000)
-    refuses(written(b"(" + b"]" * 2000 + b"l."), "more than 1,000 steps")
+    monkeypatch.setattr(pickles, "MAX_OPCODES", 1000)
+    refuses(written(b"(" + b"]" * 2000 + b"l."), "more than 1,000 opcodes")
 
 
 @pytest.mark.parametrize(
@@ -268,34 +267,25 @@ def test_a_file_that_is_not_there_or_a_folder_is_said(tmp_path):
         read_pickle(tmp_path)
 
 
-@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+@pytest.mark.parametrize("protocol", [0, 2, 5])
 def test_a_file_that_was_cut_anywhere_is_a_sentence(written, protocol):
     content = pickle.dumps({"x": ARRAYS["float"], "id": ["a", "b"], "u": ARRAYS["text"]}, protocol=protocol)
-    for end in range(0, len(content), 1 + len(content) // 200):
+    for end in range(0, len(content), 1 + len(content) // 60):
         refuses(written(content[:end]), "(cut or damaged|is not read)")
 
 
 def test_a_file_that_was_changed_anywhere_is_a_sentence_or_plain(written):
     draw = random.Random(0)
-    for protocol in (0, 2, 4, 5):
+    for protocol in (0, 2, 5):
         content = pickle.dumps(
             {"x": ARRAYS["float"], "id": ["a", "b"], "o": np.array(["a", 1], object)}, protocol=protocol
         )
-        for _ in range(150):
+        for _ in range(60):
             changed = bytearray(content)
             for _ in range(draw.randint(1, 3)):
                 changed[draw.randrange(len(changed))] = draw.randrange(256)
             path = written(bytes(changed))
             with contextlib.suppress(ValueError):  # and nothing else
-                assert type(read_pickle(path)) in (
-                    dict,
-                    list,
-                    tuple,
-                    str,
-                    bytes,
-                    int,
-                    float,
-                    bool,
-                    type(None),
-                    np.ndarray,
+                assert isinstance(
+                    read_pickle(path), str | bytes | int | float | dict | list | tuple | None | np.ndarray
                 )

@@ -43,7 +43,7 @@ def child(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """``child(code, NAME=value)``: a process that runs code; one that is still alive after the test is killed."""
     # One server imports what all need; a script is what a process can be given from here.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["synib.cli", "synib.training.solo_module"])
+    context.set_forkserver_preload(["synib.cli.app", "synib.training.solo_module"])
     started: list[Any] = []
 
     def start(code: str, **names: Any) -> Any:

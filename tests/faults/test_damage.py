@@ -2,15 +2,16 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
+from synib.training.solo_state import load
 
 import synib
 from synib.studies import run
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import solo
-from synib.training.solo_state import load
 
 
 def cut(path):
@@ -28,42 +29,39 @@ def changed(path):
     path.write_text(text.replace('"test_accuracy": 0.', '"test_accuracy": 0.9', 1))
 
 
-def of_others(path):
-    other = next(p for p in path.parent.iterdir() if p != path)
-    shutil.copy(other, path)
-
-
-@pytest.mark.parametrize("damage", [cut, emptied, changed, of_others])
-def test_a_damaged_shard_is_set_aside_and_trained_again_and_the_bytes_are_the_same(
-    small, whole, tables, tmp_path, damage
-):
+def test_a_damaged_shard_is_set_aside_and_trained_again_and_the_bytes_are_the_same(small, whole, tables, tmp_path):
     path = shutil.copytree(whole, tmp_path / "run")
     first, *others = sorted((path / "shards").iterdir())
-    damage(first)
-    damaged, before, said = first.read_bytes(), [p.stat().st_mtime_ns for p in others], []
-    run(small, path, device="cpu", say=said.append)
-    assert (
-        f"{first} is damaged: it is kept as {first.stem}.damaged1 and not used, and its 1 models are trained" in said[1]
-    )
-    assert first.with_suffix(".damaged1").read_bytes() == damaged
-    assert [p.stat().st_mtime_ns for p in others] == before
-    assert tables(path) == tables(whole)
-
-    damage(first)  # and again: the one before is not overwritten
-    run(small, path, device="cpu")
-    assert sorted(p.suffix for p in (path / "shards").iterdir()) == [".damaged1", ".damaged2", *[".json"] * 3]
-    assert tables(path) == tables(whole)
+    before = [p.stat().st_mtime_ns for p in others]
+    for time in (1, 2):
+        changed(first)
+        damaged, said = first.read_bytes(), []
+        run(small, path, device="cpu", say=said.append)
+        aside = first.with_suffix(f".damaged{time}")
+        assert f"{first} is damaged: it is kept as {aside.name} and not used" in said[1]
+        assert aside.read_bytes() == damaged
+        assert [p.stat().st_mtime_ns for p in others] == before
+        assert tables(path) == tables(whole)
 
 
-def test_shards_of_an_earlier_version_which_have_no_checksum_are_read(small, whole, tables, tmp_path, untrained):
+@pytest.mark.parametrize("name", ["config.json", "shards.json", "run.json"])
+def test_the_advice_for_a_damaged_record_works(small, whole, tables, tmp_path, untrained, name):
     path = shutil.copytree(whole, tmp_path / "run")
-    for file in (path / "shards").iterdir():
-        content = json.loads(file.read_text())
-        assert len(content.pop("sha256")) == 64
-        file.write_text(json.dumps(content))
-    (path / "results.csv").unlink()
-    run(small, path, device="cpu")
+    cut(path / name)
+    with pytest.raises(ValueError, match=rf"{name} is damaged .*remove it and run again"):
+        run(small, path, device="cpu", together=1)
+    (path / name).unlink()
+    run(small, path, device="cpu", together=1)
     assert tables(path) == tables(whole)
+    assert json.loads((path / name).read_text())
+
+
+def test_a_run_that_lost_its_config_is_not_taken_for_another(small, whole, tmp_path, untrained):
+    path = shutil.copytree(whole, tmp_path / "run")
+    (path / "config.json").unlink()
+    with pytest.raises(ValueError, match="other cells"):
+        run(replace(small, epochs=1), path, device="cpu")
+    run(small, path, device="cpu", together=1)  # which still is its own
 
 
 @pytest.fixture
@@ -100,31 +98,31 @@ def flipped(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("damage", [cut, emptied, flipped])
-@pytest.mark.parametrize(("stop", "goes_on"), [(3, "from the checkpoint before"), (1, "from the start")])
+BEFORE, START = "from the checkpoint before", "from the start"
+
+
+@pytest.mark.parametrize(
+    ("damage", "stop", "names", "goes_on"),
+    [
+        (cut, 3, ["checkpoint.pt"], BEFORE),
+        (flipped, 3, ["checkpoint.pt"], BEFORE),
+        (emptied, 1, ["checkpoint.pt"], START),
+        (cut, 3, ["checkpoint.pt", "checkpoint.pt.before"], START),
+    ],
+)
 def test_a_damaged_checkpoint_is_named_and_training_goes_on_from_the_one_before(
-    fitted, tmp_path, damage, stop, goes_on
+    fitted, tmp_path, damage, stop, names, goes_on
 ):
     want, _ = fitted("whole")
     fitted("damaged", stop=stop)
+    for name in names:
+        damage(tmp_path / "damaged" / name)
     checkpoint = tmp_path / "damaged" / "checkpoint.pt"
-    damage(checkpoint)
     damaged = checkpoint.read_bytes()
-    with pytest.warns(UserWarning, match=rf"checkpoint\.pt is damaged: .* training goes on {goes_on}\."):
+    with pytest.warns(UserWarning, match=rf"checkpoint\.pt(\.before)? is damaged: .* training goes on {goes_on}\."):
         found, epochs = fitted("damaged")
-    assert epochs == list(range(stop - 1, 4))
+    assert epochs == list(range(stop - 1 if goes_on == BEFORE else 0, 4))
     assert all(torch.equal(found[name], want[name]) for name in want)
     assert (tmp_path / "damaged" / "checkpoint.pt.damaged").read_bytes() == damaged
     assert load(checkpoint)["progress"]["finished"]
     assert fitted("damaged")[1] == []  # it is finished now
-
-
-def test_a_checkpoint_before_that_is_damaged_too_is_not_used(fitted, tmp_path):
-    want, _ = fitted("whole")
-    fitted("damaged", stop=3)
-    for name in ("checkpoint.pt", "checkpoint.pt.before"):
-        cut(tmp_path / "damaged" / name)
-    with pytest.warns(UserWarning, match="from the start"):
-        found, epochs = fitted("damaged")
-    assert epochs == [0, 1, 2, 3]
-    assert all(torch.equal(found[name], want[name]) for name in want)

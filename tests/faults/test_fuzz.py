@@ -62,7 +62,7 @@ def tried(home, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("target", fuzz.TARGETS)
 def test_an_input_ends_in_an_answer_or_a_sentence(tried, target):
-    @settings(max_examples=10)
+    @settings(max_examples=6)
     @given(st.integers(0, 10**9))
     def check(seed):
         states, why = tried(target, str(seed))

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -28,8 +30,7 @@ COMMAND = """
     sys.argv = ["synib", "reproduce", "spurious-xor", *OPTIONS]
     main()
 """
-OPTIONS = ["--seeds", "2", "--beta", "1.0", "--method", "vanilla", "--epochs", "1", "--device", "cpu"]
-OPTIONS += ["--together", "1", "--out", "run"]
+OPTIONS = ["--seeds=2", "--beta=1.0", "--method=vanilla", "--epochs=1", "--device=cpu", "--together=1", "--out=run"]
 
 
 def wait_for(path, process):
@@ -57,9 +58,10 @@ def test_an_interrupted_run_says_so_keeps_what_is_finished_and_ends_with_130(chi
 
 WRITING = """
     from pathlib import Path
-    from synib.training.files import second_interrupt_ends, write_whole
+    from synib.files import atomic_file
+    from synib.cli.interrupts import second_interrupt_exits
 
-    def write(file):
+    with second_interrupt_exits(), atomic_file(Path(OUT) / "a.json") as file:
         file.write(b"half")
         file.flush()
         for _ in range(2):
@@ -68,9 +70,6 @@ WRITING = """
                 time.sleep(600)
             except KeyboardInterrupt:
                 assert len(list(Path(OUT).iterdir())) == 2
-
-    with second_interrupt_ends():
-        write_whole(Path(OUT) / "a.json", write)
 """
 
 
@@ -82,3 +81,28 @@ def test_a_second_interrupt_in_the_midst_of_a_file_leaves_the_one_before(child, 
     process.join()
     assert process.exitcode == 130
     assert {p.name: p.read_text() for p in folder.iterdir()} == {"a.json": "old"}
+
+
+@pytest.mark.parametrize("start", [["-m", "synib.cli"], ["-c", "from synib.cli import main; main()"]])
+def test_an_interrupt_while_the_command_is_still_importing_is_a_sentence_too(tmp_path, start):
+    """What takes seconds to import is torch; one that takes for ever is imported in its place."""
+    (tmp_path / "torch.py").write_text("import time\nopen('importing', 'w').close()\ntime.sleep(600)\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    command = [sys.executable, *start, "reproduce", "spurious-xor"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / "importing").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "synib: stopped.\n")
+
+
+def test_an_interrupt_of_any_command_is_a_sentence(synib_command, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("synib.report.build", interrupted)
+    assert synib_command("report", "run")[::2] == (130, "synib: stopped.\n")

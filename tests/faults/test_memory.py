@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from synib.files import read_csv
 from synib.studies import run
-from synib.training.folder import read_csv
 from synib.training.learner import Learner
 
 

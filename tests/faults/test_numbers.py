@@ -5,14 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import load_file
+from synib.training.solo_state import Diverged, load
 
 import synib
+from synib.files import read_csv
 from synib.report import build
 from synib.studies import SpuriousXOR, run
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import fleet, solo
-from synib.training.folder import Folder, read_csv
-from synib.training.solo_state import Diverged, load
+from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
 SAID = "vanilla with seed 1 had a loss or a parameter that is no finite number in epoch {} of 2, at learning rate {:g}"

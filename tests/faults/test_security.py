@@ -56,9 +56,10 @@ def mistakes(text, allowed=()):
     return found
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_no_source_executes_or_unpacks_what_a_file_says(file):
-    assert mistakes(file.read_text(), {*WRITES.get(file.name, {}).items()}) == []
+def test_no_source_executes_or_unpacks_what_a_file_says():
+    found = {file: mistakes(file.read_text(), {*WRITES.get(file.name, {}).items()}) for file in SOURCES}
+    assert {file: calls for file, calls in found.items() if calls} == {}
+    assert len(found) > 100
 
 
 @pytest.mark.parametrize(
@@ -82,10 +83,9 @@ class Payload:
         return (Path.write_text, (self.mark, "it ran"))
 
 
-@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: {"a": [x]}, lambda x: np.array([x, 1], object)])
-def test_no_reader_runs_a_payload(tmp_path, wrap):
+def test_no_reader_runs_a_payload(tmp_path):
     mark = tmp_path / "mark"
-    payload = wrap(Payload(mark))
+    payload = {"a": [Payload(mark)]}
     plain, archive, folder, state = (tmp_path / n for n in ("some.pkl", "some.npz", "some", "some.pt"))
     plain.write_bytes(pickle.dumps(payload))
     objects = np.empty(1, object)
@@ -197,31 +197,38 @@ class Page(HTMLParser):
         self.words += data
 
 
-@pytest.mark.parametrize("static", [False, True])
-def test_an_audit_escapes_the_names_of_columns_classes_groups_and_files(synib_command, monkeypatch, tmp_path, static):
+def test_an_audit_escapes_the_names_of_columns_classes_groups_and_files(synib_command, monkeypatch, tmp_path):
     pytest.importorskip("sklearn")
+    from synib.report import audit as report
+
+    write = report.write
+
+    def write_both(found, folder, command, facts, interactive):
+        (tmp_path / "static").mkdir()
+        for where, scripts in ((folder, True), (tmp_path / "static", False)):
+            write(found, where, command, facts, interactive=scripts)
+
+    monkeypatch.setattr(report, "write", write_both)
     monkeypatch.setattr(recipe, "STEPS", 5)
     wicked = "</script><img src=x onerror=harm()>\"'&"
     rng = np.random.default_rng(0)
     n = 60
     x = rng.normal(size=(n, 2)).astype(np.float32)
     label = np.array([f"{wicked}no", f"{wicked}yes"])[(x[:, 0] > 0).astype(int)]
-    held = {f"a {wicked}": x, f"b {wicked}": rng.normal(size=(n, 2)).astype(np.float32), f"camera {wicked}": label}
-    held |= {"label": label, "who": np.array([f"{wicked}{i // 6}" for i in range(n)])}
+    columns = {f"a {wicked}": x, f"b {wicked}": rng.normal(size=(n, 2)).astype(np.float32), f"camera {wicked}": label}
+    columns |= {"label": label, "who": np.array([f"{wicked}{i // 6}" for i in range(n)])}
     path = tmp_path / "<b onclick=harm()>.npz"
-    np.savez(path, **{name.replace("/", "|"): v for name, v in held.items()})
+    np.savez(path, **{name.replace("/", "|"): v for name, v in columns.items()})
     camera = f"camera {wicked}".replace("/", "|")
-    more = ["--static"] if static else []
-    code, _, err = synib_command(
-        "audit", path, "--quick", "--group", "who", "--nuisance", camera, "--out", tmp_path / "out", *more
-    )
-    assert (code, err) == (0, "")
-    text = (tmp_path / "out" / "report.html").read_text()
-    page = Page(text)
-    assert not {"img", "b", "iframe", "object", "embed"} & set(page.tags)
-    assert page.handlers == []
-    assert page.tags.count("script") == (0 if static else 4)  # the figure, dark colours, plotly and the page's own
-    assert "onerror=harm()" in page.words
-    for picture in (tmp_path / "out").glob("*.svg"):
-        assert "<img" not in picture.read_text()
-    assert "Content-Security-Policy" in text
+    options = ["--quick", "--group", "who", "--nuisance", camera, "--out", tmp_path / "out"]
+    assert synib_command("audit", path, *options)[::2] == (0, "")
+    for folder, scripts in (("out", 4), ("static", 0)):  # the figure, dark colours, plotly and the page's own
+        text = (tmp_path / folder / "report.html").read_text()
+        page = Page(text)
+        assert not {"img", "b", "iframe", "object", "embed"} & set(page.tags)
+        assert page.handlers == []
+        assert page.tags.count("script") == scripts
+        assert "onerror=harm()" in page.words
+        for picture in (tmp_path / folder).glob("*.svg"):
+            assert "<img" not in picture.read_text()
+        assert "Content-Security-Policy" in text

@@ -7,6 +7,7 @@ import torch
 
 import synib
 from synib import keys
+from synib.files import read_csv
 from synib.methods import METHODS, Vanilla, build
 from synib.objective import Objective
 from synib.studies import SpuriousXOR
@@ -14,7 +15,7 @@ from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import fleet
 from synib.training.cells import Cell
 from synib.training.device import release
-from synib.training.folder import Folder, read_csv
+from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -4,9 +4,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from synib.files import write_csv, write_json
 from synib.report import build
 from synib.studies import SpuriousXOR, load
-from synib.training.folder import Folder, write_csv, write_json
+from synib.training.folder import Folder
 
 EXPERIMENT = SpuriousXOR(seeds=2, beta=(0.0, 1.0), methods=("vanilla", "synib-random"), epochs=2)
 VALUES = {"vanilla": (0.98, 0.5), "synib-random": (0.9, 0.7)}

@@ -2,9 +2,10 @@
 
 import pytest
 
+from synib.files import read_csv
 from synib.studies import ComparePID, CompareXOR
 from synib.studies.compare import BALANCING, OWN
-from synib.training.folder import Folder, read_csv
+from synib.training.folder import Folder
 from synib.training.learner import learner
 from synib.training.sweep import sweep
 

@@ -247,7 +247,7 @@ def test_values_that_a_column_cannot_have_are_named(write):
 def test_a_file_that_is_not_ours_is_another_version_that_can_be_used(write):
     result = check(features.MOSI, write("mosi"))
     assert [finding.state for finding in result.findings] == ["different"]
-    assert result.findings[0].said.startswith("60 examples (split test 18, train 36, valid 6); minilm 4, text 3")
+    assert result.findings[0].details.startswith("60 examples (split test 18, train 36, valid 6); minilm 4, text 3")
 
 
 @needs_files

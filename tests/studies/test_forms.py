@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from synib.files import read_csv
 from synib.report import build
 from synib.studies import Forms, forms, run
 from synib.studies.digits import experiment as digits
 from synib.studies.forms import METRICS
 from synib.training.cells import programs
-from synib.training.folder import read_csv
 from synib.training.learner import learner
 
 SMALL = {"width": 8, "epochs": 1}

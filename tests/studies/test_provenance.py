@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import synib
-from synib.data.files import noted
+from synib.data.files import record_sources
 from synib.studies import SpuriousXOR, provenance, run
 from synib.studies.digits.data import digits
 from synib.studies.digits.experiment import DigitsScarce
@@ -71,7 +71,7 @@ def test_the_commit_is_that_of_the_package_and_a_changed_file_is_said(tmp_path, 
 
 
 def test_checksums_are_of_the_files_that_are_there_and_name_no_folder_above_them(digits_root):
-    with noted() as asked:
+    with record_sources() as asked:
         digits(digits_root)
     found = provenance.of_sources(asked)
     assert found.keys() == {"digits"}
@@ -83,7 +83,7 @@ def test_checksums_are_of_the_files_that_are_there_and_name_no_folder_above_them
 
 
 def test_nobody_listens_outside(digits_root):
-    with noted() as asked:
+    with record_sources() as asked:
         pass
     digits(digits_root)
     assert asked == {}

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from synib.files import read_csv, read_json
 from synib.studies import ComparePID, CompareXOR, IronyRates, PIDSimplex, load
 from synib.studies.pid_xor.simplex import PLAIN
 from synib.studies.search import describe
-from synib.training.folder import read_csv, read_json
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 RUNS = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("config.json"))

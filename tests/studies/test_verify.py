@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import synib
+from synib.files import read_csv, write_csv
 from synib.studies import SpuriousXOR, run
 from synib.studies.digits.experiment import DigitsScarce
 from synib.studies.verify import compare, verify
 from synib.training import Cell
-from synib.training.folder import read_csv, write_csv
 
 SMALL = SpuriousXOR(seeds=3, beta=(0.0, 1.0), methods=("vanilla", "synib-random"), epochs=2)
 PUBLISHED = Path(synib.__file__).parents[2] / "docs" / "results" / "spurious-xor"

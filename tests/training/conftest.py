@@ -8,11 +8,12 @@ import pytest
 
 from synib import methods
 from synib.data import Dataset
+from synib.files import read_json
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Objective
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import Cell, fleet
-from synib.training.folder import Folder, read_json
+from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
 TRAINING = {"lr": 1e-2, "weight_decay": 1e-3, "epochs": 2, "batch_size": 16, "unimodal_weight": 0.05}

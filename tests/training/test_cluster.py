@@ -18,11 +18,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from synib.files import read_csv, read_json
 from synib.studies import SpuriousXOR, run
 from synib.training import cluster as engine
 from synib.training.cluster import Cluster, joined
 from synib.training.cluster_session import Session, _begin
-from synib.training.folder import read_csv, read_json
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 

@@ -24,8 +24,8 @@ from synib.objective import Batch
 from synib.tokens import values
 from synib.training import solo, solo_state
 from synib.training.learner import Learner
-from synib.training.solo_data import Batches
 from synib.training.plan import Plan
+from synib.training.solo_data import Batches
 
 ROWS, BATCH = 38, 15  # batches of 15, 15 and 8: pieces of 8 and 7, and in the end one piece, so that a process has none
 WIDTHS = {"x1": 6, "x2": 5}

@@ -9,19 +9,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from synib.training.solo_state import load, save
 from torch import nn
 
 import synib
 from synib import methods
 from synib.data import Dataset, Split
+from synib.files import read_csv
 from synib.methods import METHODS
 from synib.studies import SpuriousXOR, run
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import fleet, loop, solo
-from synib.training.folder import Folder, read_csv
-from synib.training.solo_data import Batches, read_ahead
+from synib.training.folder import Folder
 from synib.training.plan import Plan
-from synib.training.solo_state import load, save
+from synib.training.solo_data import Batches, read_ahead
 from synib.training.sweep import sweep
 
 TRAINING = ("lr", "weight_decay", "epochs", "batch_size")

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from synib.data import Split
+from synib.files import read_csv, read_json
 from synib.training import fleet
-from synib.training.folder import Folder, read_csv, read_json
+from synib.training.folder import Folder
 from synib.training.sweep import row, sweep
 
 

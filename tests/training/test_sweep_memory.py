@@ -6,10 +6,10 @@ import weakref
 import pytest
 import torch
 
+from synib.files import read_csv, read_json
 from synib.training import fleet
 from synib.training.cells import cut
 from synib.training.device import device_name
-from synib.training.folder import read_csv, read_json
 from synib.training.learner import Learner
 
 

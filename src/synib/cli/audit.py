@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from synib.files import check_writable
+
 QUICK = {"k": 3, "seeds": 1, "budget": 2}
 USUAL = {"k": 5, "seeds": 1, "budget": 6}
 THOROUGH = {"k": 5, "seeds": 3, "budget": 18}
@@ -44,12 +46,12 @@ def audit(
     from rich.console import Console
 
     from synib.cli.reproduce import bar
+    from synib.files import write_json
     from synib.own.audit import audit as run
     from synib.own.table import read
     from synib.report.audit import write
     from synib.studies.provenance import of_path, provenance
     from synib.training.device import choose_device
-    from synib.training.folder import write_json
 
     if quick and thorough:
         raise ValueError("--quick and --thorough are two ways: give one of them.")
@@ -108,3 +110,4 @@ def _check_folder(folder: Path) -> None:
     strange = [path.name for path in folder.iterdir() if path.name not in LEFT] if folder.is_dir() else []
     if strange:
         raise ValueError(f"{folder} holds other files, such as {sorted(strange)[0]}: choose another folder with --out.")
+    check_writable(folder)

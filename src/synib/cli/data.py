@@ -62,10 +62,10 @@ def _line(finding: Finding) -> str:
     state = _STATES.get(finding.state, "there")
     many = any("*" in path for path in file.paths)
     of = f" of {file.count:,}" if file.count is not None else ""
-    amount = f"{len(finding.found):,}{of} files, {finding.size:,} bytes" if many else f"{finding.size:,} bytes"
-    name = file.name if many or not finding.found else finding.found[0].name
+    amount = f"{len(finding.paths):,}{of} files, {finding.size:,} bytes" if many else f"{finding.size:,} bytes"
+    name = file.name if many or not finding.paths else finding.paths[0].name
     lines = [f"  {state if state == 'there' else state.upper()}  {name}: {amount}"]
-    lines += [f"    {finding.said}"] * bool(finding.said)
+    lines += [f"    {finding.details}"] * bool(finding.details)
     lines += [f"    sha256 {finding.sha256}"] * bool(finding.sha256)
     if finding.state == "different":
         lines.append(f"    expected {file.sha256}")

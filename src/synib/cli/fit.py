@@ -14,7 +14,7 @@ import typer
 from numpy.typing import NDArray
 
 from synib.cli.reproduce import bar
-from synib.training.folder import write_text
+from synib.files import write_text
 
 if TYPE_CHECKING:
     from synib.own.model import Predictor

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
+from synib.files import read_json
 from synib.studies import EXPERIMENTS, Experiment, run
 from synib.training.cluster import Cluster
-from synib.training.folder import read_json
 
 reproduce = typer.Typer(
     help="Run an experiment of the paper (or one of ours) and leave its table, figures and a page to look at.",

@@ -1,12 +1,8 @@
-"""Arrays made from many files, made once: on disk, memory-mapped, and remade where a file has changed."""
+"""Arrays with a row for each of many files, read once and then mapped; rows of changed files are read again."""
 
-import hashlib
-import json
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +13,7 @@ from torch import Tensor
 
 from synib.checks import check_whole
 from synib.data.media import BrokenFile
-
-FORMAT = "synib cache 1"
+from synib.files.arrays import ArrayCache
 
 
 class Cached(NamedTuple):
@@ -45,86 +40,86 @@ def cached(
     workers: int = 1,
     on_file: Callable[[int, int], None] | None = None,
 ) -> Cached:
-    """A row for each file, read once: the next call maps what this one wrote.
+    """A row for each file, read once: the next call maps what this one wrote (:class:`~synib.files.arrays.ArrayCache`).
 
-    ``NAME.json`` in the folder says what was read how: the recipe, every file's size and time, and which are broken. A file
-    that has changed, or is new, is read again; the others' rows are copied. Array and account are each written whole or not
-    at all, and the account names its array, so an interrupted call leaves what was there before.
+    A file that is new, or whose size or time has changed, is read again; the rows of the others are copied.
 
     Args:
-        folder: Where it is kept.
-        name: What it is called there.
+        folder: Where the array is kept.
+        name: The name of the array.
         files: Name → path, one for each row.
-        read: Makes a row of a file; a :class:`~synib.data.media.BrokenFile` is noted, other errors are raised.
+        read: Makes a row of a file; a :class:`~synib.data.media.BrokenFile` is recorded, other errors are raised.
         shape, dtype: Of a row.
         recipe: All settings of ``read``, as text: another recipe is another array.
         workers: Threads that read.
-        on_file: Called with how many files were read, and of how many.
+        on_file: Called with the number of files read so far, and of files to read.
     """
     check_whole("workers", workers)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    stamps = {key: _stamp(path) for key, path in files.items()}
-    made_of = {"format": FORMAT, "recipe": recipe, "shape": list(shape), "dtype": dtype, "files": stamps}
-    array_name = f"{name}-{hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]}.npy"
-    whole = (len(files), *shape)
-    old = _account(folder / f"{name}.json")
-    before = _mapped(folder / old["array"], dtype) if old else None
-    if old and before is not None and old["array"] == array_name and before.shape == whole:
-        return Cached(torch.from_numpy(before), old["broken"])
-    kept: dict[str, int] = {}
-    same = old and before is not None and before.shape == (len(old["files"]), *shape)
-    if same and all(old[k] == made_of[k] for k in ("format", "recipe", "shape", "dtype")):
-        kept = {key: row for row, (key, stamp) in enumerate(old["files"].items()) if stamps.get(key) == stamp}
-
+    cache = ArrayCache(folder, name)
+    settings = {"recipe": recipe, "shape": list(shape), "dtype": dtype}
+    stamps = {key: _size_and_time(path) for key, path in files.items()}
+    source = settings | {"files": [list(item) for item in stamps.items()]}  # a list: their order counts
+    before = cache.open(name)
+    known = cache.record(name)
+    copied: dict[str, NDArray[Any]] = {}
     broken: dict[str, str] = {}
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{name}-", suffix=".part", delete=False) as file:
-        part = Path(file.name)
-    try:
-        rows = np.lib.format.open_memmap(part, mode="w+", dtype=np.dtype(dtype), shape=whole)
-        todo = []
+    if before is not None and known is not None and _holds_rows(before, known.source, settings):
+        if known.source == source:
+            return Cached(torch.from_numpy(before), known.notes)
+        for row, (key, stamp) in enumerate(known.source["files"]):
+            if key in stamps and stamps[key] == stamp:
+                copied[key] = before[row]
+                if key in known.notes:
+                    broken[key] = known.notes[key]
+    to_read = [(row, key) for row, key in enumerate(files) if key not in copied]
+
+    def read_row(item: tuple[int, str]) -> tuple[int, str, NDArray[Any] | str]:
+        try:
+            return *item, read(files[item[1]])
+        except BrokenFile as e:
+            return *item, str(e)
+
+    with (
+        cache.create(name, source, (len(files), *shape), dtype, broken) as rows,
+        ThreadPoolExecutor(workers) as pool,
+    ):
         for row, key in enumerate(files):
-            if key not in kept:
-                todo.append((row, key))
-            elif key in old["broken"]:
-                broken[key] = old["broken"][key]
-            elif before is not None:
-                rows[row] = before[kept[key]]
-
-        def one(item: tuple[int, str]) -> tuple[int, str, NDArray[Any] | str]:
-            try:
-                return *item, read(files[item[1]])
-            except BrokenFile as e:
-                return *item, str(e)
-
-        with ThreadPoolExecutor(workers) as pool:
-            for done, (row, key, made) in enumerate(pool.map(one, todo), 1):
-                if isinstance(made, str):
-                    broken[key] = made
-                else:
-                    rows[row] = made
-                if on_file:
-                    on_file(done, len(todo))
-        rows.flush()
-        del rows
-        os.replace(part, folder / array_name)
-    finally:
-        part.unlink(missing_ok=True)
-    _write(folder / f"{name}.json", made_of | {"array": array_name, "broken": broken})
-    if old and old["array"] != array_name:
-        before = None
-        with suppress(OSError):  # where somebody still maps it, it may have to stay
-            (folder / old["array"]).unlink()
-    mapped = _mapped(folder / array_name, dtype)
+            if key in copied:
+                rows[row] = copied[key]
+        for done, (row, key, values) in enumerate(pool.map(read_row, to_read), 1):
+            if isinstance(values, str):
+                broken[key] = values
+            else:
+                rows[row] = values
+            if on_file:
+                on_file(done, len(to_read))
+    mapped = cache.open(name)
     assert mapped is not None
     return Cached(torch.from_numpy(mapped), broken)
+
+
+def _holds_rows(array: NDArray[Any], source: Any, settings: Mapping[str, Any]) -> bool:
+    """Whether an array has the rows of the files that its record names, read with the same settings."""
+    try:
+        same = all(source[name] == value for name, value in settings.items())
+        return same and array.shape == (len(source["files"]), *settings["shape"]) and array.dtype == settings["dtype"]
+    except (TypeError, KeyError):
+        return False
+
+
+def _size_and_time(path: Path) -> list[int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return [found.st_size, found.st_mtime_ns]
 
 
 def gather(x: Tensor, rows: NDArray[np.int64], scratch: str | Path | None = None) -> Tensor:
     """Some rows of a tensor that may be memory-mapped and larger than memory.
 
-    Neighbouring rows are a view, which stays mapped. Others are copied, into memory or, with ``scratch``, into a nameless file
-    in that folder, which is mapped and gone when the tensor is.
+    Consecutive rows are a view, which stays mapped. Others are copied, into memory or, with ``scratch``, into a nameless file
+    in that folder, which is mapped and removed with the tensor.
     """
     if len(rows) and (np.diff(rows) == 1).all():
         return x[int(rows[0]) : int(rows[-1]) + 1]
@@ -138,40 +133,3 @@ def gather(x: Tensor, rows: NDArray[np.int64], scratch: str | Path | None = None
     for start in range(0, len(rows), 256):
         out[start : start + 256] = x[at[start : start + 256]]
     return out
-
-
-def _stamp(path: Path) -> list[int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return [found.st_size, found.st_mtime_ns]
-
-
-def _account(path: Path) -> dict[str, Any]:
-    """The account, or nothing where there is none that can be used."""
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        right = (
-            told["format"] == FORMAT
-            and {*told["broken"]} <= {*told["files"]}
-            and Path(told["array"]).name == told["array"]
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    return told if right else {}
-
-
-def _mapped(path: Path, dtype: str) -> NDArray[Any] | None:
-    # "c": pages are private, so that nothing can write to the file; a read-only array would be no tensor without a warning.
-    try:
-        array = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError):
-        return None
-    return array if array.dtype == np.dtype(dtype) else None
-
-
-def _write(path: Path, told: dict[str, Any]) -> None:
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as file:
-        json.dump(told, file, indent=1)
-    os.replace(file.name, path)

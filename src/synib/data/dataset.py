@@ -1,4 +1,4 @@
-"""A data set in three parts, with what its makers know about its examples and coordinates."""
+"""Data sets: training, validation and test examples, with what is known about examples and coordinates."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,9 @@ class Split:
 
     Args:
         modalities: Name → tensor (or :class:`~synib.Tokens`), batch first.
-        target: What is to be predicted.
+        target: The labels or values to predict.
         groups: Name → which examples belong to it (for PID-XOR: the source that determines the label).
-        columns: Name → what else is known of each example (its id, its actor), which no model is shown.
+        columns: Name → other facts about each example (its id, its actor), which models do not see.
         sample_weight: How much each example counts in training, ``(examples,)``; equally by default.
     """
 
@@ -41,8 +41,8 @@ class Dataset:
     Args:
         train: To fit parameters on.
         validation: To choose settings on.
-        test: Read once; ``None`` where it must not be looked at.
-        blocks: For each modality, block name → its coordinates, where they are known.
+        test: To report results on; ``None`` where it must not be used.
+        blocks: For each modality, block name → its coordinates, if they are known.
     """
 
     train: Split
@@ -57,13 +57,13 @@ class Dataset:
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raise ``ValueError`` where a split has no whole number of examples, or none."""
+    """Raise ``ValueError`` unless every split has a whole number of examples, at least 1."""
     if not all(is_whole(n) and n >= 1 for n in sizes.values()):
         got = ", ".join(f"{name}={shown(n)}" for name, n in sizes.items())
         raise ValueError(f"Every split needs a whole number of examples, at least 1; got {got}.")
 
 
 def generator(seed: int, label: str) -> torch.Generator:
-    """A random stream of its own for each purpose and seed."""
+    """A random generator for one purpose and seed, independent of those for others."""
     check_whole("seed", seed, least=None)
     return torch.Generator().manual_seed(zlib.crc32(f"{label}/{seed}".encode()))

@@ -1,7 +1,6 @@
-"""Sound and pictures from files: log spectrograms and frames; a damaged file is named, not half read."""
+"""Sound and video files as log spectrograms and frames; a truncated or damaged file raises an error that names it."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,7 +12,7 @@ from synib.checks import check_number, check_whole
 
 RATE, SECONDS, WINDOW, HOP, FLOOR = 22_050, 3.0, 512, 353, 1e-7
 
-# The container is said by the file's ending and never guessed: some that FFmpeg would guess are playlists of other files.
+# The suffix decides the container, which is never guessed: some that FFmpeg would guess are playlists of other files.
 CONTAINERS = {
     ".flv": "flv",
     ".mp4": "mp4",
@@ -26,7 +25,7 @@ CONTAINERS = {
 
 
 class BrokenFile(ValueError):
-    """A media file that is missing, truncated or unreadable; its text names it."""
+    """A media file that is missing, truncated or unreadable; the message names it."""
 
 
 def read_audio(path: str | Path, rate: int = RATE) -> NDArray[np.float32]:
@@ -35,33 +34,30 @@ def read_audio(path: str | Path, rate: int = RATE) -> NDArray[np.float32]:
         import soundfile  # type: ignore[import-untyped]
     except ImportError as e:
         raise ImportError('Sound files are read with soundfile: pip install "synib[audio]"') from e
-    path = _there(path)
+    path = _complete(path)
     check_whole("rate", rate)
     try:
-        samples, given = soundfile.read(path, dtype="float32", always_2d=True)
+        samples, rate_of_file = soundfile.read(path, dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError) as e:
         raise BrokenFile(f"{path} cannot be read as sound: {str(e).rstrip('.')}.") from None
     wave = samples.mean(1)
-    if not wave.size or not np.isfinite(wave).all() or not wave.any():
-        what = (
-            "no samples"
-            if not wave.size
-            else "nothing but silence"
-            if np.isfinite(wave).all()
-            else "numbers that are not finite"
-        )
-        raise BrokenFile(f"{path} holds {what}.")
-    return resampled(wave, given, rate)
+    if not wave.size:
+        raise BrokenFile(f"{path} holds no samples.")
+    if not np.isfinite(wave).all():
+        raise BrokenFile(f"{path} holds numbers that are not finite.")
+    if not wave.any():
+        raise BrokenFile(f"{path} holds nothing but silence.")
+    return resample(wave, rate_of_file, rate)
 
 
-def resampled(wave: NDArray[np.float32], given: int, wanted: int) -> NDArray[np.float32]:
-    """The same sound at another rate, by a polyphase filter."""
-    if given == wanted:
+def resample(wave: NDArray[np.float32], old_rate: int, new_rate: int) -> NDArray[np.float32]:
+    """The same sound at another sampling rate, by a polyphase filter."""
+    if old_rate == new_rate:
         return wave
     from scipy.signal import resample_poly
 
-    common = math.gcd(given, wanted)
-    return np.asarray(resample_poly(wave, wanted // common, given // common), np.float32)
+    common = math.gcd(old_rate, new_rate)
+    return np.asarray(resample_poly(wave, new_rate // common, old_rate // common), np.float32)
 
 
 def log_stft(wave: NDArray[np.float32], rate: int = RATE) -> NDArray[np.float32]:
@@ -82,22 +78,22 @@ def log_stft(wave: NDArray[np.float32], rate: int = RATE) -> NDArray[np.float32]
 def read_frames(path: str | Path, count: int = 3, fps: float = 1.0, size: int = 224) -> NDArray[np.uint8]:
     """Frames of a video file, ``(count, 3, size, size)``, red, green and blue.
 
-    The first frame and those ``1 / fps``, ``2 / fps``, ... seconds after it, each resized to a square as a whole; where a video
-    ends before, its last frame is repeated.
+    The first frame and those ``1 / fps``, ``2 / fps``, ... seconds after it, each resized to a square; if the video is shorter,
+    its last frame is repeated.
     """
     try:
         import av
     except ImportError as e:
         raise ImportError('Videos are read with PyAV: pip install "synib[audio]"') from e
-    path = _there(path)
+    path = _complete(path)
     check_whole("count", count)
     check_whole("size", size)
     check_number("fps", fps, above=0)
     if path.suffix.lower() not in CONTAINERS:
-        raise BrokenFile(f"{path} is no video that is known here: its name ends in {', '.join(CONTAINERS)}.")
-    taken: list[NDArray[np.uint8]] = []
+        raise BrokenFile(f"{path} is not a supported video: its suffix must be one of {', '.join(CONTAINERS)}.")
+    frames: list[NDArray[np.uint8]] = []
     try:
-        # From an open file: a container that refers to other files finds none. Titles in another encoding are no obstacle.
+        # From an open file, so that a container that refers to other files finds none; titles may have any encoding.
         kind = CONTAINERS[path.suffix.lower()]
         with path.open("rb") as file, av.open(file, "r", format=kind, metadata_errors="replace") as container:
             if not container.streams.video:
@@ -111,23 +107,22 @@ def read_frames(path: str | Path, count: int = 3, fps: float = 1.0, size: int = 
                 now = float(frame.time) if frame.time is not None else number * step
                 start = now if start is None else start
                 last = frame
-                while len(taken) < count and now - start >= len(taken) / fps - step / 2:
-                    taken.append(_square(frame, size))
-                if len(taken) == count:
+                while len(frames) < count and now - start >= len(frames) / fps - step / 2:
+                    frames.append(_square(frame, size))
+                if len(frames) == count:
                     break
             if last is None:
                 raise BrokenFile(f"{path} holds a video without frames.")
-            taken += [_square(last, size)] * (count - len(taken))
+            frames += [_square(last, size)] * (count - len(frames))
     except av.FFmpegError as e:
         raise BrokenFile(f"{path} cannot be read as video: {e.strerror}.") from None
-    return np.stack(taken)
+    return np.stack(frames)
 
 
 def check_complete(path: Path) -> None:
-    """Raise :class:`BrokenFile` where a container (wav, ogg, mp4, flv) says that it is longer than its file.
+    """Raise :class:`BrokenFile` if a wav, ogg, mp4 or flv file is shorter than its own headers say.
 
-    Decoders read what is there of a truncated file and do not complain. A cut that falls between two frames of an flv leaves
-    no trace.
+    Decoders read truncated files without an error. A cut between two frames of an flv file cannot be detected.
     """
     size = path.stat().st_size
     if not size:
@@ -135,22 +130,21 @@ def check_complete(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(40)
         if head.startswith(b"version https://git-lfs"):
-            raise BrokenFile(f"{path} is a pointer of git lfs and not the file itself: run git lfs pull.")
-        walk: Callable[[BinaryIO, int], int] | None = None
+            raise BrokenFile(f"{path} is a Git LFS pointer, not the file itself: run git lfs pull.")
+        expected = size
         if head[:4] == b"RIFF":
-            walk = _end_of_riff
+            expected = _end_of_riff(file, size)
         elif head[:3] == b"FLV":
-            walk = _end_of_flv
+            expected = _end_of_flv(file, size)
         elif head[4:8] == b"ftyp":
-            walk = _end_of_mp4
+            expected = _end_of_mp4(file, size)
         elif head[:4] == b"OggS" and not _ogg_ends(file, size):
-            raise BrokenFile(f"{path} is truncated: the page that ends an Ogg file is not there.")
-        promised = walk(file, size) if walk else size
-    if promised > size:
-        raise BrokenFile(f"{path} is truncated: {promised} bytes are promised in it and {size} are there.")
+            raise BrokenFile(f"{path} is truncated: the last page of an Ogg file is missing.")
+    if expected > size:
+        raise BrokenFile(f"{path} is truncated: it has {size} bytes, and its headers say {expected}.")
 
 
-def _there(path: str | Path) -> Path:
+def _complete(path: str | Path) -> Path:
     path = Path(path)
     if not path.is_file():
         raise BrokenFile(f"{path} is {'not a file' if path.exists() else 'missing'}.")
@@ -164,7 +158,7 @@ def _square(frame: Any, size: int) -> NDArray[np.uint8]:
 
 
 def _end_of_riff(file: BinaryIO, size: int) -> int:
-    """Where the sound of a wav file ends, by its own account; what was written as a stream does not know."""
+    """Where the samples of a wav file end according to its header; a file that was streamed does not say."""
     at = 12
     while at + 8 <= size:
         file.seek(at)
@@ -182,7 +176,7 @@ def _end_of_flv(file: BinaryIO, size: int) -> int:
     while at + 11 <= size:
         file.seek(at)
         head = file.read(4)
-        if head[0] not in (8, 9, 18):  # sound, picture, data; anything else is not ours to judge
+        if head[0] not in (8, 9, 18):  # sound, picture, data; anything else is not checked
             return size
         at += 11 + int.from_bytes(head[1:], "big")
         if at > size:
@@ -200,16 +194,14 @@ def _end_of_mp4(file: BinaryIO, size: int) -> int:
         index = index or head[4:8] in (b"moov", b"moof")
         if length == 1:
             length = int.from_bytes(head[8:16], "big")
-        if length == 0:
-            return size
-        if length < 8:  # no box: what follows is not ours to judge
+        if length < 8:  # the last box, or none: what follows is not checked
             return size
         at += length
     return at if index or at > size else size + 8  # the index is still to come
 
 
 def _ogg_ends(file: BinaryIO, size: int) -> bool:
-    """Whether the last page is marked as such and whole."""
+    """Whether the last page is complete and marked as the last."""
     file.seek(max(0, size - 65_536))
     tail = file.read()
     at = tail.rfind(b"OggS")

@@ -1,8 +1,8 @@
-"""Arrays and plain containers out of pickle files that nobody has to trust.
+"""Arrays and plain containers from untrusted pickle files.
 
-A pickle is a program, and Python's own reader runs it. This one reads the same bytes and runs nothing: containers, texts and
-numbers are made by the few lines below, arrays from their bytes, and whatever else a file asks for is refused by its name.
-No function of a file's choice is called, also none of NumPy's own (which would take shapes and types at their word).
+A pickle is a program, and Python's own reader runs it. This one interprets the same opcodes and calls no function that a file
+names: containers, texts and numbers are made by the lines below, arrays from their bytes, and every other name is refused.
+NumPy's own functions are not called either, since they would trust the shapes and dtypes of the file.
 """
 
 import os
@@ -15,17 +15,17 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from synib.data.pickled import Array, Refused, check_key, check_plain, count, make_array, make_dtype
+from synib.data.pickle_values import Array, Refused, check_key, check_plain, count, make_array, make_dtype
 
-STEPS = 2_000_000  # of the program; the files this is for have arrays, and a few steps for each example's name
-BITS = 64  # of a whole number
+MAX_OPCODES = 2_000_000  # files of arrays have a few for each example's name
+MAX_BITS = 64  # of an integer
 
 _NUMPY = ("numpy.core", "numpy._core")  # the name before and since NumPy 2
 KNOWN = {
     ("numpy", "ndarray"): "ndarray",
     ("numpy", "dtype"): "dtype",
     ("_codecs", "encode"): "encode",  # bytes in a file of protocol 2
-    # Sets, and bytes where there are none, before they had steps of their own.
+    # Sets and empty bytes, in protocols that have no opcodes for them.
     **{(module, name): name for module in ("builtins", "__builtin__") for name in ("bytes", "set", "frozenset")},
     **{(f"{numpy}.multiarray", name): name for numpy in _NUMPY for name in ("_reconstruct", "scalar")},
     **{(f"{numpy}.numeric", "_frombuffer"): "_frombuffer" for numpy in _NUMPY},
@@ -33,12 +33,12 @@ KNOWN = {
 
 
 def read_pickle(path: str | Path) -> Any:
-    """What a pickle file holds, if that is arrays and plain containers; else ``ValueError``. Nothing in it is executed.
+    """The content of a pickle file of arrays and plain containers; anything else is a ``ValueError``. Nothing is executed.
 
-    Lists, tuples, dicts and sets, texts, bytes, numbers, truth values, ``None``, NumPy's scalars, and arrays of numbers, texts
-    or such objects, of any version of Python and NumPy. Arrays share the file's bytes and cannot be written to.
+    It may hold lists, tuples, dicts, sets, texts, bytes, numbers, booleans, ``None``, NumPy scalars, and arrays of numbers,
+    texts or such objects, written by any version of Python and NumPy. Arrays are read-only.
 
-    A file cannot ask for much more memory than its own size: steps, depth, and the bytes of all arrays are limited.
+    A file cannot ask for much more memory than its own size: opcodes, depth, and the bytes of all arrays are limited.
 
     Args:
         path: The file.
@@ -58,8 +58,8 @@ def read_pickle(path: str | Path) -> Any:
         raise ValueError(f"A pickle is a file; {path} is {'none' if path.exists() else 'not there'}.")
     try:
         with path.open("rb") as stream, warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of an escape in a text that Python does not know
-            return _Machine(stream).run()
+            warnings.simplefilter("ignore", DeprecationWarning)  # for unknown escapes in a text
+            return _Interpreter(stream).run()
     except Refused as refused:
         raise ValueError(f"{path} is not read: {refused}") from None
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as mistake:
@@ -68,7 +68,7 @@ def read_pickle(path: str | Path) -> Any:
 
 
 class _Stream:
-    """A file that knows how many bytes are left: a length in a file is only what the file claims."""
+    """A file that checks how many bytes are left before it reads: a length in a file is only a claim."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream, self.size = stream, os.fstat(stream.fileno()).st_size
@@ -82,43 +82,43 @@ class _Stream:
 
 
 class _Global:
-    """A name that a file asks for, one of the few that are known."""
+    """One of the few names that a file may refer to."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class _Unfinished:
-    """An array or type whose contents come in a later step; and under which numbers it is noted until then."""
+    """An array or dtype whose content comes with a later opcode, and the places in the memo that refer to it."""
 
     def __init__(self, what: str, code: str = "") -> None:
         self.what, self.code = what, code
-        self.noted: list[int] = []
+        self.memo_keys: list[int] = []
 
 
 _MARK = _Global("mark")  # where the parts of a container begin on the stack
 
 
-class _Machine:
-    """The stack and the notes of one reading."""
+class _Interpreter:
+    """The stack and the memo of one file."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = _Stream(stream)
         self.stack: list[Any] = []
-        self.notes: dict[int, Any] = {}
-        # A byte of a file is used once or, where bytes are written as a text, twice: more is a file that multiplies itself.
-        self.left = 2 * self.stream.size
+        self.memo: dict[int, Any] = {}
+        # A byte of a file is used once or, where bytes are written as a text, twice; a file that uses more expands itself.
+        self.budget = 2 * self.stream.size
 
     def run(self) -> Any:
-        for steps, (step, argument, _) in enumerate(pickletools.genops(cast(BinaryIO, self.stream))):
-            if steps == STEPS:
-                raise Refused(f"it takes more than {STEPS:,} steps, and a file of arrays takes few.")
-            if step.name in _PUSHED:
-                self.push(_short(argument))
-            elif step.name in _STEPS:
-                _STEPS[step.name](self, argument)
-            elif step.name not in ("PROTO", "FRAME", "STOP"):
-                raise _unknown(str(argument).replace(" ", ".") if step.name == "INST" else step.name)
+        for number, (opcode, argument, _) in enumerate(pickletools.genops(cast(BinaryIO, self.stream))):
+            if number == MAX_OPCODES:
+                raise Refused(f"it has more than {MAX_OPCODES:,} opcodes, and a file of arrays has few.")
+            if opcode.name in _LITERALS:
+                self.push(_check_size(argument))
+            elif opcode.name in _HANDLERS:
+                _HANDLERS[opcode.name](self, argument)
+            elif opcode.name not in ("PROTO", "FRAME", "STOP"):
+                raise _unknown(str(argument).replace(" ", ".") if opcode.name == "INST" else opcode.name)
         if len(self.stack) != 1:
             raise ValueError(f"it ends with {len(self.stack)} objects, not 1")
         check_plain(self.stack[0])
@@ -141,44 +141,54 @@ class _Machine:
             parts.append(part)
         return parts[::-1]
 
+    def drop(self) -> None:
+        self.stack.pop()
+
+    def drop_to_mark(self) -> None:
+        self.since_mark()
+
+    def push_dict(self, parts: list[Any]) -> None:
+        self.push({})
+        self.fill(dict, parts)
+
     def spend(self, n: int) -> None:
-        self.left -= n
-        if self.left < 0:
+        self.budget -= n
+        if self.budget < 0:
             raise Refused("it makes more out of itself than it holds, as no file of arrays does.")
 
-    def note(self, at: int) -> None:
-        self.notes[at] = self.stack[-1]
+    def put(self, key: int) -> None:
+        self.memo[key] = self.stack[-1]
         if isinstance(self.stack[-1], _Unfinished):
-            self.stack[-1].noted.append(at)
+            self.stack[-1].memo_keys.append(key)
 
-    def recall(self, at: int) -> None:
-        self.push(self.notes[at])
+    def get(self, key: int) -> None:
+        self.push(self.memo[key])
 
     def fill(self, kind: type, parts: list[Any] | tuple[Any, ...]) -> None:
         """Put parts into the container on the stack: members, or keys and values in turn."""
-        to = self.stack[-1]
-        wrong = type(to) is not kind or (kind is dict and len(parts) % 2)
-        if wrong:
+        container = self.stack[-1]
+        fits = type(container) is kind and not (kind is dict and len(parts) % 2)
+        if not fits:
             raise ValueError(f"a {kind.__name__} was expected")
         if kind is list:
-            to.extend(parts)
+            container.extend(parts)
         elif kind is set:
-            to.update(map(check_key, parts))
+            container.update(map(check_key, parts))
         else:
-            to.update(zip(map(check_key, parts[::2]), parts[1::2], strict=True))
+            container.update(zip(map(check_key, parts[::2]), parts[1::2], strict=True))
 
-    def ask(self, module: Any, name: Any) -> None:
-        """Know a name, or refuse it."""
+    def find_global(self, module: Any, name: Any) -> None:
+        """Push one of the known names; others are refused."""
         if not (isinstance(module, str) and isinstance(name, str)) or (module, name) not in KNOWN:
             raise _unknown(f"{module}.{name}" if isinstance(module, str) and isinstance(name, str) else "no name")
         self.push(_Global(KNOWN[module, name]))
 
     def call(self) -> None:
-        """What a file has called on reading; here, one of our own few functions."""
-        what, arguments = self.pops(2)
-        if not isinstance(what, _Global) or type(arguments) is not tuple:
+        """Do what one of the known functions would do."""
+        function, arguments = self.pops(2)
+        if not isinstance(function, _Global) or type(arguments) is not tuple:
             raise Refused("it calls something that is no function of NumPy's.")
-        match what.name, arguments:
+        match function.name, arguments:
             case "_reconstruct", (_Global(name="ndarray"), tuple(), _):
                 self.push(_Unfinished("array"))
             case "dtype", (str(code), *_):
@@ -195,26 +205,26 @@ class _Machine:
                 self.spend(len(members))
                 self.push((set if kind == "set" else frozenset)(map(check_key, members)))
             case _:
-                raise Refused(f"it calls {what.name} in a way that NumPy does not.")
+                raise Refused(f"it calls {function.name} in a way that NumPy does not.")
 
     def build(self) -> None:
-        """Contents for an array or type that was begun."""
-        begun, state = self.pops(2)
-        if not isinstance(begun, _Unfinished) or type(state) is not tuple:
+        """Complete an array or dtype with its content."""
+        unfinished, state = self.pops(2)
+        if not isinstance(unfinished, _Unfinished) or type(state) is not tuple:
             raise Refused("it sets the inside of an object that is no array.")
-        made: Any
-        match begun.what, state:
+        value: Any
+        match unfinished.what, state:
             case "dtype", (int(), str(order), None, None, None, *_):
-                made = make_dtype(begun.code, order)
+                value = make_dtype(unfinished.code, order)
             case "dtype", _:
                 raise Refused("it holds an array of records, and only arrays of numbers, texts and objects are read.")
             case "array", (int(), tuple(shape), np.dtype() as dtype, bool() | 0 | 1 as fortran, data):
-                made = self.array(shape, dtype, bool(fortran), data)
+                value = self.array(shape, dtype, bool(fortran), data)
             case _:
                 raise Refused("it holds an array in a form that NumPy does not write.")
-        for at in begun.noted:
-            self.notes[at] = made
-        self.push(made)
+        for key in unfinished.memo_keys:
+            self.memo[key] = value
+        self.push(value)
 
     def encoded(self, text: str) -> bytes:
         self.spend(len(text))
@@ -223,47 +233,33 @@ class _Machine:
     def array(self, shape: tuple[Any, ...], dtype: np.dtype[Any], fortran: bool, data: Any) -> Array:
         self.spend(count(shape) * (1 if dtype.hasobject else dtype.itemsize))
         if isinstance(data, str) and not dtype.hasobject:
-            data = self.encoded(data)  # Python 2 has texts for bytes
+            data = self.encoded(data)  # Python 2 wrote bytes as texts
         return make_array(shape, dtype, fortran, data)
 
 
 def _unknown(name: str) -> Refused:
-    said = re.sub(r"[^\w.<>-]", "?", name)[:80]
-    return Refused(f"it asks for {said}, and only arrays and plain containers are read.")
+    printable = re.sub(r"[^\w.<>-]", "?", name)[:80]
+    return Refused(f"it asks for {printable}, and only arrays and plain containers are read.")
 
 
-def _short(value: Any) -> Any:
-    if isinstance(value, int) and value.bit_length() > BITS:
-        raise Refused(f"it holds a whole number of more than {BITS} bits.")
+def _check_size(value: Any) -> Any:
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise Refused(f"it holds an integer of more than {MAX_BITS} bits.")
     return value
 
 
-def _dict(machine: _Machine, _: Any) -> None:
-    parts = machine.since_mark()
-    machine.push({})
-    machine.fill(dict, parts)
-
-
-def _drop(machine: _Machine, _: Any) -> None:
-    machine.stack.pop()
-
-
-def _drop_all(machine: _Machine, _: Any) -> None:
-    machine.since_mark()
-
-
-_PUSHED = {
+_LITERALS = {  # opcodes whose argument is the value
     "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT",
     "STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8",
     "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8",
 }  # fmt: skip
-_STEPS: dict[str, Callable[[_Machine, Any], None]] = {
+_HANDLERS: dict[str, Callable[[_Interpreter, Any], None]] = {
     "NONE": lambda m, _: m.push(None),
     "NEWTRUE": lambda m, _: m.push(True),
     "NEWFALSE": lambda m, _: m.push(False),
     "MARK": lambda m, _: m.push(_MARK),
-    "POP": _drop,
-    "POP_MARK": _drop_all,
+    "POP": lambda m, _: m.drop(),
+    "POP_MARK": lambda m, _: m.drop_to_mark(),
     "EMPTY_LIST": lambda m, _: m.push([]),
     "EMPTY_TUPLE": lambda m, _: m.push(()),
     "EMPTY_DICT": lambda m, _: m.push({}),
@@ -271,7 +267,7 @@ _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
     "LIST": lambda m, _: m.push(m.since_mark()),
     "TUPLE": lambda m, _: m.push(tuple(m.since_mark())),
     "FROZENSET": lambda m, _: m.push(frozenset(map(check_key, m.since_mark()))),
-    "DICT": _dict,
+    "DICT": lambda m, _: m.push_dict(m.since_mark()),
     "TUPLE1": lambda m, _: m.push(m.pops(1)),
     "TUPLE2": lambda m, _: m.push(m.pops(2)),
     "TUPLE3": lambda m, _: m.push(m.pops(3)),
@@ -280,15 +276,15 @@ _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
     "ADDITEMS": lambda m, _: m.fill(set, m.since_mark()),
     "SETITEM": lambda m, _: m.fill(dict, m.pops(2)),
     "SETITEMS": lambda m, _: m.fill(dict, m.since_mark()),
-    "PUT": _Machine.note,
-    "BINPUT": _Machine.note,
-    "LONG_BINPUT": _Machine.note,
-    "MEMOIZE": lambda m, _: m.note(len(m.notes)),
-    "GET": _Machine.recall,
-    "BINGET": _Machine.recall,
-    "LONG_BINGET": _Machine.recall,
-    "GLOBAL": lambda m, name: m.ask(*name.split(" ", 1)),
-    "STACK_GLOBAL": lambda m, _: m.ask(*m.pops(2)),
+    "PUT": _Interpreter.put,
+    "BINPUT": _Interpreter.put,
+    "LONG_BINPUT": _Interpreter.put,
+    "MEMOIZE": lambda m, _: m.put(len(m.memo)),
+    "GET": _Interpreter.get,
+    "BINGET": _Interpreter.get,
+    "LONG_BINGET": _Interpreter.get,
+    "GLOBAL": lambda m, name: m.find_global(*name.split(" ", 1)),
+    "STACK_GLOBAL": lambda m, _: m.find_global(*m.pops(2)),
     "REDUCE": lambda m, _: m.call(),
     "BUILD": lambda m, _: m.build(),
 }

@@ -1,34 +1,29 @@
-"""Latents of encoders that do not train, computed once: on disk, memory-mapped, with an account of what they are of."""
+"""Latents of encoders that do not train, computed once and kept on disk."""
 
 import hashlib
+import itertools
 import json
-import os
-import re
-import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synib.checks import check_whole, shown
+from synib.files.arrays import ArrayCache
 from synib.models.fusion import FusionModel
 from synib.tokens import Modality, Tokens, move, take, values
 
-FORMAT = "synib latents 1"
-ACCOUNT = "latents.json"
 SPLITS = ("train", "validation", "test")
 
 Data = TypeVar("Data")
 
 
-class Given(nn.Module):
-    """In an encoder's place where latents are given: it passes them on, as real numbers of the model's kind."""
+class LatentInput(nn.Module):
+    """Takes an encoder's place where its latents are the data: it passes them on in the model's dtype."""
 
     like: Tensor
 
@@ -54,10 +49,9 @@ def cache_features(
 ) -> tuple[Data, FusionModel]:
     """The latents of a model's frozen encoders, computed once, and the model behind its encoders.
 
-    In the folder there is an array for each split and modality, and ``latents.json``, which says for each what it was computed
-    from: checksums of the encoder's weights and settings, and of the data. What is there and matches is mapped, the rest is
-    computed. Arrays and account are each written whole or not at all, the account last, so an interrupted call leaves what was
-    there before.
+    The folder has an array for each split and modality, and ``latents.json``, which says what each was computed from: checksums
+    of the encoder's weights and settings, and of the data (:class:`~synib.files.arrays.ArrayCache`). Arrays that match are
+    mapped, the others are computed.
 
     Masks that act on the inputs of the model behind the encoders act on latents.
 
@@ -66,9 +60,9 @@ def cache_features(
         data: A :class:`~synib.data.Dataset`, which may be memory-mapped.
         folder: Where latents are kept.
         batch_size: Examples encoded at once.
-        device: Where.
+        device: Where to encode.
         dtype: How latents are stored: in half the space, or exactly as computed.
-        on_batch: Called after each batch, with how many of how many were computed.
+        on_batch: Called after each batch, with the number of batches computed so far, and of all.
 
     Returns:
         The data set with latents for modalities (no longer with ``blocks``, which are of inputs), and a ``FusionModel`` that
@@ -89,195 +83,136 @@ def cache_features(
                 f"The encoder of {name!r} trains ({trained} parameters take a gradient), so its latents change with every "
                 f"step: freeze it, as with model.encoders[{name!r}].requires_grad_(False), or do not cache them."
             )
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    account = _account(folder / ACCOUNT)
-    sums = {name: encoder_checksum(encoder) for name, encoder in model.encoders.items()}
-    wanted: dict[str, dict[str, Any]] = {}
+    cache = ArrayCache(folder, "latents")
+    checksums = {name: encoder_checksum(encoder) for name, encoder in model.encoders.items()}
+    sources: dict[tuple[str, str], dict[str, Any]] = {}
     for split, part in splits.items():
         for name in model.names if part is not None else ():
             if name not in part.modalities:
                 raise ValueError(f"The model has a modality {name!r}, and the {split} data have none of that name.")
             x = part.modalities[name]
-            wanted[f"{split}/{name}"] = {
-                "encoder": sums[name],
+            sources[split, name] = {
+                "encoder": checksums[name],
                 "data": data_checksum(x),
                 "dtype": dtype,
                 "examples": len(values(x)),
             }
-    latents: dict[str, Modality] = {}
-    for what, made_of in wanted.items():
-        found = _mapped(folder, account.get(what, {}), made_of)
-        if found is not None:
-            latents[what] = found
-    missing = [what for what in wanted if what not in latents]
-    total = sum(-(-wanted[what]["examples"] // batch_size) for what in missing)
-    done = 0
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        if on_batch:
-            on_batch(done, total)
-
-    for what in missing:
-        split, name = what.split("/", 1)
-        old = account.get(what, {})
-        encode = _encoded(model.encoders[name], splits[split].modalities[name], batch_size, device)
-        account[what] = wanted[what] | _written(folder, what, wanted[what], encode, step)
-        _write(folder / ACCOUNT, {"format": FORMAT, "latents": account})
-        for file in {old.get("values"), old.get("padding")} - {None}:
-            if file not in account[what].values():
-                with suppress(OSError):  # where somebody still maps it, it may have to stay
-                    (folder / file).unlink()
-        made = _mapped(folder, account[what], wanted[what])
-        assert made is not None
-        latents[what] = made
+    latents = {which: _load(cache, "/".join(which), source) for which, source in sources.items()}
+    missing = [which for which, found in latents.items() if found is None]
+    total = sum(-(-sources[which]["examples"] // batch_size) for which in missing)
+    count = itertools.count(1)
+    for split, name in missing:
+        with closing(_encode(model.encoders[name], splits[split].modalities[name], batch_size, device)) as batches:
+            _store(
+                cache,
+                f"{split}/{name}",
+                sources[split, name],
+                batches,
+                lambda: on_batch and on_batch(next(count), total),
+            )
+        latents[split, name] = _load(cache, f"{split}/{name}", sources[split, name])
     changed: dict[str, Any] = {
-        split: replace(part, modalities={name: latents[f"{split}/{name}"] for name in model.names})
+        split: replace(part, modalities={name: latents[split, name] for name in model.names})
         for split, part in splits.items()
         if part is not None
     }
     like = next(iter(model.fusion.parameters()), torch.empty(0))
     behind = FusionModel(
-        {name: Given(like) for name in model.names}, model.fusion, dict(model.heads.items()), model.detach_heads
+        {name: LatentInput(like) for name in model.names}, model.fusion, dict(model.heads.items()), model.detach_heads
     )
     return replace(data, **changed, blocks={}), behind.train(model.training)  # type: ignore[type-var]
 
 
 def encoder_checksum(encoder: nn.Module) -> str:
-    """SHA-256 of an encoder: its layers, its settings where it is a network of transformers, and every weight and buffer."""
-    told = hashlib.sha256(str(encoder).encode())
+    """SHA-256 of an encoder: its layers, its config where it is a network of transformers, and every weight and buffer."""
+    digest = hashlib.sha256(str(encoder).encode())
     for module in encoder.modules():
         config: Any = getattr(module, "config", None)
         if hasattr(config, "to_dict"):
             settings = {k: v for k, v in config.to_dict().items() if k != "_name_or_path"}
-            told.update(json.dumps(settings, sort_keys=True, default=str).encode())
+            digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
             break
     for name, tensor in encoder.state_dict().items():
-        told.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        told.update(_bytes(tensor))
-    return told.hexdigest()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(_bytes(tensor))
+    return digest.hexdigest()
 
 
 def data_checksum(x: Modality) -> str:
     """SHA-256 of a modality's numbers and padding, read piece by piece."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for tensor in x if isinstance(x, Tokens) else (x,):
-        told.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
         for piece in tensor.split(256):
-            told.update(_bytes(piece))
-    return told.hexdigest()
+            digest.update(_bytes(piece))
+    return digest.hexdigest()
 
 
 def _bytes(tensor: Tensor) -> Any:
     return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data if tensor.numel() else b""
 
 
-def _encoded(
+def _encode(
     encoder: nn.Module, x: Modality, batch_size: int, device: torch.device | str
-) -> Callable[[Callable[[slice, Modality], None]], None]:
-    """Latents of all examples, batch after batch, handed to whoever keeps them."""
-
-    def run(keep: Callable[[slice, Modality], None]) -> None:
-        modes = {m: m.training for m in encoder.modules()}
-        tensors = [*encoder.parameters(), *encoder.buffers()]
-        home = tensors[0].device if tensors else torch.device("cpu")
-        try:
-            encoder.to(device).eval()
+) -> Generator[Modality, None, None]:
+    """The latents of all examples, batch by batch, in evaluation mode; then the encoder is as it was before."""
+    modes = {m: m.training for m in encoder.modules()}
+    tensors = [*encoder.parameters(), *encoder.buffers()]
+    home = tensors[0].device if tensors else torch.device("cpu")
+    try:
+        encoder.to(device).eval()
+        for start in range(0, len(values(x)), batch_size):
             with torch.inference_mode():
-                for start in range(0, len(values(x)), batch_size):
-                    rows = slice(start, start + batch_size)
-                    keep(rows, move(encoder(move(take(x, rows), device)), "cpu"))
-        finally:
-            encoder.to(home)
-            for module, mode in modes.items():
-                module.training = mode
-
-    return run
-
-
-def _written(
-    folder: Path,
-    what: str,
-    made_of: Mapping[str, Any],
-    encode: Callable[[Callable[[slice, Modality], None]], None],
-    step: Callable[[], None],
-) -> dict[str, str | None]:
-    """Writes the arrays of one split and modality; gives their names."""
-    sum_ = hashlib.sha256(json.dumps([FORMAT, what, made_of], sort_keys=True).encode()).hexdigest()
-    stem = f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{sum_[:16]}"
-    arrays: dict[str, NDArray[Any]] = {}
-    parts: dict[str, Path] = {}
-
-    def array(kind: str, like: Tensor, dtype: str) -> NDArray[Any]:
-        if kind not in arrays:
-            with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{stem}-", suffix=".part", delete=False) as file:
-                parts[kind] = Path(file.name)
-            shape = (made_of["examples"], *like.shape[1:])
-            arrays[kind] = np.lib.format.open_memmap(parts[kind], mode="w+", dtype=np.dtype(dtype), shape=shape)
-        return arrays[kind]
-
-    def keep(rows: slice, latent: Modality) -> None:
-        v = values(latent)
-        if made_of["dtype"] == "float16" and v.abs().max() > torch.finfo(torch.float16).max:
-            raise ValueError(
-                f"Latents of {what!r} are too large for float16, up to {v.abs().max():g}: use dtype='float32'."
-            )
-        array("values", v, made_of["dtype"])[rows] = v.float().numpy()
-        if isinstance(latent, Tokens):
-            array("padding", latent.padding, "bool")[rows] = latent.padding.numpy()
-        step()
-
-    try:
-        encode(keep)
-        names: dict[str, str | None] = {"values": None, "padding": None}
-        for kind in list(arrays):
-            arrays.pop(kind).flush()  # type: ignore[attr-defined]
-            names[kind] = f"{stem}{'-padding' if kind == 'padding' else ''}.npy"
-            os.replace(parts[kind], folder / str(names[kind]))
-        return names
+                latent = move(encoder(move(take(x, slice(start, start + batch_size)), device)), "cpu")
+            yield latent
     finally:
-        arrays.clear()
-        for path in parts.values():
-            path.unlink(missing_ok=True)
+        encoder.to(home)
+        for module, mode in modes.items():
+            module.training = mode
 
 
-def _account(path: Path) -> dict[str, Any]:
-    """What the folder holds, or nothing where its account cannot be used."""
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        right = told["format"] == FORMAT and all(
-            Path(entry[kind]).name == entry[kind]
-            for entry in told["latents"].values()
-            for kind in ("values", "padding")
-            if entry[kind] is not None
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-    return told["latents"] if right else {}
+def _store(
+    cache: ArrayCache,
+    key: str,
+    source: dict[str, Any],
+    batches: Iterator[Modality],
+    on_batch: Callable[[], object],
+) -> None:
+    """Write the latents of one split and modality: their values and, of tokens, which are padding."""
+    first = next(batches)
+    kinds = {key: (values(first), source["dtype"])}
+    if isinstance(first, Tokens):
+        kinds[f"{key} padding"] = (first.padding, "bool")
+    with ExitStack() as stack:
+        arrays = [
+            stack.enter_context(cache.create(name, source, (source["examples"], *like.shape[1:]), dtype, list(kinds)))
+            for name, (like, dtype) in kinds.items()
+        ]
+        start = 0
+        for latent in itertools.chain([first], batches):
+            numbers = values(latent).float()
+            if source["dtype"] == "float16" and numbers.abs().max() > torch.finfo(torch.float16).max:
+                raise ValueError(
+                    f"Latents of {key!r} are too large for float16, up to {numbers.abs().max():g}: use dtype='float32'."
+                )
+            tensors = [numbers, latent.padding] if isinstance(latent, Tokens) else [numbers]
+            for array, tensor in zip(arrays, tensors, strict=True):
+                array[start : start + len(tensor)] = tensor.numpy()
+            start += len(numbers)
+            on_batch()
 
 
-def _mapped(folder: Path, entry: Mapping[str, Any], made_of: Mapping[str, Any]) -> Modality | None:
-    """The latents an entry names, if they are of what is wanted and all there."""
-    if any(entry.get(k) != v for k, v in made_of.items()) or not entry.get("values"):
+def _load(cache: ArrayCache, key: str, source: dict[str, Any]) -> Modality | None:
+    """The latents of one split and modality, mapped, if they are complete and were computed from this source."""
+    record = cache.record(key)
+    names = record.notes if record is not None else None
+    if names not in ([key], [key, f"{key} padding"]):
         return None
-    arrays = []
-    for kind, dtype in (("values", made_of["dtype"]), ("padding", "bool")):
-        if entry.get(kind) is None:
-            continue
-        # "c": pages are private, so that nothing can write to the file; a read-only array would be no tensor without a warning.
-        try:
-            array = np.load(folder / entry[kind], mmap_mode="c", allow_pickle=False)
-        except (OSError, ValueError):
+    tensors = []
+    for name in names:
+        record = cache.record(name)
+        array = cache.open(name) if record is not None and record.source == source else None
+        if array is None or len(array) != source["examples"]:
             return None
-        if array.dtype != np.dtype(dtype) or len(array) != made_of["examples"]:
-            return None
-        arrays.append(torch.from_numpy(array))
-    return Tokens(*arrays) if len(arrays) == 2 else arrays[0]
-
-
-def _write(path: Path, told: Mapping[str, Any]) -> None:
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as file:
-        json.dump(told, file, indent=1)
-    os.replace(file.name, path)
+        tensors.append(torch.from_numpy(array))
+    return Tokens(*tensors) if len(tensors) == 2 else tensors[0]

@@ -2,10 +2,7 @@
 
 import hashlib
 import json
-import os
 import platform
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +14,7 @@ from torch import Tensor
 
 import synib
 from synib.checks import check_widths, is_number, is_whole, shown
+from synib.files import atomic_file, check_writable
 from synib.methods.hooks import AddsModules
 from synib.own.answers import Answers
 from synib.own.model import Predictor
@@ -46,10 +44,11 @@ def check_free(folder: Path) -> None:
         raise ValueError(
             f"{folder} holds a {TENSORS} and no {PLAIN}, so it is not one of our models; nothing was touched."
         )
+    check_writable(folder)
 
 
 def save(model: Predictor, folder: Path) -> Path:
-    """Write a model, whole or not at all; in place of an earlier one, both files or a pair that is refused."""
+    """Write a model, in place of an earlier one; after an interruption both files belong together or are refused."""
     _need_safetensors()
     from safetensors.torch import save as as_bytes
 
@@ -78,19 +77,11 @@ def save(model: Predictor, folder: Path) -> Path:
     }
     text = (json.dumps(said, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-        try:
-            for name, written in ((TENSORS, content), (PLAIN, text)):
-                (made / name).write_bytes(written)
-            made.chmod(0o755)
-            if folder.exists():
-                for name in (TENSORS, PLAIN):
-                    os.replace(made / name, folder / name)
-            else:
-                made.rename(folder)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        # The text has the tensors' checksum: after an interruption in between, the pair is refused and may be overwritten.
+        for name, written in ((PLAIN, text), (TENSORS, content)):
+            with atomic_file(folder / name) as file:
+                file.write(written)
     except OSError as e:
         raise ValueError(f"Cannot write a model to {folder}: {e.strerror or e}.") from e
     return folder

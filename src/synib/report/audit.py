@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from synib.files import write_csv, write_json
 from synib.measure import Estimate
 from synib.own.audit import PID_ROWS, Audit
 from synib.report.page import Page, write_page
 from synib.studies.charts import Bars, Figure, Table
-from synib.training.folder import write_csv, write_json
 
 NORMAL = 1.959964  # standard errors in half a 95 % interval
 ABOUT = (

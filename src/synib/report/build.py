@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from synib.files import read_csv, read_json, write_csv, write_json, write_text
 from synib.report.page import Page, render, write_page
 from synib.studies import Experiment, load
 from synib.studies.base import Row
-from synib.training.folder import read_csv, read_json, write_csv, write_json, write_text
 
 AGAIN = "Run the experiment again to make it anew."
 

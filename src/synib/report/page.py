@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from synib.files import write_text
 from synib.report import numbers
 from synib.report.draw import plot, svg
 from synib.report.plot_html import dark
 from synib.studies.charts import Figure, Table
-from synib.training.folder import write_text
 
 
 @dataclass(frozen=True)

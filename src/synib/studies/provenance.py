@@ -95,11 +95,11 @@ def of_sources(asked: Mapping[str, tuple[Source, Path]]) -> Any:
     """Checksums of data sets: name → file → checksum; or that no file was read.
 
     Args:
-        asked: What :func:`synib.data.files.noted` has noted.
+        asked: What :func:`synib.data.files.record_sources` yielded.
     """
     found = {}
     for name, (source, folder) in sorted(asked.items()):
-        found[name] = {k: v for paths in source.found(folder) for k, v in checksums(folder, paths).items()}
+        found[name] = {k: v for paths in source.paths(folder) for k, v in checksums(folder, paths).items()}
     return found or MADE
 
 

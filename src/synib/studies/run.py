@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from synib.data.files import noted
+from synib.data.files import record_sources
+from synib.files import read_json, write_json
 from synib.studies.base import Experiment
 from synib.studies.provenance import changed, of_sources, provenance
 from synib.training import cluster as many_machines
 from synib.training.device import choose_device, choose_precision
-from synib.training.folder import Folder, read_json, write_json
+from synib.training.folder import Folder
 from synib.training.sweep import Engine, Progress, check_cells, sweep
 
 LOADER = f"{__name__}:from_config"
@@ -52,7 +53,7 @@ def run(
         ...     sorted(path.name for path in run(small, folder).glob("*.csv"))
         ['curves.csv', 'results.csv', 'timings.csv']
     """
-    with noted() as asked:
+    with record_sources() as asked:
         experiment.check()
     if engine not in get_args(Engine):
         *others, last = get_args(Engine)
@@ -71,7 +72,7 @@ def run(
         device = choose_device(device) if session is None else session.place(device)
         chosen = choose_precision(precision, device)
         folder = Folder(out if out is not None else Path("runs") / experiment.name, experiment.config())
-        held.enter_context(folder.alone(say))
+        held.enter_context(folder.locked(say))
         seeds = (cell.seed for cell in cells)
         made = provenance(command, device if session is None else "cpu", seeds, of_sources(asked))
         # A cluster trains the fleet's shards: either may go on with what the other began.

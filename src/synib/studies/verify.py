@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from synib.checks import shown
-from synib.data.files import noted
+from synib.data.files import record_sources
+from synib.files import read_csv, read_json
 from synib.studies.base import Row
 from synib.studies.provenance import changed, of_sources, versions
 from synib.studies.run import load
 from synib.training.cells import Cell
 from synib.training.device import Precision, choose_device, choose_precision, device_name
-from synib.training.folder import Folder, read_csv, read_json
+from synib.training.folder import Folder
 from synib.training.sweep import Progress, sweep
 
 # Of a metric, or of its size where that is above 1. A model that is trained alone adds up in another order than among others:
@@ -114,7 +115,7 @@ def verify(
         tolerance = OTHER if differences else SAME
     elif not 0 <= tolerance < math.inf:
         raise ValueError(f"--tolerance is a number of at least 0; got {tolerance}.")
-    with noted() as asked:
+    with record_sources() as asked:
         experiment.check()
     data = changed(begun.get("data"), of_sources(asked))
     say(f"{experiment.title}\n{len(chosen)} of {len(rows)} models anew on {device}.")

@@ -14,8 +14,8 @@ from lightning.fabric.plugins import TorchCheckpointIO
 from torch import Tensor, nn
 
 from synib.data import Dataset
+from synib.files import atomic_file
 from synib.tokens import take, values
-from synib.training.files import write_whole
 from synib.training.learner import Learner
 from synib.training.plan import Plan
 
@@ -29,7 +29,8 @@ class WholeFiles(TorchCheckpointIO):
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         before = file.with_name(f"{file.name}.damaged") if is_damaged(file) else _before(file)
-        write_whole(file, lambda out: torch.save(checkpoint, out), before)
+        with atomic_file(file, before) as out:
+            torch.save(checkpoint, out)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         content = load(Path(path))

@@ -66,7 +66,7 @@ def sweep(
         few = [cell.id for cell in same[: fleet.PROBED]]  # measured where they will be trained, and not here
         return int(_answer(session.ray.get(session.start(_measure, order, few, session.gpus))))
 
-    with folder.alone(say):
+    with folder.locked(say):
         shards = begun(folder, cells, lambda: grouped(cells, size), say)
         _Driver(session, order, folder, costs_of(recipe, cells), on_progress, say).run(shards)
         ended(folder, cells, say)

@@ -1,129 +1,126 @@
-"""The results folder: what is finished is written at once and whole, and nothing finished is ever overwritten."""
+"""The folder of a run: a finished shard is written at once, atomically, and is never overwritten."""
 
 import contextlib
-import csv
 import hashlib
-import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from synib.files import atomic_file, read_json, write_csv, write_json
+from synib.files.atomic import make_folder, refuse_link, remove_unfinished, unwritable
+from synib.files.lock import LOCK, locked
 from synib.measure import statistics
-from synib.training import files
 from synib.training.cells import Cell, digest
-from synib.training.files import remove_unfinished, write_whole
 
 Row = Mapping[str, Any]
 
-TEXT = ("cell", "shard")  # columns of identifiers, some of which look like numbers
-
 
 class Folder:
-    """A run's folder.
+    """The folder of a run.
 
-    ``config.json`` says what is run, ``shards.json`` how its cells were grouped, ``shards/`` holds what is finished;
-    ``results.csv``, ``curves.csv`` and ``timings.csv`` are collected from there. ``failed/`` holds the last good state of
-    models whose training failed. One run at a time writes to it (:meth:`alone`).
+    ``config.json`` holds the options of the run, ``shards.json`` the grouping of its cells, ``shards/`` a file for each
+    finished shard; ``results.csv``, ``curves.csv`` and ``timings.csv`` are collected from these. ``failed/`` holds the last
+    finite parameters of models whose training failed. One run at a time writes to the folder (:meth:`locked`).
 
     Args:
-        path: Where; made if it does not exist.
+        path: The folder; made if it does not exist.
         config: Plain values that decide the results. A folder that holds a run of another config is refused.
     """
 
     def __init__(self, path: Path | str, config: Mapping[str, Any]) -> None:
         self.path = Path(path)
-        self._alone = False
-        config = json.loads(json.dumps(config))
+        self._config = json.loads(json.dumps(config))
+        self._locked = False
         try:
-            self._check(config)
-            (self.path / "shards").mkdir(parents=True, exist_ok=True)
-            with self.alone():
-                if self._check(config) is None:  # as it is now that nobody else can write
-                    write_json(self.path / "config.json", config)
+            self._check()
+            make_folder(self.path / "shards")
+            with self.locked():
+                is_new = self._check()  # again, now that no other run can write
+                if is_new:
+                    write_json(self.path / "config.json", self._config)
         except OSError as e:
-            raise ValueError(
-                f"Cannot write to the output folder {self.path}: {e.strerror}. Choose another with --out."
-            ) from e
+            raise unwritable(self.path, str(e.strerror)) from e
 
-    def _check(self, config: Row) -> Any:
-        """The config that is there, if any; a folder that holds another run, or something else, is refused."""
-        existing = read_json(self.path / "config.json")
-        if existing is None:
-            self._is_free()
-        elif existing != config:
+    def _check(self) -> bool:
+        """Whether the folder is free for a new run; one that holds another run, or other files, is refused."""
+        names = sorted(os.listdir(self.path)) if self.path.is_dir() else []
+        for name in names:
+            refuse_link(self.path / name)
+        config = read_json(self.path / "config.json")
+        if config is None and "shards.json" in names:
+            return False  # a run whose config was lost: its cells tell whether it is this one
+        if config is None:
+            left_by_killed_run = (".config.json.", LOCK)
+            others = [name for name in names if name != "shards" and not name.startswith(left_by_killed_run)]
+            if others:
+                more = ", ..." if len(others) > 3 else ""
+                raise ValueError(
+                    f"{self.path} holds other files ({', '.join(others[:3])}{more}) and no run; choose another folder."
+                )
+        elif config != self._config:
             raise ValueError(
-                f"{self.path} holds a run with other settings ({', '.join(_changes(existing, config))}); nothing was "
-                "touched. Choose another folder with --out."
+                f"{self.path} holds a run with other settings ({', '.join(_changes(config, self._config))}); nothing was "
+                "touched. Choose another folder."
             )
-        return existing
+        return config is None
 
     @contextlib.contextmanager
-    def alone(self, say: Callable[[str], None] = lambda sentence: None) -> Iterator[None]:
-        """Within this context no other run writes here; where the file system has no locks to see to that, this is said.
+    def locked(self, say: Callable[[str], None] = lambda sentence: None) -> Iterator[None]:
+        """Keep other runs from writing to the folder; may be nested. Temporary files of killed runs are removed.
 
-        What a killed run left half-written is removed. A run in whose midst we are already is no other.
+        Args:
+            say: Called with a sentence where the file system has no locks.
         """
-        if self._alone:
+        if self._locked:
             yield
             return
-        with files.alone(self.path) as has_locks:
+        with locked(self.path) as has_locks:
             if not has_locks:
-                say(f"The file system of {self.path} has no locks: see to it that no other run writes there.")
-            self._alone = True
+                say(f"The file system of {self.path} has no locks: make sure that no other run writes there.")
+            self._locked = True
             try:
-                for place in (self.path, self.path / "shards", self.path / "failed"):
-                    remove_unfinished(place)
+                for folder in (self.path, self.path / "shards", self.path / "failed"):
+                    remove_unfinished(folder)
                 yield
             finally:
-                self._alone = False
-
-    def _is_free(self) -> None:
-        """Refuse a folder that holds something else: a run writes a README.md and would take another's place."""
-        others = [p.name for p in self.path.iterdir() if p.name != "shards"] if self.path.is_dir() else []
-        left = (".config.json.", files.LOCK)  # by a killed run
-        others = sorted(name for name in others if not name.startswith(left))
-        if others:
-            raise ValueError(
-                f"{self.path} holds other files ({', '.join(others[:3])}{', ...' * (len(others) > 3)}) and no run; choose "
-                "another folder with --out."
-            )
+                self._locked = False
 
     def shards(self, cells: Sequence[Cell], propose: Callable[[], Sequence[Sequence[Cell]]]) -> list[list[Cell]]:
-        """The grouping of the cells: the recorded one if there is one, otherwise a proposed one, recorded."""
+        """The grouping of the cells: the recorded one, or else a proposed one, which is then recorded."""
         recorded = read_json(self.path / "shards.json")
         if recorded is None:
-            return self._record(propose())
+            groups = [list(shard) for shard in propose()]
+            write_json(self.path / "shards.json", [[cell.id for cell in shard] for shard in groups])
+            return groups
         lists = isinstance(recorded, list) and all(isinstance(shard, list) for shard in recorded)
         if not lists or not all(isinstance(i, str) for shard in recorded for i in shard):
-            raise ValueError(f"{self.path}/shards.json is damaged; remove it and run again to make it anew.")
+            raise ValueError(f"{self.path}/shards.json is damaged; remove it and run again to restore it.")
         by_id = {cell.id: cell for cell in cells}
         if {i for shard in recorded for i in shard} != set(by_id):
             raise ValueError(
                 f"{self.path}/shards.json was recorded for other cells (another version of synib?); nothing was touched. "
-                "Choose another folder with --out."
+                "Choose another folder."
             )
+        if not (self.path / "config.json").exists():
+            write_json(self.path / "config.json", self._config)
         return [[by_id[i] for i in shard] for shard in recorded]
 
     def regroup(self, left: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-        """Another grouping of cells that are not finished; that of all others stays."""
+        """Record another grouping of cells that are not finished; that of the others stays."""
         changed = {cell.id for shard in left for cell in shard}
         before = [shard for shard in read_json(self.path / "shards.json") if not changed.intersection(shard)]
         write_json(self.path / "shards.json", [*before, *([cell.id for cell in shard] for shard in left)])
         return [list(shard) for shard in left]
 
-    def _record(self, groups: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-        write_json(self.path / "shards.json", [[cell.id for cell in shard] for shard in groups])
-        return [list(shard) for shard in groups]
-
     def finished(self, shard: Sequence[Cell]) -> bool:
-        """Whether this shard is already there, whole."""
+        """Whether a shard has been written; a damaged file raises ``ValueError``."""
         return self._read(shard) is not None
 
     def set_aside_damaged(self, shards: Sequence[Sequence[Cell]]) -> list[str]:
-        """Rename files of shards that are not what was written, so that they are trained again; returns a sentence for each."""
-        said = []
+        """Rename damaged files of shards, so that these are trained again; returns a sentence for each."""
+        sentences = []
         for shard in shards:
             try:
                 self._read(shard)
@@ -131,24 +128,24 @@ class Folder:
                 file = self._file(shard)
                 aside = next(p for i in range(1, 10**6) if not (p := file.with_suffix(f".damaged{i}")).exists())
                 os.replace(file, aside)
-                said.append(
+                sentences.append(
                     f"{file} is damaged: it is kept as {aside.name} and not used, and its {len(shard)} models are trained "
                     "again. What else is finished is kept."
                 )
-        return said
+        return sentences
 
     def write(self, shard: Sequence[Cell], content: Mapping[str, Any]) -> None:
-        """Keep a finished shard, with the checksum of its content."""
+        """Write a finished shard, with the checksum of its content."""
         plain = json.loads(json.dumps(content))
         write_json(self._file(shard), {**plain, "sha256": _checksum(plain)})
 
     def keep_failed(self, cell: Cell, state: Mapping[str, Any]) -> None:
-        """Keep the last good parameters and buffers of a model whose training failed; needs safetensors."""
+        """Write the last finite parameters and buffers of a model whose training failed; needs safetensors."""
         from safetensors.torch import save
 
-        (self.path / "failed").mkdir(exist_ok=True)
-        content = save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()})
-        write_whole(self.path / "failed" / f"{cell.id}.safetensors", lambda file: file.write(content))
+        make_folder(self.path / "failed")
+        with atomic_file(self.path / "failed" / f"{cell.id}.safetensors") as file:
+            file.write(save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}))
 
     def collect(self, cells: Sequence[Cell]) -> list[Row]:
         """Write the tables from the finished shards, rows in the order of the cells; returns those of failed cells."""
@@ -176,9 +173,9 @@ class Folder:
         content = read_json(self._file(shard))
         if content is None:
             return None
-        whole = isinstance(content, dict) and {"rows", "curves", "timing"} <= content.keys()
+        complete = isinstance(content, dict) and {"rows", "curves", "timing"} <= content.keys()
         # Files of earlier versions have no checksum.
-        if not whole or content.pop("sha256", None) not in (None, _checksum(content)):
+        if not complete or content.pop("sha256", None) not in (None, _checksum(content)):
             raise self._damaged(shard, "its content is not what was written")
         rows = [row.get("cell", cell.id) for cell, row in zip(shard, content["rows"], strict=False)]
         if rows != [cell.id for cell in shard] or not len(content["rows"]) == len(content["curves"]) == len(shard):
@@ -187,8 +184,7 @@ class Folder:
 
     def _damaged(self, shard: Sequence[Cell], why: str) -> ValueError:
         return ValueError(
-            f"{self._file(shard)} is damaged ({why}); run again, and its models are trained anew. What else is finished is "
-            "kept."
+            f"{self._file(shard)} is damaged ({why}); run again to train its models again. What else is finished is kept."
         )
 
     def _file(self, shard: Sequence[Cell]) -> Path:
@@ -196,7 +192,7 @@ class Folder:
 
 
 def _checksum(content: Any) -> str:
-    """The SHA-256 of plain values, however a file lays them out."""
+    """The SHA-256 of plain values, independent of the layout of a file."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -210,10 +206,10 @@ def _over_seeds(cells: Sequence[Cell], curves: Mapping[str, Mapping[str, Sequenc
         groups.setdefault(digest([cell.method, cell.factors]), []).append(cell)
     table: list[Row] = []
     for same in groups.values():
-        who = {"method": same[0].method, **same[0].factors}
+        columns = {"method": same[0].method, **same[0].factors}
         for metric in curves[same[0].id]:
             for epoch, values in enumerate(zip(*(curves[cell.id][metric] for cell in same), strict=True), 1):
-                table.append({**who, "epoch": epoch, "metric": metric, **statistics([v for v in values if v == v])})
+                table.append({**columns, "epoch": epoch, "metric": metric, **statistics([v for v in values if v == v])})
     return table
 
 
@@ -222,70 +218,3 @@ def _changes(existing: Any, config: Row) -> list[str]:
         return ["its config.json is not one of ours"]
     differing = sorted(k for k in {*existing, *config} if existing.get(k) != config.get(k))
     return [f"{name} {existing.get(name)!r} there, {config.get(name)!r} now" for name in differing]
-
-
-def read_json(path: Path) -> Any:
-    """What a JSON file holds, or ``None`` if there is no such file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        return None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as e:
-        raise ValueError(f"{path} is damaged ({e}); remove it and run again to make it anew.") from e
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file, whole or not at all."""
-    write_text(path, json.dumps(value, indent=1) + "\n")
-
-
-def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """Write a table, whole or not at all; fractions get six decimals, what is missing an empty field."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_field(row.get(name)) for name in columns] for row in rows)
-    write_text(path, text.getvalue())
-
-
-def read_csv(path: Path) -> list[dict[str, Any]]:
-    """A table's rows, numbers as numbers and empty fields as ``None``."""
-    try:
-        columns, *lines = csv.reader(io.StringIO(path.read_text()))
-    except FileNotFoundError as e:
-        raise ValueError(f"There is no {path.name} in {path.parent}: is it the folder of a finished run?") from e
-    except (ValueError, csv.Error) as e:  # empty, not text, or not a table
-        raise ValueError(f"{path} is damaged: it holds no table. Run the experiment again to make it anew.") from e
-    for n, fields in enumerate(lines, 2):
-        if len(fields) != len(columns):
-            raise ValueError(
-                f"{path} is damaged: line {n} has {len(fields)} fields and not {len(columns)}. Run the experiment again to "
-                "make it anew."
-            )
-    return [
-        {name: text if name in TEXT else _value(text) for name, text in zip(columns, fields, strict=True)}
-        for fields in lines
-    ]
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file, whole or not at all: a reader, or a crash, never sees half of it."""
-    write_whole(path, lambda file: file.write(text.encode()))
-
-
-def _field(value: Any) -> str:
-    if value is None or value != value:
-        return ""
-    return str(round(value, 6)) if isinstance(value, float) else str(value)
-
-
-def _value(text: str) -> Any:
-    if text == "":
-        return None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from synib import keys
 from synib.data import Dataset, Split
+from synib.files import write_csv
 from synib.methods.hooks import RevisesWeights, TrainsInStages, WeighsGradients
 from synib.objective import Batch
 from synib.training import checkpoints
-from synib.training.folder import write_csv
 from synib.training.learner import Learner, Watching
 from synib.training.plan import Plan
 from synib.training.solo_data import Piece, loader, on

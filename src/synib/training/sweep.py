@@ -53,7 +53,7 @@ def sweep(
         say: Called with what the user should know.
     """
     check_cells(cells, engine)
-    with folder.alone(say):
+    with folder.locked(say):
         _sweep(recipe, cells, folder, device, precision, together, engine, on_progress, say)
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from synib import Tokens
+from synib.files import read_csv
 from synib.measure import calibration, correct, interval, temperature
 from synib.report import build
 from synib.studies import AffectMOSI, AffectMUStARD, AffectURFunny, Search, features, run
@@ -19,7 +20,6 @@ from synib.studies.affect.experiment import REAL, SHUFFLED
 from synib.studies.affect.settings import CHOSEN, MODALITIES, OWN, PAPER
 from synib.training import Cell, fleet
 from synib.training.cells import programs
-from synib.training.folder import read_csv
 
 KINDS = (AffectMOSI, AffectMUStARD, AffectURFunny)
 BRIEF = {"epochs": 1, "hidden": 8, "latent": 4}

@@ -213,4 +213,4 @@ def test_a_check_says_how_many_examples_there_are_and_how_wide(content, write):
     result = check(affect.MOSI, write(content, "mosi_data.pkl"))
     assert result.complete
     widths = "(vision 6, audio 5, text 7)"
-    assert result.findings[0].said == f"train 8 of 9 {widths}; valid 5 of 5 {widths}; test 4 of 4 {widths}"
+    assert result.findings[0].details == f"train 8 of 9 {widths}; valid 5 of 5 {widths}; test 4 of 4 {widths}"

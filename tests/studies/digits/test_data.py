@@ -228,13 +228,13 @@ def test_the_folder_is_found_itself_below_its_parent_and_by_the_environment(digi
     monkeypatch.setenv("SYNIB_DATA", str(digits_root))
     assert torch.equal(digits(None, PLAIN, **SIZES).train.target, plain.train.target)
     monkeypatch.delenv("SYNIB_DATA")
-    with pytest.raises(ValueError, match="Say where the data are"):
+    with pytest.raises(ValueError, match="Where are the data"):
         digits()
 
 
 def test_a_check_counts_recordings_and_finds_both_files(digits_root):
     recordings, *images = check(DIGITS, digits_root).findings
-    assert (recordings.state, len(recordings.found)) == ("incomplete", 100)
+    assert (recordings.state, len(recordings.paths)) == ("incomplete", 100)
     assert [finding.state for finding in images] == ["there", "there"]
 
 

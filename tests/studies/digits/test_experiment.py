@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from synib.data import Dataset, Split
+from synib.files import read_csv
 from synib.measure import calibration, correct, interval, temperature
 from synib.report import build
 from synib.studies import DigitsPlenty, DigitsScarce, Search, run
 from synib.studies.digits import experiment as module
 from synib.studies.digits.experiment import OWN
 from synib.training import Cell, fleet
-from synib.training.folder import read_csv
 
 BOTH = (DigitsScarce, DigitsPlenty)
 TWO = ("vanilla", "experts")

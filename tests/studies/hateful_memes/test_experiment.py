@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from synib.files import read_csv
 from synib.models.pretrained import transformers
 from synib.report import build
 from synib.studies import HatefulMemes, Search, run
@@ -16,7 +17,6 @@ from synib.studies.hateful_memes.experiment import CONTROL, OWN, REAL, SHUFFLED
 from synib.studies.hateful_memes.files import load
 from synib.tokens import Tokens, values
 from synib.training import Cell
-from synib.training.folder import read_csv
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("transformers")
@@ -163,7 +163,7 @@ def test_frozen_encoders_are_computed_once_and_their_tokens_are_the_data(home, m
     assert [len(part) for part in (data.train, data.validation, data.test)] == [16, 8, 8]
     assert data.test.groups["subset"].dtype == torch.bool
     module.prepared.cache_clear()
-    monkeypatch.setattr("synib.models.cached._written", None)  # nothing is computed again
+    monkeypatch.setattr("synib.models.cached._store", None)  # nothing is computed again
     again = experiment.data(experiment.cells()[0])
     assert torch.equal(again.train.modalities["text"].values, data.train.modalities["text"].values)
 

@@ -233,7 +233,7 @@ def test_a_meme_in_two_splits_and_a_tokenizer_that_does_not_pad_are_refused(root
 def test_the_source_finds_what_is_there(root):
     found = check(HATEFUL_MEMES, root)
     assert found.complete
-    assert len(found.findings[3].found) == 12
+    assert len(found.findings[3].paths) == 12
 
 
 def test_without_pillow_it_is_said_what_to_install(root, monkeypatch):

@@ -264,7 +264,7 @@ def test_a_name_that_lost_an_x_is_found(root):
 def test_the_source_counts_what_is_there(root):
     found = check(CREMA_D, root)
     assert not found.complete
-    assert found.findings[0].said == "60 clips of 5 actors"
+    assert found.findings[0].details == "60 clips of 5 actors"
 
 
 def test_the_real_names_are_all_understood(real):

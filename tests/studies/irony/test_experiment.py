@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from synib.files import read_csv, read_json
 from synib.measure import f1_by_class, interval, scores
 from synib.report import build
 from synib.studies import IronyRates, Search, features, run
@@ -20,7 +21,7 @@ from synib.studies.irony.ravdess import CONTRADICTIONS, FOLDS
 from synib.studies.irony.settings import CHOSEN, OWN
 from synib.training import fleet
 from synib.training.cells import programs
-from synib.training.folder import Folder, read_csv, read_json
+from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
 

@@ -137,7 +137,7 @@ def test_a_folder_without_clips_is_said(tmp_path):
 def test_the_source_counts_what_is_there(root):
     found = check(RAVDESS, root)
     assert [finding.state for finding in found.findings] == ["incomplete", "incomplete"]
-    assert found.findings[1].said == "80 clips of 5 actors"
+    assert found.findings[1].details == "80 clips of 5 actors"
 
 
 @pytest.fixture

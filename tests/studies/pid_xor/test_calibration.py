@@ -4,11 +4,12 @@ import math
 
 import pytest
 
+from synib.files import read_csv
 from synib.report import build
 from synib.studies import Calibration
 from synib.studies.pid_xor.calibration import CONDITIONS
 from synib.training import fleet
-from synib.training.folder import Folder, read_csv
+from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
 

@@ -3,12 +3,13 @@
 import pytest
 import torch
 
+from synib.files import read_csv
 from synib.methods import METHODS
 from synib.report import build
 from synib.studies import LearnedMasks, PIDDynamics, PIDSimplex
 from synib.studies.charts import LABELS, Chart, Panels, Triangles
 from synib.studies.pid_xor.simplex import REFERENCE, SETTINGS
-from synib.training.folder import Folder, read_csv
+from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
 SMALL = {"width": 8, "epochs": 1}

@@ -2,13 +2,14 @@
 
 import pytest
 
+from synib.files import read_csv
 from synib.measure import ntk
 from synib.report import build
 from synib.studies import GradientGeometry
 from synib.studies.charts import Panels
 from synib.studies.pid_xor.ntk import MOST, PAIRS, SOURCES
 from synib.training import fleet
-from synib.training.folder import Folder, read_csv
+from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
 SMALL = {"width": 8, "epochs": 2}

@@ -1,8 +1,6 @@
 """Irony: for some clips the voice is replaced by one of a contradicting emotion, and the label by "ironic" (App. "Irony")."""
 
 import json
-import os
-import tempfile
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from torch import Tensor
 
 from synib.data.cache import gather
 from synib.data.dataset import Dataset, Split
+from synib.files import write_text
 from synib.studies.irony.donors import (
     IRONY,
     Contradictions,
@@ -171,9 +170,7 @@ class Irony:
             for split, t in self.splits.items()
         )
         parts.append('"splits": {\n' + ",\n".join(splits) + "\n}")
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False, encoding="utf-8") as file:
-            file.write("{\n" + ",\n".join(parts) + "\n}\n")
-        os.replace(file.name, path)
+        write_text(path, "{\n" + ",\n".join(parts) + "\n}\n")
         return path
 
     @classmethod

@@ -1,0 +1,64 @@
+"""The command ``synib`` with all its subcommands."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import synib
+from synib.cli.audit import audit
+from synib.cli.data import data
+from synib.cli.fit import fit, predict
+from synib.cli.interrupts import INTERRUPTED, second_interrupt_exits
+from synib.cli.reproduce import reproduce
+from synib.cli.verify import verify
+
+
+class _Command(typer.core.TyperGroup):
+    """Ctrl-C ends every command with a sentence, and a second one ends it at once."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            with second_interrupt_exits():
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("synib: stopped.", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+
+
+app = typer.Typer(
+    cls=_Command,
+    help="Does my multimodal model use what only the modalities together say, and if not, how do I make it?\n\n"
+    "Start with:  synib reproduce spurious-xor",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command()(audit)
+app.command()(fit)
+app.command()(predict)
+app.add_typer(data, name="data")
+app.add_typer(reproduce, name="reproduce")
+app.command()(verify)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    static: Annotated[
+        bool, typer.Option("--static", help="A light page without scripts: figures are pictures, and 5 MB are saved.")
+    ] = False,
+) -> None:
+    """Make summary, figures and page of a finished run anew from its results.csv."""
+    from synib.report import build
+
+    build(folder, interactive=not static)
+    typer.echo(f"Written: {folder / 'report.html'}")
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    if version:
+        typer.echo(f"synib {synib.__version__}")
+        raise typer.Exit
