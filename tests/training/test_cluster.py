@@ -1,5 +1,6 @@
 """The cluster engine without Ray: its session with the process that talks to Ray, and what workers answer."""
 
+import contextlib
 import os
 import secrets
 import sys
@@ -69,7 +70,15 @@ def test_a_lost_cluster_is_an_error_with_its_reason(session, messages, reason):
     made = session(Cluster("h:1"), ("nodes", [{"CPU": 1.0}]), *messages)
     with pytest.raises(ClusterLost, match=f"The Ray cluster at h:1 was lost: {reason}"):
         made.results()
-    assert issubclass(ClusterLost, OSError)  # for which the command has one sentence and an exit code
+
+
+def test_the_command_ends_with_the_sentence_of_a_lost_cluster(synib_command, session, monkeypatch):
+    lost = session(Cluster(), ("nodes", [{"CPU": 1.0}]))
+    monkeypatch.setattr("synib.training.cluster.joined", lambda cluster, say: contextlib.nullcontext(lost))
+    code, _, said = synib_command("reproduce", "spurious-xor", "--quick", "--engine", "cluster")
+    assert code == 2
+    assert said.startswith("synib: The Ray cluster was lost: ")
+    assert said.count("\n") == 1
 
 
 def test_a_silent_cluster_is_lost(monkeypatch):

@@ -20,6 +20,7 @@ from typing import Any
 LOOPBACK = "127.0.0.1"
 OBJECT_STORE = 100 * 2**20  # bytes; arguments and results are small
 LOOK = 1.0  # seconds between two looks at the nodes
+NODE_PROCESS_ENDED = "Ray's node process (raylet) on this machine ended"
 
 
 def main() -> None:
@@ -73,12 +74,15 @@ def serve(ray: Any, connection: Connection) -> None:
             connection.send(message)
 
     def finished(ticket: int, future: Future[Any]) -> None:
-        send("result", ticket, *outcome(ray, future))
+        if isinstance(future.exception(), ray.exceptions.LocalRayletDiedError):
+            send("lost", NODE_PROCESS_ENDED)
+        else:
+            send("result", ticket, *outcome(ray, future))
 
     while True:
         alive = {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
         if own_node not in alive:
-            send("lost", "Ray's node process (raylet) on this machine ended")
+            send("lost", NODE_PROCESS_ENDED)
             return
         send("nodes", list(alive.values()))
         next_look = time.monotonic() + LOOK
@@ -102,11 +106,7 @@ def outcome(ray: Any, future: Future[Any]) -> tuple[str, Any]:
     error = future.exception()
     failures = {
         "OUT_OF_MEMORY": ray.exceptions.OutOfMemoryError,  # of the node: Ray ends a worker before the system does
-        "NODE_LOST": (
-            ray.exceptions.NodeDiedError,
-            ray.exceptions.ObjectLostError,
-            ray.exceptions.LocalRayletDiedError,
-        ),
+        "NODE_LOST": (ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError),
         "PROCESS_ENDED": ray.exceptions.WorkerCrashedError,
     }
     if error is None:
