@@ -17,7 +17,6 @@ import pytest
 
 from synib.studies import SpuriousXOR, run
 from synib.training.cluster import Cluster, ClusterLost, joined
-from synib.training.shards import Failure
 
 pytest.importorskip("ray", reason="Ray is not installed")
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp6").exists(), reason="looks at processes in /proc")
@@ -29,6 +28,16 @@ COMMAND = (
     "reproduce spurious-xor --seeds 8 --beta 1 --method vanilla --epochs 5 --device cpu --together 1 --engine cluster"
 )
 TABLES = ("results.csv", "curves.csv", "shards.json")
+
+
+def tables(folder):
+    return {name: (folder / name).read_bytes() for name in TABLES}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The tables that the fleet writes for the same shards."""
+    return tables(run(SMALL, tmp_path_factory.mktemp("fleet"), device="cpu", together=1))
 
 
 def until(condition, seconds=60.0):
@@ -120,7 +129,7 @@ def test_a_driver_that_is_killed_leaves_no_process_and_no_token_behind(mark):
         process.kill()
 
 
-def test_a_run_that_is_terminated_ends_in_a_sentence_and_the_fleet_goes_on_to_the_same_bytes(mark, tmp_path):
+def test_a_run_that_is_terminated_ends_in_a_sentence_and_the_fleet_goes_on_to_the_same_bytes(mark, tmp_path, whole):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "synib.cli", *COMMAND.split(), "--out", str(out)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
@@ -135,8 +144,7 @@ def test_a_run_that_is_terminated_ends_in_a_sentence_and_the_fleet_goes_on_to_th
 
     run(SMALL, out, device="cpu", together=1)
     assert finished.items() <= {path: path.stat().st_mtime_ns for path in out.glob("shards/*.json")}.items()
-    whole = run(SMALL, tmp_path / "whole", device="cpu", together=1)
-    assert [(out / name).read_bytes() for name in TABLES] == [(whole / name).read_bytes() for name in TABLES]
+    assert tables(out) == whole
 
 
 NODES = """
@@ -148,6 +156,7 @@ second = cluster.add_node(**node)
 print(cluster.address, flush=True)
 if sys.stdin.readline():
     cluster.remove_node(second, allow_graceful=False)
+    print("killed", flush=True)
     sys.stdin.readline()
 cluster.shutdown()
 """
@@ -177,7 +186,7 @@ def nodes(mark, monkeypatch, tmp_path):
 
 
 def test_a_running_cluster_asks_for_its_token_is_left_idle_and_may_lose_any_node_but_the_drivers(
-    nodes, mark, monkeypatch
+    nodes, mark, monkeypatch, tmp_path, whole
 ):
     with monkeypatch.context() as patch:
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
@@ -188,24 +197,29 @@ def test_a_running_cluster_asks_for_its_token_is_left_idle_and_may_lose_any_node
     def busy():
         return sum(name == "ray::call" for name, _ in marked(mark).values())
 
-    def use_both_nodes(session):
+    with joined(Cluster(nodes.address)) as session:
         until(lambda: session.results() or session.slots() == 2)
         session.submit("time:sleep", 600)
         session.submit("time:sleep", 600)
         until(lambda: busy() == 2)
-
-    with joined(Cluster(nodes.address)) as session:
-        use_both_nodes(session)
     until(lambda: not busy())
 
-    with joined(Cluster(nodes.address)) as session:
-        use_both_nodes(session)
-        nodes.stdin.write("\n")
-        nodes.stdin.flush()
-        ((_, failure),) = until(session.results)
-        assert failure in (Failure.NODE_LOST, Failure.PROCESS_ENDED)  # Ray notices the process or its node first
-        until(lambda: session.results() or session.slots() == 1)
+    said, progress = [], []
 
+    def kill_second(done, total):
+        progress.append(done)
+        if len(progress) == 3:  # two shards have come back
+            until(lambda: busy() == 2)
+            nodes.stdin.write("\n")
+            nodes.stdin.flush()
+            assert nodes.stdout.readline() == "killed\n"
+
+    options = {"device": "cpu", "together": 1, "on_progress": kill_second, "say": said.append}
+    out = run(SMALL, tmp_path / "out", engine="cluster", cluster=Cluster(nodes.address), **options)
+    assert any("trained again" in sentence for sentence in said)
+    assert tables(out) == whole
+
+    with joined(Cluster(nodes.address)) as session:
         kill(mark, "raylet")
         with pytest.raises(ClusterLost, match=r"node process \(raylet\) on this machine ended"):
             until(lambda: session.results() and False)
