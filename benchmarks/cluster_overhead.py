@@ -45,6 +45,7 @@ from synib.training.cluster import Cluster
 from synib.training.folder import Folder
 
 WAYS = ("fleet", "cluster, one node", "cluster, two nodes")
+ECHO = "copy:copy"  # a task that trains nothing, and returns what it was sent
 METHODS = ("vanilla", "confidence", "synib-random", "synib-marginal", "synib-oracle")
 
 
@@ -164,13 +165,13 @@ def sizes(experiment: SpuriousXOR, folder: Path) -> list[dict[str, Any]]:
     """What one shard, and one model of it, take where they pass."""
     ids = max(read_json(folder / "shards.json"), key=len)
     shard = {cell.id: cell for cell in experiment.cells()}
-    order = engine.order_of(LOADER, experiment.config(), "cpu", "float32")
+    job = engine.describe_job(LOADER, experiment.config(), "cpu", "float32")
     files = [(p.stat().st_size, read_json(p)) for p in (folder / "shards").glob("*.json")]
     size, content = max((f for f in files if len(f[1]["rows"]) == len(ids)), key=lambda f: f[0])
     made = {k: v for k, v in content.items() if k != "sha256"} | {"failed": {}}
     found = {
-        "arguments of a task": len(pickle.dumps((order, ids, 1, 0.0))),
-        "of which the order, the same for all": len(order),
+        "arguments of a task": len(pickle.dumps((job, ids, 1, 0.0))),
+        "of which the job, the same for all": len(job),
         "result of a task": len(pickle.dumps({"content": made})),
         "file of a shard": size,
         "rows in results.csv": (folder / "results.csv").stat().st_size * len(ids) / len(shard),
@@ -187,20 +188,19 @@ def driver(experiment: SpuriousXOR, folder: Path, private: Path, tasks: int = 30
     by_id = {cell.id: cell for cell in experiment.cells()}
     shard = [by_id[i] for i in ids]
     content = {k: v for k, v in read_json(folder / "shards" / f"{digest(ids)}.json").items() if k != "sha256"}
-    order = engine.order_of(LOADER, experiment.config(), "cpu", "float32")
+    job = engine.describe_job(LOADER, experiment.config(), "cpu", "float32")
     kept = Folder(private / "driver", experiment.config())
     spent: dict[str, float] = {}
     with nodes(1, 1, private) as address, engine.joined(Cluster(address)) as session:
-        session.ray.get(session.start(_echo, order, content))  # the worker runs
-        away: list[Any] = []
+        waiting = {session.submit(ECHO, (job, content))}
+        while waiting:  # until the worker runs
+            waiting -= {ticket for ticket, _ in session.results()}
         start, left = time.perf_counter(), tasks
-        while left or away:
-            while left and len(away) < 2 * engine.AHEAD:
-                away.append(session.start(_echo, order, content))
+        while left or waiting:
+            while left and len(waiting) < 2 * engine.AHEAD:
+                waiting.add(session.submit(ECHO, (job, content)))
                 left -= 1
-            for reference in session.ready(away):
-                session.ray.get(reference)
-                away.remove(reference)
+            waiting -= {ticket for ticket, _ in session.results()}
         spent["a task there and back"] = time.perf_counter() - start
     for what, do in (
         ("write its file", lambda: kept.write(shard, content)),
@@ -211,10 +211,6 @@ def driver(experiment: SpuriousXOR, folder: Path, private: Path, tasks: int = 30
             do()
         spent[what] = time.perf_counter() - start
     return [{"what": k, "models": len(ids), "times": tasks, "milliseconds": v / tasks * 1000} for k, v in spent.items()]
-
-
-def _echo(order: str, content: dict[str, Any]) -> dict[str, Any]:
-    return {"content": content}
 
 
 def main() -> None:

@@ -86,7 +86,11 @@ def test_the_command_is_installed_and_its_mistakes_have_no_traceback(tmp_path):
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", "synib: --device is auto, cpu or cuda; got 'gpu'.\n")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        2,
+        "",
+        "synib: device must be auto, cpu or cuda; got 'gpu'.\n",
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -94,9 +98,9 @@ def test_the_command_is_installed_and_its_mistakes_have_no_traceback(tmp_path):
     ("arguments", "said"),
     [
         (["pid-simplex", "--step", "0.3"], r"step is a part of 1 that divides it, such as 0\.05 or 0\.1; got 0\.3\."),
-        (["pid-simplex", "--device", "cuda"], r"--device cuda was asked for, but torch finds no CUDA device here; .*"),
-        (["pid-simplex", "--precision", "fp8"], r"--precision is float32, tf32, bf16; got 'fp8'\."),
-        (["pid-simplex", "--precision", "tf32"], r"--precision tf32 is for CUDA devices; on a CPU use float32\."),
+        (["pid-simplex", "--device", "cuda"], r"device is 'cuda', but torch finds no CUDA device on this machine; .*"),
+        (["pid-simplex", "--precision", "fp8"], r"precision must be float32, tf32, bf16; got 'fp8'\."),
+        (["pid-simplex", "--precision", "tf32"], r"Precision tf32 needs a CUDA device; use float32 on a CPU\."),
         (["pid-dynamics", "--regime", "wild"], r"regime is 'tuned' or 'plain'; got 'wild'\."),
         (["pid-simplex", "--projections", "mine"], r"projections is 'own' or 'fixed'; got 'mine'\."),
         (
@@ -130,8 +134,8 @@ def test_the_simplex_on_a_laptop_leaves_triangles_and_says_that_it_is_smaller(sy
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--device", "gpu"], r"--device is auto, cpu or cuda; got 'gpu'\."),
-        (["--device", "cuda"], r"--device cuda was asked for, but torch finds no CUDA device here; use --device cpu\."),
+        (["--device", "gpu"], r"device must be auto, cpu or cuda; got 'gpu'\."),
+        (["--device", "cuda"], r"device is 'cuda', but torch finds no CUDA device on this machine; use 'cpu'\."),
         (["--method", "synib-randm"], r"No method is called 'synib-randm': did you mean 'synib-random' .*\?"),
         (["--method", "zzz"], r"No method is called 'zzz': there are unimodal, .*\."),
         (["--beta", "-1"], r"beta is one or more finite strengths of at least 0; got \[-1\.0\]\."),

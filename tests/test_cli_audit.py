@@ -64,7 +64,7 @@ def test_a_file_ends_in_a_verdict_a_page_and_sentences(synib_command, file, tmp_
         (["--group", "whoo"], "who"),
         (["--quick", "--thorough"], "give one of them"),
         (["--task", "ranking"], "task"),
-        (["--device", "tpu"], "--device is auto, cpu or cuda"),
+        (["--device", "tpu"], "device must be auto, cpu or cuda"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_leaves_nothing(synib_command, file, tmp_path, options, sentence):

@@ -121,7 +121,7 @@ def test_numbers_get_a_mean_and_a_deviation(synib_command, tmp_path):
         (["fit", "data.npz", "--modality", "image"], r"--modality takes NAME=COLUMN, as in .*; got 'image'\."),
         (["fit", "data.npz", "--modality", "a=image", "--modality", "a=text"], r"--modality names 'a' twice\."),
         (["fit", "data.npz", "--method", "sinyb"], r"No method is called 'sinyb'.*"),
-        (["fit", "data.npz", "--device", "gpu"], r"--device is auto, cpu or cuda; got 'gpu'\."),
+        (["fit", "data.npz", "--device", "gpu"], r"device must be auto, cpu or cuda; got 'gpu'\."),
         (["fit", "data.npz", "--seeds", "0"], r"seeds is a whole number of at least 1; got 0\."),
         (["fit", "data.npz", "--budget", "19"], r"budget is how many candidates each method gets, at most 18; got 19\."),
         (["fit", "data.npz", "--group", "part"], r"5 folds need at least 5 groups, since no group is in two; there are 2\."),

@@ -194,7 +194,7 @@ def test_a_temperature_makes_right_targets_likeliest_and_is_never_surer_than_the
         (["unimodal-c"], {}, "There is no modality 'c' to train alone: there are a, b"),
         (["vanilla"], {"seeds": 0}, "seeds is a whole number of at least 1; got 0"),
         (["vanilla"], {"budget": 0}, "budget is a whole number of at least 1; got 0"),
-        (["vanilla"], {"device": "gpu"}, "--device is auto, cpu or cuda; got 'gpu'"),
+        (["vanilla"], {"device": "gpu"}, "device must be auto, cpu or cuda; got 'gpu'"),
     ],
 )
 def test_mistakes_are_one_sentence(methods, settings, said):

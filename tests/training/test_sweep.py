@@ -1,4 +1,4 @@
-"""Whole sweeps: resumed, killed and repeated ones end with the same bytes."""
+"""Sweeps: resumed, killed and repeated ones end with the same bytes."""
 
 import csv
 import dataclasses
@@ -65,7 +65,7 @@ def test_the_rows_do_not_depend_on_how_many_train_at_once(tmp_path, tiny, cells,
         assert all(a[name] == pytest.approx(b[name]) for name in a)
 
 
-@pytest.mark.parametrize("calls", [0, 2, 3, 5, 8])
+@pytest.mark.parametrize("calls", [0, 3, 8])
 def test_a_run_killed_anywhere_trains_what_is_left_and_nothing_else(
     tmp_path, tiny, cells, device, run, run_killed, calls
 ):
@@ -77,11 +77,10 @@ def test_a_run_killed_anywhere_trains_what_is_left_and_nothing_else(
     assert device.tried == everything[finished:]
 
 
-@pytest.mark.parametrize("calls", [3, 5])
 def test_a_killed_run_goes_on_where_it_stopped_and_ends_with_the_same_bytes(
-    tmp_path, tiny, cells, whole, run, run_killed, trained, calls
+    tmp_path, tiny, cells, whole, run, run_killed, trained
 ):
-    finished = run_killed(calls, tmp_path, tiny(), cells, together=2)
+    finished = run_killed(4, tmp_path, tiny(), cells, together=2)
     assert not (tmp_path / "results.csv").exists()
     trained.clear()
 
@@ -91,15 +90,15 @@ def test_a_killed_run_goes_on_where_it_stopped_and_ends_with_the_same_bytes(
 
 
 def test_what_is_finished_is_written_before_the_next_shard_begins(tmp_path, tiny, cells, device, run):
-    there = []
+    written = []
     run(
         tmp_path,
         tiny(),
         cells,
         together=2,
-        on_progress=lambda *_: there.append(len(list((tmp_path / "shards").iterdir()))),
+        on_progress=lambda *_: written.append(len(list((tmp_path / "shards").iterdir()))),
     )
-    assert there == [0, 0, 1, 1, 1, 2, 2, 2, 3]  # two epochs and an end for each of three shards
+    assert written == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]  # the start, then two epochs and an end for each of three shards
 
 
 def test_a_finished_run_is_not_trained_again(tiny, cells, whole, copied, run, kept, trained):
@@ -133,12 +132,11 @@ def test_progress_rises_to_all_there_is_and_a_dearer_method_counts_more(tmp_path
     assert done == sorted(done)
     assert done[-1] == pytest.approx(seen[-1][1])
     assert len({of for _, of in seen}) == 1
-    assert done[0] == pytest.approx(2)  # an epoch of two vanilla models
-    assert done[6] - done[5] > 2  # and of two with random masks
+    assert done[:2] == [0, pytest.approx(2)]  # an epoch of two vanilla models
+    assert done[7] - done[6] > 2  # and of two with random masks
     seen.clear()
     run(tmp_path, tiny(), cells, on_progress=lambda done, of: seen.append((done, of)))
-    assert len(seen) == 3  # finished shards pass at once
-    assert seen[-1][0] == pytest.approx(seen[-1][1])
+    assert seen == [(done[-1], done[-1])]  # all is finished
 
 
 def test_without_curves_the_results_are_the_same_and_no_curves_are_written(tmp_path, tiny, cells, run):
@@ -171,5 +169,5 @@ def test_a_group_without_examples_leaves_an_empty_field_and_no_zero(tmp_path, ti
 
 
 def test_a_row_has_no_clock_and_no_nan_in_it(cell):
-    made = row(cell(seed=4), {"test_accuracy": 0.5, "test_accuracy_S": float("nan")})
-    assert list(made) == ["experiment", "method", "beta", "seed", "test_accuracy", "cell", "versions"]
+    result = row(cell(seed=4), {"test_accuracy": 0.5, "test_accuracy_S": float("nan")})
+    assert list(result) == ["experiment", "method", "beta", "seed", "test_accuracy", "cell", "versions"]

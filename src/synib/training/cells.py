@@ -1,4 +1,4 @@
-"""A cell: one model to train, said in plain values; and which cells can be trained together."""
+"""A cell is one model to train, described by plain values; cells of one program can be trained together."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 Plain = str | int | float | bool | None | Sequence[Any]
 
-# What may differ between models that are trained in one go, besides their data and seed.
+# Settings that may differ between models that are trained together, besides their data and seed.
 VARYING = ("lr", "weight_decay", "weight", "sparsity")
 
 
@@ -19,11 +19,11 @@ class Cell:
     """One model to train.
 
     Args:
-        experiment: The experiment it belongs to.
+        experiment: Name of the experiment.
         method: Name of the method.
-        factors: What the experiment varies (β, a mixture, a fold): they decide the data.
-        settings: How it is trained: ``lr``, ``weight_decay``, ``epochs``, ``batch_size``, and the method's own.
-        seed: Decides data, initial weights, order of batches and every other draw.
+        factors: What the experiment varies (β, a mixture, a fold); they determine the data.
+        settings: How the model is trained: ``lr``, ``weight_decay``, ``epochs``, ``batch_size``, and the method's own.
+        seed: Determines data, initial weights, order of batches and every other random draw.
     """
 
     experiment: str
@@ -34,7 +34,7 @@ class Cell:
 
     @cached_property
     def id(self) -> str:
-        """A hash of everything that decides the result."""
+        """A hash of everything that determines the result."""
         return digest(asdict(self))
 
     @cached_property
@@ -45,7 +45,7 @@ class Cell:
 
 
 def programs(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Cells that can be trained together, in the order they came."""
+    """The cells of each program, in the order in which they came."""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.program, []).append(cell)
@@ -53,16 +53,21 @@ def programs(cells: Sequence[Cell]) -> list[list[Cell]]:
 
 
 def grouped(cells: Sequence[Cell], size: Callable[[Sequence[Cell]], int]) -> list[list[Cell]]:
-    """Shards of the fleet, each of one program and of at most so many cells."""
-    # Neighbours with the same learning rate and weight decay are updated in one go.
-    alike = (
+    """Shards of one program each.
+
+    Args:
+        cells: The cells to group.
+        size: From the cells of a program to the largest size of its shards.
+    """
+    # Neighbours with the same learning rate and weight decay are updated in one call of the optimiser.
+    by_program = (
         sorted(same, key=lambda cell: (cell.settings["lr"], cell.settings["weight_decay"])) for same in programs(cells)
     )
-    return [shard for same in alike for shard in cut(same, size(same))]
+    return [shard for same in by_program for shard in cut(same, size(same))]
 
 
 def cut(cells: Sequence[Cell], size: int) -> list[list[Cell]]:
-    """The cells in pieces of at most ``size``, as even as can be."""
+    """The cells in pieces of at most ``size``, as few and as equal in size as possible."""
     pieces = -(-len(cells) // size)
     ends = [-(-len(cells) * i // pieces) for i in range(pieces + 1)]
     return [list(cells[a:b]) for a, b in pairwise(ends)]

@@ -1,34 +1,50 @@
-"""A Ray cluster for a run: one that runs already, or one of this machine for this run alone; never without a token."""
+"""A Ray cluster for the time of a run: one that is running already, or one started on this machine; always with a token."""
 
 import contextlib
+import importlib.metadata
+import json
 import os
 import secrets
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-HERE = ("127.0.0.1", "localhost")
-STORE = 100 * 2**20  # bytes; ids and rows travel with the tasks, so that nothing goes there
-ANSWER = 10.0  # seconds in which a cluster answers
-ROOM = 60.0  # seconds in which nodes may still join
-LOOK = 5.0  # seconds for which what the nodes have is taken as known
+from synib.training import cluster_agent
+from synib.training.shards import Failure
+
+ANSWER = 10.0  # seconds within which the port of a cluster answers
+ROOM = 60.0  # seconds within which nodes may still join
+SILENCE = 120.0  # seconds without a message after which a cluster is lost
+CLOSING = 10.0  # seconds that Ray has to end
+RESUME = "What is finished is kept; the same run continues from there."
+
+
+class ClusterLost(ConnectionError):
+    """The Ray cluster of a run ended before the run did."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where shards are trained, and what each of them gets.
+    """Where shards are trained, and the resources of each shard.
 
     Args:
-        address: ``HOST:PORT`` of a Ray cluster that runs, of which this machine is a node; ``RAY_AUTH_TOKEN`` or
-            ``RAY_AUTH_TOKEN_PATH`` has its token. Without an address one is started here, and stopped at the end.
+        address: ``HOST:PORT`` of a running Ray cluster, of which this machine is a node; ``RAY_AUTH_TOKEN`` or
+            ``RAY_AUTH_TOKEN_PATH`` holds its token. Without an address a cluster is started on this machine, and stopped
+            at the end.
         cpus_per_shard: Cores for each shard, and threads that it computes with.
-        gpus_per_shard: GPUs for each shard; 0.25 lets four share one. By default 1 on CUDA and 0 on a CPU.
+        gpus_per_shard: GPUs for each shard; 0.25 lets four shards share one. By default 1 on CUDA and 0 on a CPU.
         dashboard: Whether a cluster that is started here has Ray's dashboard, at 127.0.0.1.
     """
 
@@ -38,229 +54,265 @@ class Cluster:
     dashboard: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no cluster can give."""
+        """Check the values."""
         if self.cpus_per_shard < 1:
-            raise ValueError(f"--cpus-per-shard is at least 1; got {self.cpus_per_shard}.")
+            raise ValueError(f"cpus_per_shard must be at least 1; got {self.cpus_per_shard}.")
         gpus = self.gpus_per_shard
         if gpus is not None and not (0 <= gpus <= 1 or (gpus > 1 and gpus == int(gpus))):
-            raise ValueError(f"--gpus-per-shard is a fraction of one, or a whole number; got {gpus:g}.")
+            raise ValueError(f"gpus_per_shard must be between 0 and 1, or a whole number; got {gpus:g}.")
         if self.address is not None:
             host, _, port = self.address.rpartition(":")
             if not host or "/" in host or not port.isdigit() or int(port) > 65535:
-                raise ValueError(
-                    f"--address is HOST:PORT, as `ray start` says it on the head node; got {self.address!r}."
-                )
+                raise ValueError(f"address must be HOST:PORT, as `ray start --head` prints it; got {self.address!r}.")
             if self.dashboard:
                 raise ValueError(
-                    "--dashboard is for a cluster that the run starts; that of a running one is chosen when it is started, "
-                    "with `ray start --include-dashboard=true`."
+                    "dashboard is for a cluster that the run starts; a running cluster has one if it was started with "
+                    "`ray start --include-dashboard=true`."
                 )
 
     @property
-    def local(self) -> bool:
-        """Whether all of it is on this machine, out of reach of others."""
-        return self.address is None or self.address.rpartition(":")[0] in HERE
+    def on_loopback(self) -> bool:
+        """Whether all of it is on this machine and cannot be reached from others."""
+        return self.address is None or self.address.rpartition(":")[0] in (cluster_agent.LOOPBACK, "localhost")
 
 
 class Session:
-    """A connection to a cluster while a run lasts.
+    """A connection to a cluster for the time of a run.
 
     Args:
-        ray: The module, connected.
-        cluster: What was asked for.
+        connection: Leads to the process that talks to Ray (:mod:`synib.training.cluster_agent`).
+        cluster: The options of the cluster.
     """
 
-    def __init__(self, ray: Any, cluster: Cluster) -> None:
-        self.ray = ray
+    def __init__(self, connection: Connection, cluster: Cluster) -> None:
         self.cluster = cluster
         self.gpus = cluster.gpus_per_shard or 0.0
-        self._seen = (float("-inf"), 0)
-        self._tasks: dict[Callable[..., Any], Any] = {}
+        self._connection = connection
+        self._nodes: list[Mapping[str, float]] = []
+        self._finished: list[tuple[int, Any]] = []
+        self._tickets = 0
+        self._last_message = time.monotonic()
 
-    def place(self, device: str, wait: float | None = None) -> str:
-        """The device that shards are trained on, when there is a node that has what each of them needs."""
+    def wait_until_joined(self) -> str:
+        """The address of the dashboard, as soon as the cluster is joined and its nodes are known."""
+        kind, value = self._receive(SILENCE)
+        if kind == "refused":
+            raise ValueError(self._refusal(value))
+        while not self._nodes:
+            self._update(1.0)
+        return str(value)
+
+    def place(self, device: str) -> str:
+        """The device that shards are trained on, once some node has the resources that a shard needs."""
         if device not in ("auto", "cpu", "cuda"):
             raise ValueError(
-                f"--device is auto, cpu or cuda on a cluster, which gives each shard its own; got {device!r}."
+                f"device must be auto, cpu or cuda on a cluster, which assigns each shard its own; got {device!r}."
             )
         if device == "auto":
-            device = "cuda" if self.gpus or any(node.get("GPU", 0) for node in self._nodes()) else "cpu"
+            device = "cuda" if self.gpus or any(node.get("GPU", 0) for node in self._nodes) else "cpu"
         self.gpus = float(self.cluster.gpus_per_shard if self.cluster.gpus_per_shard is not None else device == "cuda")
         if device == "cuda" and not self.gpus:
-            raise ValueError("--device cuda needs --gpus-per-shard above 0.")
-        end = time.monotonic() + (wait if wait is not None else ROOM if self.cluster.address else 0.0)
-        while not self.slots(0.0):
-            if time.monotonic() >= end:
+            raise ValueError("Training on cuda needs gpus_per_shard above 0.")
+        deadline = time.monotonic() + (ROOM if self.cluster.address else 0.0)
+        while not self.slots():
+            if time.monotonic() >= deadline:
                 raise ValueError(
                     f"No node of the cluster has {self.cluster.cpus_per_shard} cores and {self.gpus:g} GPUs for a shard; "
-                    "change --cpus-per-shard or --gpus-per-shard, or add such a node."
+                    "change cpus_per_shard or gpus_per_shard, or add such a node."
                 )
-            time.sleep(0.5)
+            self._update(0.5)
         return device
 
-    def slots(self, known_for: float = LOOK) -> int:
-        """How many shards the nodes that are alive can train at once."""
-        now = time.monotonic()
-        if now - self._seen[0] >= known_for:
-            self._seen = now, sum(map(self._slots_of, self._nodes()))
-        return self._seen[1]
+    def slots(self) -> int:
+        """How many shards the living nodes can train at once."""
+        return sum(map(self._slots_of, self._nodes))
 
-    def start(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Have a function of an installed module called with plain values on some node; what answers for its result."""
-        if function not in self._tasks:
-            # No retries of Ray's own: the driver knows why a shard was lost, and how often. Workers live on (0 calls means
-            # any number), or every shard on a GPU would begin with importing torch.
-            self._tasks[function] = self.ray.remote(
-                num_cpus=self.cluster.cpus_per_shard, num_gpus=self.gpus, max_retries=0, max_calls=0
-            )(function)
-        return self._tasks[function].remote(*arguments)
+    def submit(self, function: str, *arguments: Any) -> int:
+        """Have a function of an installed module (``"module:function"``) called on some node; returns a ticket."""
+        self._tickets += 1
+        resources = {"num_cpus": self.cluster.cpus_per_shard, "num_gpus": self.gpus}
+        try:
+            self._connection.send((self._tickets, function, arguments, resources))
+        except OSError:
+            raise self._lost() from None
+        return self._tickets
 
-    def ready(self, references: Sequence[Any], wait: float = 1.0) -> list[Any]:
-        """Those that have a result, as soon as one has."""
-        if not references:
-            time.sleep(wait)
-            return []
-        some, others = self.ray.wait(list(references), num_returns=1, timeout=wait)
-        if some and others:
-            some += self.ray.wait(others, num_returns=len(others), timeout=0)[0]
-        return list(some)
+    def results(self, wait: float = 1.0) -> list[tuple[int, Any]]:
+        """Tickets that are finished, each with what its function returned or with its :class:`Failure`."""
+        self._update(wait)
+        while self._connection.poll():
+            self._update(0.0)
+        finished, self._finished = self._finished, []
+        return finished
 
-    def _nodes(self) -> list[Mapping[str, float]]:
-        return [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+    def _update(self, wait: float) -> None:
+        """Take in one message, if it comes in time."""
+        message = self._receive(wait)
+        if message is None:
+            return
+        kind, *rest = message
+        if kind == "lost":
+            raise self._lost(*rest)
+        if kind == "nodes":
+            (self._nodes,) = rest
+        elif kind == "result":
+            ticket, outcome, value = rest
+            if outcome == "error":
+                raise RuntimeError(f"A task on the cluster raised:\n{value}")
+            self._finished.append((ticket, Failure[value] if outcome == "failure" else value))
+
+    def _receive(self, wait: float) -> Any:
+        try:
+            if self._connection.poll(wait):
+                self._last_message = time.monotonic()
+                return self._connection.recv()
+        except (EOFError, OSError):
+            raise self._lost() from None
+        if time.monotonic() - self._last_message >= SILENCE:
+            raise self._lost(f"it did not answer for {SILENCE:.0f} seconds")
+        return None
+
+    def _lost(self, reason: str = "Ray ended, most likely because its control process (GCS) did") -> ClusterLost:
+        of = f" at {self.cluster.address}" if self.cluster.address else ""
+        return ClusterLost(f"The Ray cluster{of} was lost: {reason}. {RESUME}")
+
+    def _refusal(self, reason: str) -> str:
+        if self.cluster.address is not None:
+            return (
+                f"The Ray cluster at {self.cluster.address} could not be joined ({reason}): its token has to be in "
+                "RAY_AUTH_TOKEN or the file RAY_AUTH_TOKEN_PATH, and a node of it has to run on this machine."
+            )
+        if "AF_UNIX path" in reason:
+            return (
+                f"The path of the folder for temporary files, {tempfile.gettempdir()}, is too long for Ray's sockets; set "
+                "TMPDIR to a shorter one."
+            )
+        return f"A Ray cluster could not be started on this machine: {reason}"
 
     def _slots_of(self, node: Mapping[str, float]) -> int:
-        cores = int(node.get("CPU", 0)) // self.cluster.cpus_per_shard
+        by_cores = int(node.get("CPU", 0)) // self.cluster.cpus_per_shard
         if not self.gpus:
-            return cores
+            return by_cores
         per_gpu = int(1 / self.gpus) if self.gpus <= 1 else 1 / self.gpus
-        return min(cores, int(node.get("GPU", 0) * per_gpu))
+        return min(by_cores, int(node.get("GPU", 0) * per_gpu))
 
 
 @contextlib.contextmanager
 def joined(cluster: Cluster, say: Callable[[str], None] = lambda sentence: None) -> Iterator[Session]:
-    """Within this context the cluster is there; afterwards what was started is stopped, tasks on other nodes too."""
-    private = Path(tempfile.mkdtemp(prefix="synib-")) if cluster.address is None else None  # for its owner alone
+    """Within this context the cluster can be used; afterwards everything that was started is stopped, on all nodes.
+
+    SIGTERM raises ``KeyboardInterrupt`` here, as Ctrl-C does, unless the program handles it in its own way.
+    """
+    _check_installed(cluster)
+    if cluster.address is not None:
+        _check_address(cluster.address)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_sigterm_interrupts())
+        private = None
+        if cluster.address is None:
+            private = Path(tempfile.mkdtemp(prefix="synib-"))  # readable by its owner alone
+            stack.callback(shutil.rmtree, private, ignore_errors=True)
+        session = Session(stack.enter_context(_agent(cluster, private)), cluster)
+        dashboard = session.wait_until_joined()
+        if cluster.dashboard:
+            say(f"Dashboard: http://{dashboard}")
+        yield session
+
+
+def _check_installed(cluster: Cluster) -> None:
+    if find_spec("ray") is None:
+        raise ValueError("The cluster engine needs Ray; install it with: pip install 'synib[cluster]'")
+    version = importlib.metadata.version("ray")
+    if tuple(int(part) for part in version.split(".")[:2]) < (2, 52):
+        raise ValueError(f"The cluster engine needs Ray 2.52 or later, which has tokens; found {version}.")
+    if cluster.dashboard and find_spec("aiohttp_cors") is None:
+        raise ValueError("Ray's dashboard needs more packages; install them with: pip install 'ray[default]'")
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address without a token to use there, or without anything that answers."""
+    if not os.environ.get("RAY_AUTH_TOKEN"):
+        path = os.environ.get("RAY_AUTH_TOKEN_PATH", "")
+        if not path:
+            raise ValueError(
+                f"Joining the Ray cluster at {address} needs its token: set RAY_AUTH_TOKEN_PATH to the file that holds it, "
+                "or RAY_AUTH_TOKEN to the token itself."
+            )
+        if not (os.access(path, os.R_OK) and Path(path).is_file() and Path(path).stat().st_size):
+            raise ValueError(f"RAY_AUTH_TOKEN_PATH must name a file with the cluster's token; got {path}.")
+    host, _, port = address.rpartition(":")
     try:
-        with _environment(_settings(cluster, private)):
-            ray = _import(cluster)
-            try:
-                context = _begin(ray, cluster, private)
-                if cluster.dashboard:
-                    say(f"Dashboard: http://{context.dashboard_url}")
-                yield Session(ray, cluster)
-            finally:
-                ray.shutdown()
+        socket.create_connection((host, int(port)), ANSWER).close()
+    except OSError as e:
+        raise ValueError(
+            f"Nothing answers at {address} ({e.strerror or e}); address is what `ray start --head` printed."
+        ) from e
+
+
+@contextlib.contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
     finally:
-        if private is not None:
-            shutil.rmtree(private, ignore_errors=True)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _settings(cluster: Cluster, private: Path | None) -> dict[str, str | None]:
-    """Environment variables that Ray reads: always a token, never a report to its makers."""
-    chosen: dict[str, str | None] = {
+@contextlib.contextmanager
+def _agent(cluster: Cluster, private: Path | None) -> Iterator[Connection]:
+    """A connection to the process that talks to Ray, in a session of its own, so that no signal of a terminal reaches it."""
+    ours, its = Pipe()
+    options = {"address": cluster.address, "dashboard": cluster.dashboard, "private": private and str(private)}
+    # -P: the folder of that file is no place to import from, on workers neither.
+    command = [sys.executable, "-P", cluster_agent.__file__, str(its.fileno()), json.dumps(options)]
+    output = None if os.environ.get("SYNIB_DEBUG") else subprocess.DEVNULL
+    with its:
+        process = subprocess.Popen(
+            command,
+            env=_environment(cluster, private),
+            pass_fds=[its.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    with ours:
+        try:
+            yield ours
+        finally:
+            with contextlib.suppress(EOFError, OSError):  # it has ended
+                ours.send(None)
+                deadline = time.monotonic() + CLOSING
+                while ours.poll(max(0.0, deadline - time.monotonic())):
+                    ours.recv()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _environment(cluster: Cluster, private: Path | None) -> dict[str, str]:
+    """The environment of the process that talks to Ray, and of all that it starts: always a token, no usage reports."""
+    chosen = {
+        **os.environ,
         "RAY_AUTH_MODE": "token",
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_NUM_REDIS_GET_RETRIES": "5",  # seconds in which a cluster lets us in
     }
-    if cluster.local:  # it is for all systems: Ray then uses 127.0.0.1 alone, and not whatever leads outside
+    chosen.setdefault("RAY_NUM_REDIS_GET_RETRIES", "5")  # seconds within which a cluster accepts our token
+    if cluster.on_loopback:  # Ray reads it on all systems, and then uses 127.0.0.1 instead of an address of the network
         chosen["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     if private is not None:
         token = private / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
-        return {**chosen, "RAY_AUTH_TOKEN": None, "RAY_AUTH_TOKEN_PATH": str(token)}
-    if not os.environ.get("RAY_AUTH_TOKEN"):
-        path = os.environ.get("RAY_AUTH_TOKEN_PATH", "")
-        if not path:
-            raise ValueError(
-                f"The token of the Ray cluster at {cluster.address} is needed to join it: set RAY_AUTH_TOKEN_PATH to the "
-                "file that has it, or RAY_AUTH_TOKEN to the token itself."
-            )
-        if not (os.access(path, os.R_OK) and Path(path).is_file() and Path(path).stat().st_size):
-            raise ValueError(f"RAY_AUTH_TOKEN_PATH is to be a file with the cluster's token; {path} is none.")
-    return chosen
-
-
-@contextlib.contextmanager
-def _environment(chosen: Mapping[str, str | None]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in chosen}
-
-    def put(values: Mapping[str, str | None]) -> None:
-        for name, value in values.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
-
-    put(chosen)
-    try:
-        yield
-    finally:
-        put(before)
-
-
-def _import(cluster: Cluster) -> Any:
-    """Ray, made to read our settings even if somebody imported it before."""
-    try:
-        import ray
-    except ImportError:
-        raise ValueError(
-            "--engine cluster needs Ray, which is not installed; install it with: pip install 'synib[cluster]'"
-        ) from None
-    try:
-        from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
-    except ImportError:
-        raise ValueError(
-            f"--engine cluster needs a Ray that asks for a token, from 2.52 on; this is {ray.__version__}."
-        ) from None
-    if cluster.dashboard and find_spec("aiohttp_cors") is None:  # asked before Ray finds out, half started
-        raise ValueError("--dashboard needs more of Ray than is installed; install it with: pip install 'ray[default]'")
-    if ray.is_initialized():
-        raise ValueError("This process uses Ray already; call ray.shutdown() before a run with the cluster engine.")
-    from ray._private import ray_constants, worker
-
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
-    ray_constants.ENABLE_RAY_CLUSTER = not cluster.local
-    worker.print_to_stdstream = lambda *_, **__: None  # the end of a lost node's log, over the progress bar
-    return ray
-
-
-def _begin(ray: Any, cluster: Cluster, private: Path | None) -> Any:
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-    if cluster.address is not None:
-        host, _, port = cluster.address.rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), ANSWER).close()
-        except OSError as e:
-            raise ValueError(
-                f"Nothing answers at {cluster.address} ({e.strerror or e}); --address is what `ray start --head` said."
-            ) from e
-        try:
-            return ray.init(address=cluster.address, **quiet)
-        except Exception as e:  # Ray raises what it likes
-            raise ValueError(
-                f"The Ray cluster at {cluster.address} could not be joined ({_first_line(e)}): its token has to be in "
-                "RAY_AUTH_TOKEN or the file RAY_AUTH_TOKEN_PATH, and a node of it has to run on this machine."
-            ) from e
-    try:
-        context = ray.init(
-            address="local",
-            include_dashboard=cluster.dashboard,
-            dashboard_host=HERE[0],
-            object_store_memory=STORE,
-            _temp_dir=f"{private}/r",  # which Ray opens to everybody, within a folder that is not
-            **quiet,
+        chosen.pop("RAY_AUTH_TOKEN", None)
+        chosen |= {"RAY_AUTH_TOKEN_PATH": str(token), "RAY_TMPDIR": str(private)}
+        chosen["RAY_process_group_cleanup_enabled"] = (
+            "0"  # workers stay in our process group, which is killed at the end
         )
-    except Exception as e:
-        if "AF_UNIX path" in str(e):
-            raise ValueError(
-                f"The folder for temporary files has too long a name for Ray's sockets, {private}; set TMPDIR to a shorter one."
-            ) from e
-        raise ValueError(f"A Ray cluster could not be started on this machine: {_first_line(e)}") from e
-    if context.address_info["node_ip_address"] != HERE[0]:
-        raise RuntimeError(f"Ray listens at {context.address_info['node_ip_address']}, and not at {HERE[0]} alone.")
-    return context
-
-
-def _first_line(e: BaseException) -> str:
-    return (str(e).strip().splitlines() or [type(e).__name__])[0]
+        # The cluster of one machine need not wait for a network: the loss of a process is noticed within seconds.
+        chosen.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "10")
+        chosen.setdefault("RAY_health_check_period_ms", "1000")
+    return chosen

@@ -1,4 +1,4 @@
-"""Where training happens: which device, in which precision, and whether its memory sufficed."""
+"""Devices and precisions: choosing them, describing them, and recognising that memory ran out."""
 
 import contextlib
 import gc
@@ -14,56 +14,56 @@ Precision = Literal["float32", "tf32", "bf16"]
 
 
 def device_name(device: str) -> str:
-    """The device in words."""
+    """The device in words, for reports and messages."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
 
 def hardware() -> str:
-    """This machine in words."""
+    """The processor of this machine in words."""
     model = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
-        pass  # not Linux: what platform says must do
+        pass  # not Linux
     return f"{model}, {os.cpu_count()} cores"
 
 
 def choose_device(device: str) -> str:
-    """``"auto"`` is CUDA where there is some; a device that is not there is refused."""
+    """The device to train on: ``"auto"`` is CUDA if it is available. Raises ``ValueError`` for one that is not."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         kind = torch.device(device).type
     except RuntimeError:
-        raise ValueError(f"--device is auto, cpu or cuda; got {device!r}.") from None
+        kind = ""
+    if kind not in ("cpu", "cuda"):
+        raise ValueError(f"device must be auto, cpu or cuda; got {device!r}.")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device cuda was asked for, but torch finds no CUDA device here; use --device cpu.")
+        raise ValueError(f"device is {device!r}, but torch finds no CUDA device on this machine; use 'cpu'.")
     index = torch.device(device).index
     if kind == "cuda" and index is not None and index >= torch.cuda.device_count():
-        raise ValueError(f"There is no device {device!r}: torch sees {torch.cuda.device_count()} CUDA devices here.")
-    if kind not in ("cpu", "cuda"):
-        raise ValueError(f"--device is auto, cpu or cuda; got {device!r}.")
+        raise ValueError(f"There is no device {device!r}: torch sees {torch.cuda.device_count()} CUDA devices.")
     return device
 
 
 def choose_precision(precision: str, device: str) -> Precision:
-    """The precision, if there is such a one on the device."""
+    """The precision, if the device supports it; otherwise raises ``ValueError``."""
     if precision not in get_args(Precision):
-        raise ValueError(f"--precision is {', '.join(get_args(Precision))}; got {precision!r}.")
+        raise ValueError(f"precision must be {', '.join(get_args(Precision))}; got {precision!r}.")
     if precision == "tf32" and not device.startswith("cuda"):
-        raise ValueError("--precision tf32 is for CUDA devices; on a CPU use float32.")
+        raise ValueError("Precision tf32 needs a CUDA device; use float32 on a CPU.")
     return cast(Precision, precision)
 
 
 @contextlib.contextmanager
 def without_denormals() -> Iterator[None]:
-    """Within this context a CPU takes numbers below 1e-38 for 0.
+    """Within this context a CPU treats numbers below 1e-38 as 0.
 
-    Adam's averages of a parameter without a gradient (a unit that is never active) become such numbers, with which a CPU
-    computes some twenty times slower.
+    Adam's averages for a parameter without a gradient (a unit that is never active) shrink to such denormal numbers,
+    with which a CPU is about twenty times slower.
     """
     already = (torch.full((1,), 1e-39) * 1.0).item() == 0.0
     torch.set_flush_denormal(True)
@@ -75,7 +75,7 @@ def without_denormals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def matrix_products(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Matrix products of this precision, inside the context only."""
+    """Within this context matrix products have this precision."""
     if precision == "bf16":
         with torch.autocast(device.type, dtype=torch.bfloat16):
             yield
@@ -91,14 +91,14 @@ def matrix_products(precision: Precision, device: torch.device) -> Iterator[None
 
 
 def release(device: torch.device | str) -> None:
-    """Give back what a finished or failed shard held on the device."""
+    """Free the memory that a finished or failed shard held on the device."""
     gc.collect()
     if torch.device(device).type == "cuda":
         torch.cuda.empty_cache()
 
 
 def out_of_memory(e: Exception) -> bool:
-    """Whether an error says that memory did not suffice."""
-    # Not every allocation goes through torch's own allocator, and those of libraries fail with a plain error.
+    """Whether an error means that memory ran out."""
+    # Libraries that bypass torch's allocator raise a plain RuntimeError.
     signs = ("DefaultCPUAllocator:", "out of memory", "ALLOC_FAILED")
     return isinstance(e, torch.OutOfMemoryError | MemoryError) or any(sign in str(e) for sign in signs)
