@@ -38,7 +38,7 @@ def verify(
     """Train a random part of a run's models again and say whether they match. Ends with 1 if they do not."""
     from rich.console import Console
 
-    from synib.cli.reproduce import bar
+    from synib.cli.progress import progress_bar
     from synib.studies.verify import verify as run
 
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
@@ -47,7 +47,7 @@ def verify(
     def say(sentence: str) -> None:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
-    with bar(console) as advance:
+    with progress_bar(console) as advance:
         outcome = run(
             folder,
             share=share,
