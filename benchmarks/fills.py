@@ -21,7 +21,7 @@ import synib
 from synib.measure import detectability
 from synib.objective import Batch, Family
 from synib.objective.synib import Space
-from synib.studies.forms import Forms
+from synib.studies.forms.experiment import Forms
 from synib.tokens import take
 from synib.training import Cell, fleet
 

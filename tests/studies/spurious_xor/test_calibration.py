@@ -6,7 +6,7 @@ import pytest
 
 from synib.report import build
 from synib.studies import Calibration
-from synib.studies.pid_xor.calibration import CONDITIONS
+from synib.studies.spurious_xor.calibration import CONDITIONS
 from synib.training import fleet
 from synib.training.folder import Folder, read_csv
 from synib.training.sweep import sweep
