@@ -20,7 +20,7 @@ import torch
 import synib
 from synib.measure import detectability
 from synib.objective import Batch, Family
-from synib.studies.forms import Forms
+from synib.studies.forms.experiment import Forms
 from synib.tokens import take
 from synib.training import Cell, fleet
 

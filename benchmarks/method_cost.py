@@ -23,7 +23,7 @@ from synib import keys
 from synib.data import Dataset
 from synib.methods.hooks import RevisesWeights, TrainsInStages
 from synib.objective.base import Batch
-from synib.studies.compare import ComparePID
+from synib.studies.pid_xor.compare import ComparePID
 from synib.training import backward
 from synib.training.cells import Cell
 from synib.training.learner import learner

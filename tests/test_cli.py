@@ -71,7 +71,9 @@ def test_a_run_goes_on_in_the_precision_it_began_with_or_not_at_all(synib_comman
     before = files(tmp_path / "run")
     code, _, err = synib_command(*arguments, "--precision", "bf16")
     assert (code, files(tmp_path / "run")) == (2, before)
-    assert err.startswith("synib: run holds a run in float32; go on with --precision float32, or choose")
+    assert err.startswith(
+        "synib: run holds a run with precision float32; continue it with precision float32, or choose"
+    )
 
 
 def test_version_is_the_packages(synib_command):

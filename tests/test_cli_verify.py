@@ -4,8 +4,11 @@ import shutil
 
 import pytest
 
+from synib.cli.verify import table
 from synib.files import read_csv, write_csv
 from synib.studies import SpuriousXOR, run
+from synib.studies.verify import Comparison, Verification
+from synib.training import Cell
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +32,19 @@ def test_a_changed_number_ends_with_1_and_is_shown(synib_command, made, tmp_path
     code, said, _ = synib_command("verify", tmp_path / "run", "--device", "cpu")
     assert code == 1
     assert "test_accuracy: 0.123456 there" in said
-    assert "Does not match: 1 of 2 models" in said
+    assert "Does not match: 2 of 2 models" in said
 
 
-@pytest.mark.parametrize("options", [["nothing"], ["--share", "7"], ["--cells", "0"]])
-def test_a_mistake_ends_with_2_and_one_sentence(synib_command, made, options, untrained):
-    folder = [] if options == ["nothing"] else [made]
-    code, _, err = synib_command("verify", *folder, *options)
+def test_of_many_models_the_table_has_those_that_differ_most():
+    cells = tuple(Comparison(Cell("e", "m", seed=i), 1, 1, i / 100, "accuracy: ...", "differs") for i in range(50))
+    shown = table(Verification(cells, 50, 0.01, (), ()))
+    assert len(shown.rows) == 20
+    assert "of 50 models" in shown.title
+
+
+@pytest.mark.parametrize("arguments", [["nothing"], [".", "--share", "7"]])
+def test_a_mistake_ends_with_2_and_one_sentence(synib_command, arguments):
+    code, _, err = synib_command("verify", *arguments)
     assert code == 2
     assert err.startswith("synib: ")
     assert err.count("\n") == 1

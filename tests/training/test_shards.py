@@ -2,7 +2,8 @@
 
 import pytest
 
-from synib.training.folder import Folder, read_csv, read_json
+from synib.files import read_csv, read_json
+from synib.training.folder import Folder
 from synib.training.shards import Failure
 from synib.training.sweep import row, train_and_collect
 

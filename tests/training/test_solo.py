@@ -138,9 +138,9 @@ def test_an_experiment_says_which_engine_trains_it_and_keeps_to_it(tmp_path):
     small = SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=1)
     path = run(small, tmp_path, device="cpu", engine="solo")
     assert 0 <= read_csv(path / "results.csv")[0]["test_accuracy"] <= 1
-    with pytest.raises(ValueError, match="a run of the solo engine; go on with --engine solo"):
+    with pytest.raises(ValueError, match="a run with engine solo; continue it with engine solo"):
         run(small, tmp_path, device="cpu")
-    with pytest.raises(ValueError, match="--engine is fleet, solo or cluster; got 'duo'"):
+    with pytest.raises(ValueError, match="engine is fleet, solo or cluster; got 'duo'"):
         run(small, tmp_path, device="cpu", engine="duo")
 
 

@@ -45,7 +45,7 @@ def audit(
     """Say whether the modalities of your data tell something only together, and whether SynIB would help."""
     from rich.console import Console
 
-    from synib.cli.reproduce import bar
+    from synib.cli.progress import progress_bar
     from synib.files import write_json
     from synib.own.audit import audit as run
     from synib.own.table import read
@@ -70,7 +70,7 @@ def audit(
     data = of_path(file)
     plan = QUICK if quick else THOROUGH if thorough else USUAL
     console = Console()
-    with bar(console) as advance:
+    with progress_bar(console) as advance:
         found = run(table, **plan, device=device, on_progress=advance)
     facts = {"rows": f"{len(table.target):,}", "seconds": f"{time.perf_counter() - start:.0f}"}
     folder.mkdir(parents=True, exist_ok=True)

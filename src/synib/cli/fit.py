@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from synib.cli.reproduce import bar
+from synib.cli.progress import progress_bar
 from synib.files import write_text
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def fit(
         say(note)
     settings: dict[str, Any] = (QUICK if quick else {}) | ({} if budget is None else {"budget": budget})
     try:
-        with bar(console) as advance:
+        with progress_bar(console) as advance:
             model = models.fit(
                 table, method, seeds=seeds, device=device, columns=columns, on_progress=advance, **settings
             )

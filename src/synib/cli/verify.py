@@ -11,18 +11,25 @@ if TYPE_CHECKING:
 
     from synib.studies.verify import Verification
 
+SHOWN = 20  # models in the table
+
 
 def verify(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    share: Annotated[float, typer.Option(help="How many of its models to train again, of all; at least one.")] = 0.02,
-    cells: Annotated[int | None, typer.Option(help="How many, instead of a share.", show_default=False)] = None,
+    share: Annotated[
+        float, typer.Option(help="The least share of its models to train again; at least one group trained together.")
+    ] = 0.02,
+    cells: Annotated[
+        int | None, typer.Option(help="The least number of models, instead of a share.", show_default=False)
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Decides which.  \\[default: another each time]", show_default=False)
     ] = None,
     tolerance: Annotated[
         float | None,
         typer.Option(
-            help="What a metric may differ by.  \\[default: 0.01; 0.1 on another machine or with other versions]",
+            help="The allowed difference of a metric.  \\[default: 0.01; 0.1 on another machine, with other versions or in "
+            "other groups]",
             show_default=False,
         ),
     ] = None,
@@ -31,7 +38,7 @@ def verify(
     """Train a random part of a run's models again and say whether they match. Ends with 1 if they do not."""
     from rich.console import Console
 
-    from synib.cli.reproduce import bar
+    from synib.cli.progress import progress_bar
     from synib.studies.verify import verify as run
 
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
@@ -40,8 +47,8 @@ def verify(
     def say(sentence: str) -> None:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
-    with bar(console) as advance:
-        found = run(
+    with progress_bar(console) as advance:
+        outcome = run(
             folder,
             share=share,
             cells=cells,
@@ -51,45 +58,48 @@ def verify(
             on_progress=advance,
             say=say,
         )
-    console.print(table(found))
-    for sentence in found.differences:
+    console.print(table(outcome))
+    for sentence in outcome.differences:
         say(sentence)
-    for name in found.data:
-        say(f"The files of {name} are others than those that the run recorded.")
-    say(verdict(found, seed))
-    if not found.matches:
+    for name in outcome.changed_data:
+        say(f"The files of {name} differ from those that the run recorded.")
+    say(verdict(outcome, seed))
+    if not outcome.matches:
         raise typer.Exit(1)
 
 
-def table(found: "Verification") -> "Table":
-    """A line for each model that was trained again."""
+def table(outcome: "Verification") -> "Table":
+    """A line for each model that was trained again; of many models, for those that differ most."""
     from rich.markup import escape
     from rich.table import Table
 
-    grid = Table("model", "metrics equal", "largest difference", "", title="Trained again", title_justify="left")
-    for one in found.cells:
-        factors = (f"{name}={value}" for name, value in one.cell.factors.items())
-        who = ", ".join([one.cell.method, *factors, f"seed {one.cell.seed}"])
-        far = f"{one.largest:.6f} ({one.where})" if one.where else "0"
-        grid.add_row(escape(who), f"{one.equal} of {one.metrics}", escape(far), one.state)
+    models = outcome.cells
+    title = "Trained again"
+    if len(models) > SHOWN:
+        models = tuple(sorted(models, key=lambda model: -model.largest)[:SHOWN])
+        title += f": the {SHOWN} largest differences of {len(outcome.cells)} models"
+    grid = Table("model", "metrics equal", "largest difference", "", title=title, title_justify="left")
+    for model in models:
+        factors = (f"{name}={value}" for name, value in model.cell.factors.items())
+        name = ", ".join([model.cell.method, *factors, f"seed {model.cell.seed}"])
+        difference = f"{model.largest:.6f} ({model.where})" if model.where else "0"
+        grid.add_row(escape(name), f"{model.equal} of {model.metrics}", escape(difference), model.state)
     return grid
 
 
-def verdict(found: "Verification", seed: int) -> str:
+def verdict(outcome: "Verification", seed: int) -> str:
     """The answer in a sentence or two."""
-    how = f"{len(found.cells)} of {found.of} models were trained again (--seed {seed})"
-    away = sum(one.state == "differs" for one in found.cells)
-    if away:
-        why = (
-            "On another machine single models can move so by rounding alone"
-            if found.differences
-            else "Rounding seldom does that on one machine"
+    trained = f"{len(outcome.cells)} of {outcome.total} models were trained again (--seed {seed})"
+    different = sum(model.state == "differs" for model in outcome.cells)
+    if different:
+        reason = (
+            "Under these conditions rounding alone can move single models so far; try more with --cells."
+            if outcome.differences
+            else "On the same machine with the same versions rounding does not explain that."
         )
-        return (
-            f"Does not match: {how}, and {away} differ by more than {found.tolerance:g}. {why}; try more with --cells."
-        )
-    if found.data:
-        return f"Does not match: {how} on other data."
-    if all(one.state == "identical" for one in found.cells):
-        return f"Matches: {how}, and all digits are the same."
-    return f"Matches: {how}, and no metric differs by more than {found.tolerance:g}."
+        return f"Does not match: {trained}, and {different} differ by more than {outcome.tolerance:g}. {reason}"
+    if outcome.changed_data:
+        return f"Does not match: {trained}, on other data."
+    if all(model.state == "identical" for model in outcome.cells):
+        return f"Matches: {trained}, and all digits are the same."
+    return f"Matches: {trained}, and no metric differs by more than {outcome.tolerance:g}."

@@ -1,31 +1,31 @@
 """What every experiment is: its cells, how to train one, and what to show of the results."""
 
-import math
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from importlib import resources
 from itertools import product
-from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, cast
 
 from synib.data import Dataset
 from synib.measure import interval, statistics
-from synib.methods import build, check_method
+from synib.methods import build
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Family, Objective
 from synib.studies.charts import Figure, Table
+from synib.studies.options import OF_TRAINING, check_methods, check_overrides, checked_options
 from synib.training import Cell
-from synib.training.plan import DEFAULTS
 
-# A cell's settings that are not the method's.
-OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "data", *DEFAULTS)
 NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions", "error")
 
 Row = Mapping[str, Any]
 
 
-def option(default: Any, words: str, flag: str = "") -> Any:
-    """An option of an experiment: a field with the words that the command shows for it, and its flag if not the name."""
-    return field(default=default, metadata={"help": words, "flag": flag})
+def option(default: Any, help: str, flag: str = "") -> Any:
+    """An option of an experiment: a dataclass field with the help of the command, and its flag if that is not the name."""
+    return field(default=default, metadata={"help": help, "flag": flag})
 
 
 @dataclass(frozen=True)
@@ -66,20 +66,14 @@ class Experiment(ABC):
     methods: tuple[str, ...] = option((), "Only this method; may be repeated.")
     overrides: dict[str, dict[str, Any]] = field(
         default_factory=dict,
-        metadata={"help": "Change a method's setting, as in --set synib-random.p=1; may be repeated."},
+        metadata={"help": "Change a method's setting, as in synib-random.p=1; may be repeated."},
     )
 
     def __post_init__(self) -> None:
         """Refuse options that make no experiment."""
-        hints = get_type_hints(type(self))
-        for f in fields(self):
-            _check(self.name, f, hints[f.name], getattr(self, f.name))
-            if float in get_args(hints[f.name]):  # 1 and 1.0 are one cell, with one id
-                object.__setattr__(self, f.name, tuple(float(v) for v in getattr(self, f.name)))
-        settings = self.settings()
-        for method in self.methods:
-            if check_method(method) not in settings:
-                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(settings)}.")
+        for name, value in checked_options(self).items():
+            object.__setattr__(self, name, value)
+        check_methods(self.name, self.methods, self.settings())
 
     @abstractmethod
     def defaults(self) -> dict[str, dict[str, Any]]:
@@ -104,34 +98,11 @@ class Experiment(ABC):
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """How each method is trained in this run."""
-        made = self.defaults()
+        defaults = self.defaults()
+        check_methods(self.name, self.overrides, defaults)
         for method, changes in self.overrides.items():
-            if check_method(method) not in made:
-                raise ValueError(f"{self.name} has no settings for {method!r}; it has {', '.join(made)}.")
-            self._check_changes(method, changes)
-        return {method: {**given, **self.overrides.get(method, {})} for method, given in made.items()}
-
-    def _check_changes(self, method: str, changes: Mapping[str, Any]) -> None:
-        """Raise ``ValueError`` for a changed setting that has no effect or cannot be; the method itself checks its own."""
-        if not isinstance(changes, Mapping):
-            raise ValueError(
-                f"{self.name} takes overrides in the form {{'{method}': {{'lr': 0.01}}}}; got {changes!r}."
-            )
-        for name, value in changes.items():
-            number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            if name == "lr" and not (number and value > 0):
-                raise ValueError(f"{method}.lr is a number above 0; got {value!r}.")
-            if name == "weight_decay" and not (number and value >= 0):
-                raise ValueError(f"{method}.weight_decay is a number of at least 0; got {value!r}.")
-            mine = name in self.defaults()[method] and name not in OF_TRAINING  # two things may have one name
-            if name in (f.name for f in fields(self)) and not mine:
-                raise ValueError(
-                    f"{name} is the same for all methods: give --{name}, and leave out --set {method}.{name}."
-                )
-            if name in ("batch_size", "epochs") and not (isinstance(value, int) and number and value >= 1):
-                raise ValueError(f"{method}.{name} is a whole number of at least 1; got {value!r}.")
-            if name in ("data", "family"):
-                raise ValueError(f"{name} is the experiment's, and no setting of {method}.")
+            check_overrides(self, method, changes, defaults[method])
+        return {method: {**settings, **self.overrides.get(method, {})} for method, settings in defaults.items()}
 
     def described(self) -> dict[str, Mapping[str, Any]]:
         """What the page says about how models were trained: who → settings."""
@@ -283,13 +254,25 @@ def leads(results: Sequence[Row], metric: str, rival: str) -> dict[str, list[flo
     return above
 
 
-def told(rows: Mapping[str, Row | None]) -> list[str]:
+def describe_leads(rows: Mapping[str, Row | None]) -> list[str]:
     """Leads in words, each with its 95 % interval: method → row of the summary; those without a spread are left out."""
     return [
         "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(method, row["mean"], *interval(row["mean"], row["se"], row["n"]))
         for method, row in rows.items()
         if row is not None and row["se"] is not None
     ]
+
+
+@cache
+def settings_of(package: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """How a study trains its models: experiment → method → settings, from ``settings.json`` in the study's folder.
+
+    A search leaves a file of the same form in its results folder.
+
+    Args:
+        package: The study's package: ``settings_of(__package__)``.
+    """
+    return json.loads(resources.files(package).joinpath("settings.json").read_text("utf-8"))
 
 
 def grid(**values: Sequence[Any]) -> list[dict[str, Any]]:
@@ -299,28 +282,3 @@ def grid(**values: Sequence[Any]) -> list[dict[str, Any]]:
 
 def _named(factor: str, value: Any) -> str:
     return f"{factor} = {value:g}" if isinstance(value, float) else f"{factor} = {value}"
-
-
-def _check(experiment: str, f: Field[Any], hint: Any, value: Any) -> None:
-    """Raise ``ValueError`` if an option is of another kind than its default, or out of range by what its type says."""
-    default = f.default if f.default is not MISSING else {}
-    if not _like(value, default):
-        raise ValueError(f"{experiment} takes {f.name} in the form {default!r}; got {value!r}.")
-    known = get_args(hint)
-    if get_origin(hint) is Literal and value not in known:
-        raise ValueError(f"{f.name} is {' or '.join(map(repr, known))}; got {value!r}.")
-    if hint is int and value < 1:
-        raise ValueError(f"{f.name} is at least 1; got {value}.")
-    if known[-1:] == (...,):
-        if not value:
-            raise ValueError(f"{f.name} names one value or more; got none.")
-        if len(set(value)) < len(value):  # the same model twice would pass for two seeds
-            raise ValueError(f"{f.name} names each value once; got {list(value)}.")
-
-
-def _like(value: Any, default: Any) -> bool:
-    """Whether a value is of the kind of an option's default."""
-    if isinstance(default, tuple):
-        return isinstance(value, tuple) and all(_like(v, default[0] if default else "") for v in value)
-    kinds = (int, float) if isinstance(default, float) else (type(default),)
-    return type(value) in kinds

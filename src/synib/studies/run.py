@@ -9,7 +9,7 @@ from synib.data.files import record_sources
 from synib.files import read_json, write_json
 from synib.studies.base import Experiment
 from synib.studies.provenance import changed, of_sources, provenance
-from synib.training import cluster as many_machines
+from synib.training import cluster as clusters
 from synib.training.device import choose_device, choose_precision
 from synib.training.folder import Folder
 from synib.training.sweep import Engine, Progress, check_cells, sweep
@@ -25,7 +25,7 @@ def run(
     precision: str = "float32",
     together: int | None = None,
     engine: str = "fleet",
-    cluster: many_machines.Cluster | None = None,
+    cluster: clusters.Cluster | None = None,
     command: str = "",
     on_progress: Progress = lambda done, of: None,
     say: Callable[[str], None] = lambda sentence: None,
@@ -53,81 +53,76 @@ def run(
         ...     sorted(path.name for path in run(small, folder).glob("*.csv"))
         ['curves.csv', 'results.csv', 'timings.csv']
     """
-    with record_sources() as asked:
-        experiment.check()
     if engine not in get_args(Engine):
         *others, last = get_args(Engine)
-        raise ValueError(f"--engine is {', '.join(others)} or {last}; got {engine!r}.")
+        raise ValueError(f"engine is {', '.join(others)} or {last}; got {engine!r}.")
+    if cluster is not None and engine != "cluster":
+        raise ValueError(f"A cluster is for the engine 'cluster'; this run has the engine {engine!r}.")
+    with record_sources() as sources:
+        experiment.check()
     cells = experiment.cells()
     check_cells(cells, cast(Engine, engine))
-    if engine != "cluster":
-        if cluster is not None:
-            raise ValueError(f"A cluster is for --engine cluster; this run has --engine {engine}.")
-        nodes: contextlib.AbstractContextManager[many_machines.Session | None] = contextlib.nullcontext()
-    else:
+    if engine == "cluster":
         _check_known(experiment)
-        nodes = many_machines.joined(cluster or many_machines.Cluster(), say)
-    with contextlib.ExitStack() as held:
-        session = held.enter_context(nodes)
+    with contextlib.ExitStack() as stack:
+        session = None
+        if engine == "cluster":
+            session = stack.enter_context(clusters.joined(cluster or clusters.Cluster(), say))
         device = choose_device(device) if session is None else session.place(device)
-        chosen = choose_precision(precision, device)
-        folder = Folder(out if out is not None else Path("runs") / experiment.name, experiment.config())
-        held.enter_context(folder.locked(say))
-        seeds = (cell.seed for cell in cells)
-        made = provenance(command, device if session is None else "cpu", seeds, of_sources(asked))
-        # A cluster trains the fleet's shards: either may go on with what the other began.
-        made |= {"precision": precision, "engine": "solo" if engine == "solo" else "fleet"}
-        where = device if session is None else f"{device}, {session.slots()} shards at once on a Ray cluster"
-        made |= {"device": where} if session is not None else {}
-        _record(folder, made)
-        say(f"{experiment.title}\n{len(cells)} model{'s' * (len(cells) != 1)} on {where}.")
-        how: dict[str, Any] = {
+        options: dict[str, Any] = {
             "device": device,
-            "precision": chosen,
+            "precision": choose_precision(precision, device),
             "together": together,
             "on_progress": on_progress,
             "say": say,
         }
+        folder = Folder(out if out is not None else Path("runs") / experiment.name, experiment.config())
+        stack.enter_context(folder.locked(say))
+        record = provenance(command, device if session is None else "cpu", (c.seed for c in cells), of_sources(sources))
+        # A cluster trains the fleet's shards: either may continue what the other began.
+        record |= {"precision": precision, "engine": "solo" if engine == "solo" else "fleet"}
+        if session is not None:
+            device = record["device"] = f"{device}, {session.slots()} shards at once on a Ray cluster"
+        _record(folder, record)
+        say(f"{experiment.title}\n{len(cells)} model{'s' * (len(cells) != 1)} on {device}.")
         if session is None:
-            sweep(experiment, cells, folder, engine=cast(Engine, engine), **how)
+            sweep(experiment, cells, folder, engine=cast(Engine, engine), **options)
         else:
-            many_machines.sweep(experiment, cells, folder, session, loader=LOADER, config=experiment.config(), **how)
+            clusters.sweep(experiment, cells, folder, session, loader=LOADER, config=experiment.config(), **options)
     return folder.path
 
 
 def _check_known(experiment: Experiment) -> None:
-    """Refuse an experiment that workers would not find."""
+    """Refuse an experiment that the nodes of a cluster cannot find by its name."""
     from synib.studies import EXPERIMENTS
 
     if EXPERIMENTS.get(experiment.name) is not type(experiment):
         raise ValueError(
-            f"The cluster engine makes an experiment from its name on every node, and {experiment.name!r} is none that synib "
-            "has: name it in synib.studies.EXPERIMENTS and install that on all nodes."
+            f"Every node of a cluster finds an experiment by its name, and synib has none called {experiment.name!r}: add it "
+            "to synib.studies.EXPERIMENTS on all nodes."
         )
 
 
-def _record(folder: Folder, made: Mapping[str, Any]) -> None:
-    """Write down how a run was begun; one in another precision, by another engine or of other data must not go on there."""
-    begun = read_json(folder.path / "run.json")
-    if begun is None:
-        write_json(folder.path / "run.json", made)
+def _record(folder: Folder, record: Mapping[str, Any]) -> None:
+    """Write ``run.json``; a run in another precision, by another engine or on other data cannot be continued."""
+    file = folder.path / "run.json"
+    before = read_json(file)
+    if before is None:
+        write_json(file, record)
         return
-    if not isinstance(begun, dict):
-        raise ValueError(
-            f"{folder.path / 'run.json'} is damaged: it describes no run. Choose another folder with --out."
-        )
-    before = {"precision": made["precision"], "engine": "fleet", **begun}
-    for name, words in (("precision", "a run in {}"), ("engine", "a run of the {} engine")):
-        if before[name] != made[name]:
+    if not isinstance(before, dict):
+        raise ValueError(f"{file} is damaged: it does not describe a run. Choose another folder for the results.")
+    for name, default in (("precision", record["precision"]), ("engine", "fleet")):
+        value = before.get(name, default)
+        if value != record[name]:
             raise ValueError(
-                f"{folder.path} holds {words.format(before[name])}; go on with --{name} {before[name]}, or choose another "
-                "folder with --out."
+                f"{folder.path} holds a run with {name} {value}; continue it with {name} {value}, or choose another folder."
             )
-    others = changed(begun.get("data"), made["data"])
+    others = changed(before.get("data"), record["data"])
     if others:
         raise ValueError(
             f"{folder.path} holds a run on other data: the files of {', '.join(others)} have changed since it began. Put them "
-            "back, or choose another folder with --out."
+            "back, or choose another folder."
         )
 
 

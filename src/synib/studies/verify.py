@@ -1,7 +1,6 @@
-"""Do a run's numbers come out again? Some of its cells are trained anew and every metric is compared."""
+"""Are a run's numbers reproducible? Some of its models are trained again and every metric is compared."""
 
 import math
-import random
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,30 +13,33 @@ from synib.files import read_csv, read_json
 from synib.studies.base import Row
 from synib.studies.provenance import changed, of_sources, versions
 from synib.studies.run import load
+from synib.studies.sample import draw, recorded_shards
 from synib.training.cells import Cell
-from synib.training.device import Precision, choose_device, choose_precision, device_name
+from synib.training.device import Precision, choose_device, device_name, hardware
 from synib.training.folder import Folder
-from synib.training.sweep import Progress, sweep
+from synib.training.sweep import Engine, Progress, sweep
 
-# Of a metric, or of its size where that is above 1. A model that is trained alone adds up in another order than among others:
-# of 380 metrics 32 moved so on one machine, by 0.003 at most. TensorFloat-32 moved 229 of 376, one of them by more than 0.04
-# (docs/results/rerun.md); and of a metric on 30 examples one example is 0.03.
+# Allowed difference of a metric, relative to its size where that is above 1. A model's random draws do not depend on the
+# models that are trained with it, but the order in which a batched matrix product is summed does, and training amplifies
+# rounding. So a shard is trained again as a whole: on the same machine with the same versions that gives the same digits
+# (4,320 of 4,320 metrics, docs/results/rerun.md), and SAME only leaves room for kernels that are not deterministic. In
+# another group, on another machine or with other versions single models move by more: OTHER.
 SAME, OTHER = 0.01, 0.1
 SHARE = 0.02
-IGNORED = ("experiment", "cell", "versions")  # which are no results
+NOT_COMPARED = ("experiment", "cell", "versions")
 
 State = Literal["identical", "within tolerance", "differs"]
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A cell that was trained again.
+class Comparison:
+    """A model that was trained again, beside its row of ``results.csv``.
 
     Args:
-        cell: Which.
+        cell: Which model.
         equal, metrics: How many metrics have the same six digits, of how many.
         largest: The largest difference, relative to a metric's size where that is above 1; infinite where a metric is missing.
-        where: The metric that it is of, with both values; empty if there is none.
+        where: The metric with the largest difference and both of its values; empty if there is no difference.
         state: What follows from it.
     """
 
@@ -51,26 +53,26 @@ class Compared:
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of training some cells of a run again.
+    """The outcome of training some models of a run again.
 
     Args:
-        cells: Those that were.
-        of: How many the run has.
-        tolerance: What a metric may differ by.
-        differences: What is not as it was recorded: versions, machine, precision; a sentence each.
-        data: Data sets whose files are others than recorded, by name.
+        cells: Those models.
+        total: How many the run has.
+        tolerance: The allowed difference of a metric.
+        differences: What differs from the recorded run (versions, machine, precision, groups), a sentence each.
+        changed_data: Names of the data sets whose files differ from the recorded ones.
     """
 
-    cells: tuple[Compared, ...]
-    of: int
+    cells: tuple[Comparison, ...]
+    total: int
     tolerance: float
     differences: tuple[str, ...]
-    data: tuple[str, ...]
+    changed_data: tuple[str, ...]
 
     @property
     def matches(self) -> bool:
-        """Whether all metrics come out again, of the same data."""
-        return not self.data and all(one.state != "differs" for one in self.cells)
+        """Whether all metrics are reproduced, on the same data."""
+        return not self.changed_data and all(one.state != "differs" for one in self.cells)
 
 
 def verify(
@@ -84,61 +86,71 @@ def verify(
     on_progress: Progress = lambda done, of: None,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> Verification:
-    """Train a random part of a run's cells again, in a folder that is then removed, and compare every metric.
+    """Train a random part of a run's models again, in a temporary folder, and compare every metric.
+
+    On the run's own device whole shards are trained, since a model's last digits depend on those that are trained with it.
+    On another device, or where the folder does not record the shards, single models are drawn.
 
     Args:
-        folder: Of a finished run: its ``config.json`` and ``results.csv``, and what ``run.json`` and ``timings.csv`` tell.
-        share: How many cells, as a share of all; at least one.
-        cells: How many, instead.
-        seed: Decides which.
-        tolerance: What a metric may differ by; by default 0.01, or 0.1 on another machine or with other versions.
+        folder: Of a finished run: its ``config.json`` and ``results.csv``; ``run.json``, ``timings.csv`` and ``shards.json``
+            where there are any.
+        share: The least share of the models to train again; at least one shard.
+        cells: The least number of models to train again, instead of a share.
+        seed: Decides which are drawn.
+        tolerance: The allowed difference of a metric; by default 0.01, or 0.1 in other groups than the run's, on another
+            machine or with other versions.
         device: Where to train.
         on_progress: Called with the work done and the work there is.
         say: Called with what the user should know.
     """
     path = Path(folder)
+    if tolerance is not None and not 0 <= tolerance < math.inf:
+        raise ValueError(f"tolerance is a number of at least 0; got {tolerance}.")
     experiment = load(path)
-    known = {cell.id: cell for cell in experiment.cells()}
-    rows = _rows(path / "results.csv", known)
+    every = experiment.cells()
+    rows = _rows(path / "results.csv", every)
     record = read_json(path / "run.json")
-    begun: Mapping[str, Any] = record if isinstance(record, dict) else {}
-    chosen = _drawn(list(rows), share, cells, seed)
+    recorded: Mapping[str, Any] = record if isinstance(record, dict) else {}
+    engine: Engine = "solo" if recorded.get("engine") == "solo" else "fleet"
     device = choose_device(device)
-    recorded = begun.get("precision", "float32")
-    if recorded not in get_args(Precision):
-        raise ValueError(f"{path / 'run.json'} is damaged: precision is {shown(recorded)}.")
-    precision = recorded if recorded != "tf32" or device.startswith("cuda") else "float32"
-    differences = [*_versions(begun), *_machine(path, device)]
-    if precision != recorded:
-        differences.append(f"The run was in {recorded}, which {device} has not: this is in {precision}.")
+    machine = _machine(path, recorded, device)
+    precision, lost = _precision(path, recorded, device)
+    differences = [*_versions(recorded), *machine, *lost]
+    shards = [] if machine or engine == "solo" else recorded_shards(path, every)
+    if not shards and engine == "fleet":
+        differences.append(
+            "The models are trained in other groups than in the run, so floating-point sums are in another order."
+        )
+    chosen = draw(shards or [[cell] for cell in every], share, cells, seed)
+    again = [cell for shard in chosen for cell in shard]
     if tolerance is None:
         tolerance = OTHER if differences else SAME
-    elif not 0 <= tolerance < math.inf:
-        raise ValueError(f"--tolerance is a number of at least 0; got {tolerance}.")
     with record_sources() as asked:
         experiment.check()
-    data = changed(begun.get("data"), of_sources(asked))
-    say(f"{experiment.title}\n{len(chosen)} of {len(rows)} models anew on {device}.")
-    again = [known[i] for i in chosen]
+    changed_data = changed(recorded.get("data"), of_sources(asked))
+    say(f"{experiment.title}\nTraining {len(again)} of {len(every)} models again on {device}.")
     with tempfile.TemporaryDirectory() as home:
+        scratch = Folder(home, experiment.config())
+        if shards:
+            scratch.shards(again, lambda: chosen)
         sweep(
             experiment,
             again,
-            Folder(home, experiment.config()),
+            scratch,
             device=device,
-            precision=choose_precision(precision, device),
-            engine="solo" if begun.get("engine") == "solo" else "fleet",
+            precision=precision,
+            engine=engine,
             on_progress=on_progress,
             say=say,
         )
         now = {row["cell"]: row for row in read_csv(Path(home) / "results.csv")}
     compared = tuple(compare(cell, rows[cell.id], now[cell.id], tolerance) for cell in again)
-    return Verification(compared, len(rows), tolerance, tuple(differences), tuple(data))
+    return Verification(compared, len(every), tolerance, tuple(differences), tuple(changed_data))
 
 
-def compare(cell: Cell, before: Row, now: Row, tolerance: float) -> Compared:
-    """Every metric of a cell, as a table has it, beside what it is now."""
-    names = [n for n in dict.fromkeys([*before, *now]) if n not in IGNORED]
+def compare(cell: Cell, before: Row, now: Row, tolerance: float) -> Comparison:
+    """Every metric of a model in two tables."""
+    names = [n for n in dict.fromkeys([*before, *now]) if n not in NOT_COMPARED]
     pairs = {n: (before.get(n), now.get(n)) for n in names if before.get(n) is not None or now.get(n) is not None}
     gaps = {name: _gap(*pair) for name, pair in pairs.items()}
     worst = max(gaps, key=lambda name: gaps[name], default="")
@@ -146,7 +158,7 @@ def compare(cell: Cell, before: Row, now: Row, tolerance: float) -> Compared:
     state: State = "identical" if largest == 0 else "within tolerance" if largest <= tolerance else "differs"
     where = f"{worst}: {pairs[worst][0]} there, {pairs[worst][1]} now" if largest else ""
     metrics = [n for n in gaps if n not in ("method", "seed", "error", *cell.factors)]
-    return Compared(cell, sum(gaps[n] == 0 for n in metrics), len(metrics), largest, where, state)
+    return Comparison(cell, sum(gaps[n] == 0 for n in metrics), len(metrics), largest, where, state)
 
 
 def _gap(before: Any, now: Any) -> float:
@@ -154,54 +166,61 @@ def _gap(before: Any, now: Any) -> float:
         return 0.0
     if not all(isinstance(value, int | float) for value in (before, now)):
         return math.inf
-    return abs(before - now) / max(1.0, abs(before))
+    # Tables have six decimals: from 0.99 to 1.00 is 0.01, not the 0.010000000000000009 of the subtraction.
+    return round(abs(before - now) / max(1.0, abs(before)), 9)
 
 
-def _rows(file: Path, known: Mapping[str, Cell]) -> dict[str, dict[str, Any]]:
+def _rows(file: Path, cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
     """The table's rows by their cell, if it is the table of these cells."""
     table = read_csv(file)
     if not table or "cell" not in table[0]:
-        raise ValueError(
-            f"{file} is damaged: it has no {'column of cells' if table else 'rows'}. Run the experiment again."
-        )
+        missing = "column of cells" if table else "rows"
+        raise ValueError(f"{file} is damaged: it has no {missing}. Run the experiment again.")
     rows = {row["cell"]: row for row in table}
     if len(rows) < len(table):
         raise ValueError(f"{file} is damaged: it has a cell twice. Run the experiment again.")
+    known = {cell.id for cell in cells}
     strange = [i for i in rows if i not in known]
     if strange:
         raise ValueError(
-            f"{file} has {len(strange)} of {len(rows)} cells that are none of its config.json, such as {shown(strange[0])}: "
-            "it was made by other settings, or by another version of synib."
+            f"{file} has {len(strange)} of {len(rows)} cells that are not of its config.json, such as {shown(strange[0])}: "
+            "it was made with other settings or by another version of synib."
         )
+    if len(rows) < len(known):
+        raise ValueError(f"{file} is damaged: it has {len(rows)} of {len(known)} cells. Run the experiment again.")
     return rows
 
 
-def _drawn(ids: Sequence[str], share: float, cells: int | None, seed: int) -> list[str]:
-    """Which cells, in the order of the table."""
-    if not 0 < share <= 1:
-        raise ValueError(f"--share is a number above 0 and at most 1; got {share}.")
-    if cells is not None and cells < 1:
-        raise ValueError(f"--cells is at least 1; got {cells}.")
-    wanted = math.ceil(round(share * len(ids), 9)) if cells is None else min(cells, len(ids))
-    drawn = set(random.Random(seed).sample(ids, wanted))
-    return [i for i in ids if i in drawn]
+def _precision(path: Path, recorded: Mapping[str, Any], device: str) -> tuple[Precision, list[str]]:
+    """The precision to train in, and a sentence if it is not the run's."""
+    precision = recorded.get("precision", "float32")
+    if precision not in get_args(Precision):
+        raise ValueError(f"{path / 'run.json'} is damaged: precision is {shown(precision)}.")
+    if precision == "tf32" and not device.startswith("cuda"):
+        return "float32", [f"The run used tf32, which {device} does not support; this uses float32."]
+    return precision, []
 
 
-def _versions(begun: Mapping[str, Any]) -> list[str]:
-    recorded, now = begun.get("versions"), versions()
-    if not isinstance(recorded, Mapping):
+def _versions(recorded: Mapping[str, Any]) -> list[str]:
+    """A sentence for each version that is not the recorded one."""
+    before, now = recorded.get("versions"), versions()
+    if not isinstance(before, Mapping):
         return []
     return [
-        f"{name} was {recorded[name]} there and is {now[name]} here."
+        f"{name} was {before[name]} in the run and is {now[name]} here."
         for name in now
-        if name in recorded and recorded[name] != now[name]
+        if name in before and before[name] != now[name]
     ]
 
 
-def _machine(path: Path, device: str) -> list[str]:
-    """What is said of another machine, by the devices that the run's timings name."""
-    if not (path / "timings.csv").is_file():
-        return []
-    there = sorted({str(row.get("device")) for row in read_csv(path / "timings.csv")})
-    here = device_name(device)
-    return [] if there == [here] else [f"The run was on {'; '.join(there)}; this is {here}."]
+def _machine(path: Path, recorded: Mapping[str, Any], device: str) -> list[str]:
+    """A sentence if the run was on another device or, on a CPU, on another kind of CPU."""
+    before, here = [], device_name(device)
+    if (path / "timings.csv").is_file():
+        before = sorted({str(row.get("device")) for row in read_csv(path / "timings.csv")})
+    if before and before != [here]:
+        return [f"The run was on {'; '.join(before)}; this is {here}."]
+    processor = recorded.get("hardware", hardware())
+    if device == "cpu" and processor != hardware():
+        return [f"The run was on {processor}; this is {hardware()}."]
+    return []

@@ -1,9 +1,9 @@
-"""Forms of SynIB side by side: fills, draws, spaces, masks, references, schedules; on development data, test data untouched."""
+"""Forms of SynIB (fills, draws, spaces, masks, references, schedules) compared on development data, test data untouched."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 
@@ -15,9 +15,7 @@ from synib.models import FusionModel
 from synib.objective import Batch, Objective
 from synib.studies.base import Experiment, Row, grid, option
 from synib.studies.charts import Bars, Figure, Table
-from synib.studies.compare import ComparePID
-from synib.studies.digits.experiment import DigitsScarce
-from synib.studies.irony.experiment import IronyRates
+from synib.studies.forms.catalogue import Form, Task, forms, tasks
 from synib.studies.search import describe
 from synib.tokens import take
 from synib.training import Cell, Learner
@@ -29,107 +27,6 @@ METRICS = {
     "ECE": "ece",
     "ECE, recalibrated": "ece_calibrated",
 }
-
-
-class Task(NamedTuple):
-    """Where forms are compared.
-
-    Args:
-        experiment: Gives data and model.
-        words: What total and synergy mean there.
-        modalities: Their names.
-        steps: Of a training.
-        rates: Learning rates to try.
-        dropouts: Rates of dropout to try.
-        last: The synergistic class, where it is one; else examples of the group S are the synergistic ones.
-    """
-
-    experiment: Experiment
-    words: str
-    modalities: tuple[str, str]
-    steps: int
-    rates: tuple[float, float]
-    dropouts: tuple[float, ...] = (0.0, 0.5)
-    last: bool = False
-
-
-class Form(NamedTuple):
-    """A method and its settings."""
-
-    method: str
-    settings: Mapping[str, Any]
-
-
-def tasks(root: str) -> dict[str, Task]:
-    """All tasks, by name."""
-    return {
-        "digits": Task(
-            DigitsScarce(root=root), "accuracy, and on synergistic examples", ("audio", "image"), 960, (1e-3, 1e-2)
-        ),
-        "irony": Task(
-            IronyRates(root=root), "macro F1, and AUC of irony", ("audio", "video"), 840, (3e-4, 1e-3), last=True
-        ),
-        "pid-xor": Task(ComparePID(), "accuracy, and on synergistic examples", ("x1", "x2"), 450, (3e-4, 1e-3), (0.5,)),
-    }
-
-
-def forms(task: Task, batch_size: int) -> dict[str, Form]:
-    """What is compared, by name. "All draws" are all other examples of a batch."""
-    whole: dict[str, Any] = {"p": 1.0}
-    half: dict[str, Any] = {"p": 0.5}
-    learned = {"steps": 4, "mask_lr": 0.5, "sparsity": 1e-2, "noise": "shuffled"}
-    first, second = task.modalities
-    warm = {"weight_schedule": "warmup", "weight_steps": task.steps // 2}
-    falling = {"weight_schedule": "anneal", "weight_steps": 4 * task.steps // 5}
-
-    def masked(**more: Any) -> Form:
-        return Form("synib-random", more)
-
-    def marginal(draws: int, **more: Any) -> Form:
-        return Form("synib-marginal", {"draws": draws, **more})
-
-    def experts(draws: int, **more: Any) -> Form:
-        return Form("experts", {"draws": draws, **more})
-
-    return {
-        "vanilla": Form("vanilla", {}),
-        "confidence": Form("confidence", {}),
-        "Gaussian": masked(**whole),
-        "Gaussian, latents": masked(**whole, space="latents"),
-        "Gaussian, half": masked(**half),
-        "Gaussian, 16 draws": masked(**whole, draws=16),
-        "matched": masked(**whole, noise="matched"),
-        "matched, latents": masked(**whole, noise="matched", space="latents"),
-        "matched, half, latents": masked(**half, noise="matched", space="latents"),
-        "matched, latents, 16 draws": masked(**whole, noise="matched", space="latents", draws=16),
-        "shuffled": masked(**whole, noise="shuffled"),
-        "shuffled, half": masked(**half, noise="shuffled"),
-        "shuffled, half, latents": masked(**half, noise="shuffled", space="latents"),
-        "shuffled within class": masked(**whole, noise="class-shuffled"),
-        "shuffled within class, 16 draws": masked(**whole, noise="class-shuffled", draws=16),
-        "learned": Form("synib-learned", learned),
-        "learned, annealed": Form("synib-learned", learned | falling),
-        "learned, latents": Form("synib-learned", learned | {"space": "latents"}),
-        "amortised": Form("synib-amortized", {"sparsity": 1e-2, "noise": "shuffled"}),
-        "4 draws": marginal(4),
-        "16 draws": marginal(16),
-        "16 draws, unbiased": marginal(16, debias=True),
-        "all draws": marginal(batch_size - 1),
-        "shuffled, unimodal reference": masked(**whole, noise="shuffled", reference="unimodal"),
-        "16 draws, unimodal reference": marginal(16, reference="unimodal"),
-        "shuffled, warmed up": masked(**whole, noise="shuffled", **warm),
-        "shuffled, annealed": masked(**whole, noise="shuffled", **falling),
-        "16 draws, annealed": marginal(16, **falling),
-        "16 draws, unbiased, annealed": marginal(16, debias=True, **falling),
-        f"16 draws, {first} only": marginal(16, shares={second: 0.0}),
-        f"16 draws, {second} only": marginal(16, shares={first: 0.0}),
-        "experts, 1 draw": experts(1),
-        "experts, 4 draws": experts(4),
-        "experts, 16 draws": experts(16),
-        "experts, 16 draws, unbiased": experts(16, debias=True),
-        "experts, 16 draws, annealed": experts(16, **falling),
-        "experts, all draws": experts(batch_size - 1),
-    }
 
 
 @dataclass(frozen=True)
@@ -162,11 +59,11 @@ class Forms(Experiment):
         if not (self.task and self.form):
             raise ValueError("task and form name one value or more each; got none.")
         known = tasks("")
-        if strange := [one for one in self.task if one not in known]:
-            raise ValueError(f"task is one of {', '.join(known)}; got {shown(strange[0])}.")
+        if unknown := [name for name in self.task if name not in known]:
+            raise ValueError(f"task is one of {', '.join(known)}; got {shown(unknown[0])}.")
         names = dict.fromkeys(name for task in self.task for name in self._all(task))
-        if strange := [one for one in self.form if one not in names and self.form != ("all",)]:
-            raise ValueError(f"form is one of {', '.join(names)}; got {shown(strange[0])}.")
+        if unknown := [name for name in self.form if name not in names and self.form != ("all",)]:
+            raise ValueError(f"form is one of {', '.join(names)}; got {shown(unknown[0])}.")
         used = dict.fromkeys(form.method for task in self.task for form in self._forms(task).values())
         object.__setattr__(self, "methods", self.methods or tuple(used))
         super().__post_init__()
@@ -196,7 +93,7 @@ class Forms(Experiment):
         return {**experiment.defaults()["vanilla"], "weight_decay": 1e-4, **experiment.fixed(), "data": {"task": task}}
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        """A form has its own settings: what methods share is all there is."""
+        """Nothing: settings belong to a form, not to its method."""
         return {form.method: {} for task in self.task for form in self._all(task).values()}
 
     def points(self) -> list[dict[str, Any]]:
@@ -231,51 +128,51 @@ class Forms(Experiment):
     def described(self) -> dict[str, Mapping[str, Any]]:
         return {f"{task}: {name}": form.settings for task in self.task for name, form in self._forms(task).items()}
 
-    def _at(self, cell: Cell) -> tuple[Task, Cell]:
-        """The task, and the cell as the task's experiment knows it."""
+    def _of_task(self, cell: Cell) -> tuple[Task, Cell]:
+        """The task of a cell, and the cell as the task's experiment would have it."""
         task = self._tasks[str(cell.factors["task"])]
         fixed = task.experiment.fixed().get("data")
         settings = {k: v for k, v in cell.settings.items() if k != "data"} | ({"data": fixed} if fixed else {})
         return task, replace(cell, factors=task.experiment.searched_at(), settings=settings)
 
     def data(self, cell: Cell) -> Dataset:
-        task, own = self._at(cell)
-        return replace(task.experiment.data(own), test=None)
+        task, inner = self._of_task(cell)
+        return replace(task.experiment.data(inner), test=None)
 
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
-        task, own = self._at(cell)
-        return task.experiment.model(own, data)
+        task, inner = self._of_task(cell)
+        return task.experiment.model(inner, data)
 
     def method(self, cell: Cell, data: Dataset) -> Objective:
-        task, own = self._at(cell)
-        shares = own.settings.get("shares")
+        task, inner = self._of_task(cell)
+        shares = inner.settings.get("shares")
         if shares is None:
-            return task.experiment.method(own, data)
-        # A form that counts the penalty of some modalities only; 0 is said of the others.
+            return task.experiment.method(inner, data)
+        # A form that penalises some modalities only gives the others a share of 0.
         corrupt = [name for name in data.train.modalities if shares.get(name, 1.0)]
-        settings = {name: value for name, value in own.settings.items() if name != "shares"}
-        return task.experiment.method(replace(own, settings=settings | {"corrupt": corrupt}), data)
+        settings = {name: value for name, value in inner.settings.items() if name != "shares"}
+        return task.experiment.method(replace(inner, settings=settings | {"corrupt": corrupt}), data)
 
     def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
-        """Everything on validation examples that nothing was fitted to."""
-        task, _ = self._at(cell)
+        """Scores on validation examples; what is fitted after training is fitted on the other half of them."""
+        task, _ = self._of_task(cell)
         family, split = task.experiment.family, data.validation
-        halves = torch.arange(len(split)) % 2 == 0
-        raw, scaled = (torch.zeros(0) for _ in range(2))
-        for fitted in (halves, ~halves):
-            known, asked = ({n: take(x, rows) for n, x in split.modalities.items()} for rows in (fitted, ~fitted))
+        even = torch.arange(len(split)) % 2 == 0
+        raw, scaled = torch.zeros(0), torch.zeros(0)
+        for fitted in (even, ~even):
+            fit, test = ({n: take(x, rows) for n, x in split.modalities.items()} for rows in (fitted, ~fitted))
             with torch.no_grad():
                 if isinstance(learner.method, FitsAtEnd):
-                    learner.method.settle(learner.model, Batch(known, split.target[fitted]))
-                on_known, on_asked = (learner.method.predict(learner.model, m) for m in (known, asked))
+                    learner.method.settle(learner.model, Batch(fit, split.target[fitted]))
+                fit_logits, logits = (learner.method.predict(learner.model, m) for m in (fit, test))
             if not len(raw):
-                raw, scaled = (on_asked.new_zeros((len(split), *on_asked.shape[1:])) for _ in range(2))
-            raw[~fitted] = on_asked
-            scaled[~fitted] = on_asked / temperature(on_known, split.target[fitted], family)
-        told = self._scores(task, raw, split)
+                raw, scaled = (logits.new_zeros((len(split), *logits.shape[1:])) for _ in range(2))
+            raw[~fitted] = logits
+            scaled[~fitted] = logits / temperature(fit_logits, split.target[fitted], family)
+        scores = self._scores(task, raw, split)
         for name, logits in (("ece", raw), ("ece_calibrated", scaled)):
-            told[name] = calibration(logits, split.target, family=family, resamples=2).error
-        return told
+            scores[name] = calibration(logits, split.target, family=family, resamples=2).error
+        return scores
 
     @staticmethod
     def _scores(task: Task, logits: torch.Tensor, split: Split) -> dict[str, float]:
@@ -284,9 +181,9 @@ class Forms(Experiment):
             members = split.groups["S"].bool()
             return {"total": hits.mean().item(), "synergy": hits[members].mean().item()}
         last = logits.shape[1] - 1
-        each = f1_by_class(logits.argmax(1), split.target, last + 1)
+        f1 = f1_by_class(logits.argmax(1), split.target, last + 1)
         return {
-            "total": float(each[each == each].mean()),  # a class that does not occur has none
+            "total": float(f1[f1 == f1].mean()),  # a class that does not occur has none
             "synergy": auc(logits.log_softmax(1)[:, last], split.target == last),
         }
 
@@ -319,20 +216,20 @@ class Forms(Experiment):
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         note = f"n counts seeds: those after the first {self.seeds // 2}, on which settings were chosen."
-        made = []
+        tables = []
         for task in self.task:
             mine = [row for row in summary if row["task"] == task]
             who = dict.fromkeys(row["form"] for row in mine)
-            words = f"Total and synergy: {self._tasks[task].words}. {note}"
-            made.append(Table.of_metrics(task, METRICS, mine, who, by="form", of="form", note=words))
-        return made
+            words = f"Total and synergy: {self._tasks[task].scores}. {note}"
+            tables.append(Table.of_metrics(task, METRICS, mine, who, by="form", of="form", note=words))
+        return tables
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
-        made: list[Figure] = []
+        figures: list[Figure] = []
         for task in self.task:
             mine = [{**row, "method": row["form"]} for row in summary if row["task"] == task]
             who = dict.fromkeys(row["method"] for row in mine)
-            made.append(
+            figures.append(
                 Bars.of(
                     f"figure-{task}",
                     f"Forms of SynIB on {task}",
@@ -340,11 +237,12 @@ class Forms(Experiment):
                     mine,
                     who,
                     reading=(
-                        f"Validation data; total and synergy are {self._tasks[task].words}. Bars are ± one standard error over "
-                        f"{(n := self.seeds - self.seeds // 2)} seed{'s' * (n != 1)} that had no part in choosing settings."
+                        f"Validation data; total and synergy are {self._tasks[task].scores}. Bars are ± one standard "
+                        f"error over {(n := self.seeds - self.seeds // 2)} seed{'s' * (n != 1)} that had no part in choosing "
+                        "settings."
                     ),
                     spread="error",
                     kinds={row["form"]: row["method"] for row in summary if row["task"] == task},
                 )
             )
-        return made
+        return figures

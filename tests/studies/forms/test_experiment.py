@@ -11,9 +11,10 @@ import torch
 
 from synib.files import read_csv
 from synib.report import build
-from synib.studies import Forms, forms, run
+from synib.studies import Forms, run
 from synib.studies.digits import experiment as digits
-from synib.studies.forms import METRICS
+from synib.studies.forms import experiment as forms
+from synib.studies.forms.experiment import METRICS
 from synib.training.cells import programs
 from synib.training.learner import learner
 
@@ -83,23 +84,8 @@ def test_cells_of_two_tasks_are_never_trained_together():
         assert len({cell.factors["task"] for cell in same}) == 1
 
 
-def test_a_config_makes_the_same_cells_again():
-    one = small("vanilla", "shuffled", seeds=2)
-    assert [c.id for c in Forms.from_config(one.config()).cells()] == [c.id for c in one.cells()]
-
-
 @pytest.mark.parametrize("task", Forms().task)
-def test_test_data_are_not_there(task, digits_root, ravdess_root):
-    root = {"digits": digits_root, "irony": ravdess_root, "pid-xor": ""}[task]
-    experiment = Forms(root=str(root), task=(task,), seeds=2)
-    data = experiment.data(experiment.cells()[0])
-    assert data.test is None
-    assert len(data.validation)
-    assert set(data.train.modalities) == set(experiment._tasks[task].modalities)
-
-
-@pytest.mark.parametrize("task", Forms().task)
-def test_every_form_takes_a_step_and_is_measured(task, digits_root, ravdess_root):
+def test_every_form_takes_a_step_and_is_measured_and_there_are_no_test_data(task, digits_root, ravdess_root):
     root = {"digits": digits_root, "irony": ravdess_root, "pid-xor": ""}[task]
     narrow = {"width": 8} if task == "pid-xor" else {"hidden": 8, "latent": 4}
     plain = Forms(root=str(root), task=(task,), seeds=2)
@@ -107,6 +93,8 @@ def test_every_form_takes_a_step_and_is_measured(task, digits_root, ravdess_root
     cells = [of_form[-1] for of_form in by_form(experiment.cells()).values()]
     assert len(cells) > 30
     data = experiment.data(cells[0])
+    assert data.test is None
+    assert set(data.train.modalities) == set(experiment._tasks[task].modalities)
     few = dataclasses.replace(
         data, validation=dataclasses.replace(
             data.validation, modalities={n: x[:40] for n, x in data.validation.modalities.items()},
@@ -119,15 +107,15 @@ def test_every_form_takes_a_step_and_is_measured(task, digits_root, ravdess_root
         one.train()
         loss, _ = one.method.backward(one.model, x, data.train.target[:24])
         assert loss.isfinite(), cell.factors
-        told = experiment.examine(cell, one.eval(), few)
-        assert set(told) == set(METRICS.values())
+        scores = experiment.examine(cell, one.eval(), few)
+        assert set(scores) == set(METRICS.values())
 
 
 @pytest.mark.parametrize("task", Forms().task)
 def test_schedules_know_how_many_steps_a_training_has(task, digits_root):
     root = digits_root  # as many pairs, whatever recordings they are made from
     if task == "irony":
-        root = Path(os.environ.get("SYNIB_DATA") or Path(__file__).parents[3] / "shared" / "data")
+        root = Path(os.environ.get("SYNIB_DATA") or Path(__file__).parents[4] / "shared" / "data")
         if not (root / "ravdess").is_dir():
             pytest.skip("RAVDESS's features are needed: set SYNIB_DATA to the folder that holds them")
     experiment = Forms(root=str(root), task=(task,))
@@ -165,10 +153,10 @@ def test_nothing_is_measured_on_what_it_was_fitted_to(monkeypatch):
         return 1e6
 
     monkeypatch.setattr(forms, "temperature", temperature)
-    told = experiment.examine(cell, SimpleNamespace(model=None, method=ByHeart()), data)
-    assert told["total"] == told["synergy"] == 0.0
-    assert told["ece"] == pytest.approx(torch.tensor(4.0).sigmoid().item(), abs=1e-3)
-    assert told["ece_calibrated"] == pytest.approx(0.5, abs=1e-3)  # sure of nothing, and always wrong
+    scores = experiment.examine(cell, SimpleNamespace(model=None, method=ByHeart()), data)
+    assert scores["total"] == scores["synergy"] == 0.0
+    assert scores["ece"] == pytest.approx(torch.tensor(4.0).sigmoid().item(), abs=1e-3)
+    assert scores["ece_calibrated"] == pytest.approx(0.5, abs=1e-3)  # sure of nothing, and always wrong
     assert heated == [True, True]
     first, second = settled
     assert not first & second
@@ -182,8 +170,8 @@ def test_synergy_is_that_of_the_synergistic_examples():
     split, members = data.validation, data.validation.groups["S"].bool()
     right = (split.target * 2 - 1).float()[:, None]
     right[members] *= -1
-    told = experiment._scores(experiment._tasks["pid-xor"], right, split)
-    assert told == pytest.approx({"total": 1 - members.float().mean().item(), "synergy": 0.0})
+    scores = experiment._scores(experiment._tasks["pid-xor"], right, split)
+    assert scores == pytest.approx({"total": 1 - members.float().mean().item(), "synergy": 0.0})
 
 
 def test_irony_is_scored_by_its_ranking_and_all_classes_by_their_f1(ravdess_root):
@@ -194,9 +182,9 @@ def test_irony_is_scored_by_its_ranking_and_all_classes_by_their_f1(ravdess_root
     assert experiment._scores(task, perfect, split) == {"total": 1.0, "synergy": 1.0}
     hidden = perfect.clone()
     hidden[:, last] = -5 + 0.1 * (split.target == last)  # ranked well, and never predicted
-    told = experiment._scores(task, hidden, split)
-    assert told["total"] < 1.0
-    assert told["synergy"] == 1.0
+    scores = experiment._scores(task, hidden, split)
+    assert scores["total"] < 1.0
+    assert scores["synergy"] == 1.0
 
 
 # What is chosen, and what is shown
@@ -216,8 +204,7 @@ def rows(seeds=4, **better):
     return made
 
 
-@pytest.mark.parametrize(("seeds", "measured"), [(2, 1), (4, 2), (5, 3)])
-@pytest.mark.parametrize("late", ["x", "y", "z"])
+@pytest.mark.parametrize(("seeds", "measured", "late"), [(2, 1, "x"), (4, 2, "y"), (5, 3, "z")])
 def test_a_candidate_is_chosen_on_the_first_seeds_and_measured_on_the_others(seeds, measured, late):
     found = {row["metric"]: row for row in small(seeds=seeds).summary(rows(seeds, early="y", late=late))}
     assert {row["candidate"] for row in found.values()} == {"y"}
@@ -285,19 +272,16 @@ def test_a_run_ends_with_a_table_and_a_figure_of_every_task(done):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "problem"),
     [
         ({"task": ("parity",)}, "task is one of digits, irony, pid-xor; got 'parity'"),
         ({"task": ()}, "task and form name one value or more each; got none"),
         ({"form": ("gaussian",)}, "form is one of vanilla, confidence, Gaussian, .*; got 'gaussian'"),
-        ({"form": ("all", "vanilla")}, "form is one of .*; got 'all'"),
         ({"task": ("pid-xor",), "form": ("16 draws, audio only",)}, "form is one of .*; got '16 draws, audio only'"),
-        ({"form": ()}, "task and form name one value or more each; got none"),
         ({"seeds": 1}, "seeds is at least 2; got 1"),
         ({"methods": ("ogm",)}, "forms has no settings for 'ogm'"),
     ],
 )
-def test_options_that_make_no_experiment_are_refused(options, said):
-    with pytest.raises(ValueError, match=said) as mistake:
+def test_options_that_make_no_experiment_are_refused(options, problem):
+    with pytest.raises(ValueError, match=problem):
         Forms(**options)
-    assert "\n" not in str(mistake.value)

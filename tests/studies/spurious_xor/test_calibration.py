@@ -7,7 +7,7 @@ import pytest
 from synib.files import read_csv
 from synib.report import build
 from synib.studies import Calibration
-from synib.studies.pid_xor.calibration import CONDITIONS
+from synib.studies.spurious_xor.calibration import CONDITIONS
 from synib.training import fleet
 from synib.training.folder import Folder
 from synib.training.sweep import sweep

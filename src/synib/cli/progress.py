@@ -1,0 +1,28 @@
+"""The progress bar of training."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def progress_bar(console: Any) -> Iterator[Callable[[float, float], None]]:
+    """A progress bar with the time left, shown from the first call of ``advance(done, of)`` on."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("training"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeElapsedColumn(),
+        TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"),
+    )  # fmt: skip
+    progress = Progress(*columns, console=console)
+    task = progress.add_task("training", total=None)
+
+    def advance(done: float, of: float) -> None:
+        progress.start()  # not before: an error before training needs no bar
+        progress.update(task, completed=done, total=of)
+
+    try:
+        yield advance
+    finally:
+        if progress.live.is_started:
+            progress.stop()

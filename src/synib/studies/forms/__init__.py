@@ -1,0 +1,1 @@
+"""Forms of SynIB side by side."""
