@@ -1,13 +1,12 @@
 import pytest
 import torch
 
-from synib import RandomMask, Tokens, keys
+from synib import RandomMask, Tokens
 
-SHAPES = {"coordinates": (3000, 7), "tokens": (3000, 7, 1), "channels": (3000, 7, 1, 1), "modality": (3000, 1)}
+SHAPES = {"coordinates": (3000, 7), "tokens": (3000, 7, 1), "modality": (3000, 1)}
 INPUTS = {
     "coordinates": torch.zeros(3000, 7),
     "tokens": Tokens(torch.zeros(3000, 7, 2), torch.zeros(3000, 7, dtype=torch.bool)),
-    "channels": torch.zeros(3000, 7, 2, 2),
     "modality": torch.zeros(3000, 7),
 }
 
@@ -37,24 +36,3 @@ def test_every_draw_has_its_own_mask(key, probe):
     first, second, third = mask.split(5)
     assert not torch.equal(first, second)
     assert not torch.equal(second, third)
-
-
-def test_the_key_decides_the_mask(probe):
-    x, mask = torch.zeros(5, 7), RandomMask(0.5)
-    assert torch.equal(mask(x, keys.key(1), probe), mask(x, keys.key(1), probe))
-    assert not torch.equal(mask(x, keys.key(1), probe), mask(x, keys.key(2), probe))
-
-
-@pytest.mark.parametrize("p", [-0.01, 1.01, float("nan")])
-def test_p_outside_the_unit_interval_is_refused(p):
-    with pytest.raises(ValueError, match=f"p lies between 0 and 1; got {p}"):
-        RandomMask(p)
-
-
-def test_an_unknown_granularity_is_refused():
-    with pytest.raises(ValueError, match="got over='pixels'"):
-        RandomMask(0.5, over="pixels")
-
-
-def test_the_mask_says_what_it_is():
-    assert repr(RandomMask(0.4, over="tokens")) == "RandomMask(p=0.4, over='tokens')"

@@ -6,8 +6,9 @@ import torch
 from torch import nn
 
 from synib import FusionModel, LinearWarmup, SynIB
-from synib.methods import METHODS, Experts, build, check_method, settings_of
-from synib.models import ConcatFusion, mlp, pid_xor_model
+from synib.checks import shown
+from synib.methods import METHODS, Additive, Ensemble, Experts, UnimodalModel, build, check_method, settings_of
+from synib.models import ConcatFusion, Dropout, mlp, pid_xor_model
 
 WIDTHS, N = {"image": 3, "text": 2}, 8
 MODEL = FusionModel.mlp(WIDTHS, hidden=[4], classes=3)
@@ -32,69 +33,41 @@ def refused(call, said):
     assert "\n" not in str(mistake.value)
 
 
+SETTINGS = [  # what is made, the setting, values that it cannot have
+    (lambda hidden: FusionModel.mlp(WIDTHS, hidden), "hidden", [128, "128", [16.0], [0], []]),
+    (lambda **s: FusionModel.mlp(WIDTHS, [4], **s), "head_hidden", [True]),
+    (lambda **s: FusionModel.mlp(WIDTHS, [4], **s), "fusion_hidden", [32]),
+    (lambda **s: FusionModel.mlp(WIDTHS, [4], **s), "classes", [0, ["cat"]]),
+    (lambda **s: FusionModel.mlp(WIDTHS, [4], **s), "dropout", ["0.1"]),
+    (lambda **s: mlp([3, 4], **s), "dropout", [None]),
+    (mlp, "widths", [4]),
+    (lambda widths: FusionModel.mlp(widths, [4]), "widths", [[3, 2]]),
+    (lambda width: FusionModel.mlp({"image": width, "text": 2}, [4]), "width", [(3, 32, 32), X["image"], 0]),
+    (pid_xor_model, "widths", [64]),
+    (lambda layers: ConcatFusion(WIDTHS, layers), "layers", [3, []]),
+    (lambda widths: ConcatFusion(widths, [3]), "widths", [[3, 2]]),
+    (lambda fusion: FusionModel(PARTS, fusion), "fusion", [None, nn.Identity]),
+    (lambda **s: FusionModel(PARTS, nn.Identity(), **s), "detach_heads", ["no"]),
+    (Dropout, "p", [-0.1, 1.0, float("nan")]),
+]
+
+
+@pytest.mark.parametrize(("make", "setting", "value"), [(m, s, v) for m, s, values in SETTINGS for v in values])
+def test_a_setting_that_cannot_be_is_refused_by_its_name_and_value(make, setting, value):
+    with pytest.raises(ValueError) as mistake:
+        make(**{setting: value})
+    assert "\n" not in str(mistake.value)
+    assert setting in str(mistake.value)
+    assert shown(value) in str(mistake.value)
+
+
 @table(
     {
-        "one hidden width": (
-            lambda: FusionModel.mlp(WIDTHS, hidden=128),
-            r"an encoder's layers, as in \[128\]; got 128\.",
-        ),
-        "a hidden width as a text": (
-            lambda: FusionModel.mlp(WIDTHS, hidden="128"),
-            "hidden names the widths .*; got '128'",
-        ),
-        "a hidden width as a float": (
-            lambda: FusionModel.mlp(WIDTHS, hidden=[16.0]),
-            r"hidden names .*; got \[16\.0\]",
-        ),
-        "a hidden width of 0": (lambda: FusionModel.mlp(WIDTHS, hidden=[0]), r"hidden names the widths .*; got \[0\]"),
-        "no hidden width": (lambda: FusionModel.mlp(WIDTHS, hidden=[]), r"hidden names the widths .*; got \[\]"),
-        "heads as a flag": (
-            lambda: FusionModel.mlp(WIDTHS, [4], head_hidden=True),
-            "a head's hidden layers, .*; got True",
-        ),
-        "one width of the fusion": (lambda: FusionModel.mlp(WIDTHS, [4], fusion_hidden=32), r"as in \[32\]; got 32"),
-        "widths without names": (
-            lambda: FusionModel.mlp([3, 2], [4]),
-            r"widths are a dict of modality → width.*; got \[3, 2\]",
-        ),
-        "a shape for a width": (
-            lambda: FusionModel.mlp({"image": (3, 32, 32), "text": 2}, [4]),
-            r"width of 'image' is a whole .*; got \(3, 32, 32\)",
-        ),
-        "a batch for the widths": (
-            lambda: FusionModel.mlp(X, [4]),
-            r"width of 'image' is a whole number .*; got tensor\(",
-        ),
-        "a width of 0": (
-            lambda: FusionModel.mlp({"image": 0, "text": 2}, [4]),
-            "width of 'image' is .* at least 1; got 0",
-        ),
-        "no class": (lambda: FusionModel.mlp(WIDTHS, [4], classes=0), "classes is a whole number of at least 1; got 0"),
-        "classes by name": (
-            lambda: FusionModel.mlp(WIDTHS, [4], classes=["cat"]),
-            r"classes is a whole .*; got \['cat'\]",
-        ),
-        "dropout as a text": (
-            lambda: FusionModel.mlp(WIDTHS, [4], dropout="0.1"),
-            r"dropout is a number .*; got '0\.1'",
-        ),
-        "no dropout": (lambda: mlp([3, 4], dropout=None), "dropout is a number of at least 0 and below 1; got None"),
-        "one width of a perceptron": (
-            lambda: mlp(4),
-            r"widths names the widths of the layers, input first, as in \[4\]; got 4",
-        ),
-        "one width of the paper's network": (
-            lambda: pid_xor_model(64),
-            "widths are a dict of modality → width.*; got 64",
-        ),
         "a name that torch needs": (
             lambda: FusionModel.mlp({"type": 3, "text": 2}, [4]),
             "No modality can be called 'type'",
         ),
-        "encoders without names": (
-            lambda: FusionModel([*PARTS.values()], nn.Identity()),
-            "encoders are a dict .*; got list",
-        ),
+        "encoders without names": (lambda: FusionModel([*PARTS.values()], nn.Identity()), "a dict .*; got list"),
         "encoders and fusion swapped": (
             lambda: FusionModel(ConcatFusion(WIDTHS, [3]), PARTS),
             "encoders are a dict of modality → module; got ConcatFusion",
@@ -103,25 +76,11 @@ def refused(call, said):
             lambda: FusionModel({name: lambda x: x for name in WIDTHS}, nn.Identity()),
             "that of 'image' is the function <lambda>",
         ),
-        "classes as heads": (
-            lambda: FusionModel(PARTS, nn.Identity(), {"text": nn.Identity}),
-            "heads are modules; that of 'text'",
-        ),
-        "numbers for names": (
-            lambda: FusionModel({0: nn.Identity(), 1: nn.Identity()}, nn.Identity()),
-            "is a text .*; got 0",
-        ),
-        "no fusion": (lambda: FusionModel(PARTS, None), "fusion is a module from a dict of latents .*; got None"),
-        "a flag as a text": (
-            lambda: FusionModel(PARTS, nn.Identity(), detach_heads="no"),
-            "detach_heads is True or False; got 'no'",
-        ),
-        "one layer of the fusion": (
-            lambda: ConcatFusion(WIDTHS, 3),
-            r"layers behind the concatenation, as in \[3\]; got 3",
-        ),
-        "no layer of the fusion": (lambda: ConcatFusion(WIDTHS, []), r"layers names the widths .*; got \[\]"),
-        "latents without names": (lambda: ConcatFusion([3, 2], [3]), r"widths are a dict of modality .*; got \[3, 2\]"),
+        "classes as heads": (lambda: FusionModel(PARTS, nn.Identity(), {"text": nn.Identity}), "that of 'text'"),
+        "heads of others": (lambda: FusionModel(PARTS, nn.Identity(), {"c": nn.Identity()}), "got heads for c"),
+        "numbers for names": (lambda: FusionModel({0: nn.Identity()}, nn.Identity()), "is a text .*; got 0"),
+        "a name with a dot": (lambda: FusionModel({"a.b": nn.Identity()}, nn.Identity()), r"dot in it; got 'a\.b'"),
+        "one encoder": (lambda: FusionModel({"a": nn.Identity()}, nn.Identity()), "at least two modalities; got a"),
     }
 )
 def test_a_model_that_cannot_be_is_refused_when_it_is_made(call, said):
@@ -258,6 +217,17 @@ def test_what_a_model_cannot_take_is_refused(call, said):
 )
 def test_a_method_that_cannot_be_is_refused(call, said):
     refused(call, said)
+
+
+@pytest.mark.parametrize(
+    "method", [Ensemble(), Additive(), UnimodalModel("text")], ids=["ensemble", "additive", "unimodal"]
+)
+@pytest.mark.parametrize(
+    "target", [torch.full((N,), 3), torch.zeros(N), torch.zeros(N, 2)], ids=["class", "float", "shape"]
+)
+def test_methods_without_a_fusion_refuse_the_same_targets(method, target):
+    model = FusionModel.mlp(WIDTHS, [4], 3, head_hidden=[])
+    refused(lambda: method(model, X, target), "Categorical (targets are classes 0 to 2|expects 8 whole class numbers)")
 
 
 @pytest.mark.parametrize("name", METHODS)

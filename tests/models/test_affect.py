@@ -79,13 +79,13 @@ def test_a_tensor_is_a_sequence_without_padding():
     ],
     ids=["coordinates", "hidden", "swapped", "learned"],
 )
-def test_the_fused_step_is_the_plain_one(key, mask, noise):
+def test_the_shared_pass_is_separate_ones(key, mask, noise, separate_passes):
     model = small()
     x, y = batch()
     gradients = []
-    for fused in (True, False):
+    for given in (model, separate_passes(model)):
         model.zero_grad()
-        SynIB(mask, noise, fused=fused)(model, x, y, key=key)[0].backward()
+        SynIB(mask, noise)(given, x, y, key=key)[0].backward()
         gradients.append({name: p.grad.clone() for name, p in model.named_parameters()})
     assert all(g.isfinite().all() for g in gradients[0].values())
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)

@@ -129,28 +129,6 @@ def test_only_some_modalities_may_have_heads():
     assert set(model.unimodal(batch("ab"))) == {"b"}
 
 
-def test_the_state_of_a_model_makes_its_twin():
-    first, second = (FusionModel.mlp(WIDTHS, hidden=[6], classes=3, head_hidden=[], dropout=0.1) for _ in range(2))
-    second.load_state_dict(first.state_dict())
-    x = batch()
-    assert torch.equal(first.eval()(x), second.eval()(x))
-
-
-@pytest.mark.parametrize(
-    ("encoders", "heads", "message"),
-    [
-        ({"a": nn.Identity()}, None, "at least two modalities; got a"),
-        ({}, None, "at least two modalities; got none"),
-        ({"a": nn.Identity(), "b": nn.Identity()}, {"c": nn.Identity()}, "got heads for c"),
-        ({"a.b": nn.Identity(), "c": nn.Identity()}, None, "without a dot in it; got 'a.b'"),
-        ({"": nn.Identity(), "c": nn.Identity()}, None, "is a text .* got ''"),
-    ],
-)
-def test_a_model_that_cannot_be_is_refused(encoders, heads, message):
-    with pytest.raises(ValueError, match=message):
-        FusionModel(encoders, nn.Identity(), heads)
-
-
 def test_detached_heads_read_tokens_too():
     class Mean(nn.Module):
         def forward(self, x):

@@ -67,13 +67,16 @@ def test_padding_does_not_matter(memes, meme_batch):
 
 @pytest.mark.parametrize("where", ["latents", "tokens"])
 @pytest.mark.parametrize("name", MASKS)
-def test_the_fused_step_is_the_plain_one_and_its_gradients_are_finite(memes, meme_batch, key, name, where):
+def test_the_shared_pass_is_separate_ones_and_its_gradients_are_finite(
+    memes, meme_batch, key, name, where, separate_passes
+):
     model, (x, y) = memes(), meme_batch()
     mask, noise = MASKS[name]
     gradients = []
-    for fused in (True, False):
+    for way in (lambda called: called, separate_passes):
         model.zero_grad()
-        loss, parts = SynIB(mask, noise(), fused=fused)(*given(model, x, where), y, key=key)
+        called, here = given(model, x, where)
+        loss, parts = SynIB(mask, noise())(way(called), here, y, key=key)
         loss.backward()
         assert parts["penalty/image"] > 0
         assert parts["penalty/text"] > 0

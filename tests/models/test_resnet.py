@@ -55,16 +55,6 @@ def test_masks_on_latents_do_not_meet_the_batch_norm(clips, key):
     assert set(map(int, once.values())) == {1}
 
 
-def test_the_fused_step_on_latents_is_the_plain_one(clips, key):
-    model, x, y = clips()
-    model.encoders.eval()
-    losses = [
-        SynIB(RandomMask(0.5), StandardNoise(), fused=fused)(model.on_latents(), model.encode_all(x), y, key=key)[0]
-        for fused in (True, False)
-    ]
-    torch.testing.assert_close(*losses)
-
-
 def test_frozen_encoders_do_not_change_in_any_way(clips, key):
     model, x, y = clips(tune="frozen")
     model.train()

@@ -5,13 +5,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synib import Bernoulli, Categorical, Gaussian
+from synib import Bernoulli, Categorical, Gaussian, MultiLabel
 
 FAMILIES = {
     "Bernoulli": (Bernoulli(), 1),
     "Categorical": (Categorical(), 4),
     "diagonal": (Gaussian(2), 4),
     "full": (Gaussian(2, "full"), 5),
+    "MultiLabel": (MultiLabel(), 4),
 }
 every_family = pytest.mark.parametrize("name", FAMILIES)
 ROWS = 3
