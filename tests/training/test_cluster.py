@@ -197,7 +197,7 @@ def test_a_cluster_without_authentication_is_refused(sweep, monkeypatch):
         sweep(Here())
 
 
-@pytest.mark.parametrize("address", ["nowhere", "ray://127.0.0.1:10001", "127.0.0.1:", "127.0.0.1:99999", ":6379"])
+@pytest.mark.parametrize("address", ["nowhere", "ray://127.0.0.1:10001", "127.0.0.1:99999", ":6379"])
 def test_an_address_is_a_host_and_a_port(address):
     with pytest.raises(ValueError, match="address must be HOST:PORT"):
         Cluster(address)
@@ -228,7 +228,7 @@ def test_no_cluster_is_joined_without_a_token(tmp_path, monkeypatch, path):
     ],
 )
 def test_a_missing_package_is_an_error_with_what_to_install(monkeypatch, missing, cluster, command):
-    monkeypatch.setattr("synib.training.cluster_session.find_spec", lambda name: None if name == missing else sys)
+    monkeypatch.setattr("synib.training.cluster_process.find_spec", lambda name: None if name == missing else sys)
     before = dict(os.environ)
     with pytest.raises(ValueError, match=command), joined(cluster):
         raise AssertionError("joined")

@@ -98,8 +98,3 @@ def test_a_shard_that_does_not_fit_is_halved_with_the_waiting_ones_of_its_progra
     assert sorted(map(len, read_json(tmp_path / "shards.json"))) == [2, 2, 2, 2, 2, 4]
     assert [len(ids) for ids in workers.attempts].count(4) == 2  # the first, and that of another program
     assert [sentence.split(";")[0] for sentence in said] == ["Out of memory with 4 models at once on a worker"]
-
-
-def test_one_model_that_does_not_fit_alone_ends_the_run(train, cell):
-    with pytest.raises(ValueError, match="One vanilla model alone does not fit into the memory of a worker"):
-        train(Workers(fails=lambda shard, attempt: Failure.OUT_OF_MEMORY), [[cell(seed=s) for s in range(4)]])

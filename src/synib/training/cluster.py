@@ -5,7 +5,8 @@ from typing import Any
 
 from synib.training import cluster_worker, fleet
 from synib.training.cells import Cell, grouped
-from synib.training.cluster_session import Cluster, ClusterLost, Session, joined
+from synib.training.cluster_process import joined
+from synib.training.cluster_session import Cluster, ClusterLost, Session
 from synib.training.cluster_worker import describe_job
 from synib.training.device import Precision
 from synib.training.folder import Folder

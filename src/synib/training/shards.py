@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
@@ -38,79 +39,65 @@ class Workers(Protocol):
         """Shards that came back, each with its content for :meth:`Folder.write` or with its failure."""
 
 
-def train_shards(
-    shards: Sequence[list[Cell]],
-    folder: Folder,
-    workers: Workers,
-    costs: Mapping[str, float],
-    on_progress: Progress,
-    say: Callable[[str], None],
-) -> None:
-    """Train every shard that is not finished, and write each to the folder as soon as it comes back.
+@dataclass
+class ShardTraining:
+    """Trains every shard that is not finished, and writes each to the folder as soon as it comes back.
 
     A shard that runs out of memory is halved, together with the waiting shards of its program that are as large. A shard
     whose node is lost is trained again as often as needed; one whose process ended, up to three times.
 
     Args:
-        shards: All shards of the run, finished ones too.
         folder: Where results are written.
         workers: Who trains.
         costs: Program → cost of an epoch of one model, in epochs of a vanilla model.
         on_progress: Called with the work done and the total work, in epochs of a vanilla model.
         say: Called with messages for the user.
     """
-    _Training(folder, workers, costs, on_progress, say).run(shards)
 
+    folder: Folder
+    workers: Workers
+    costs: Mapping[str, float]
+    on_progress: Progress
+    say: Callable[[str], None]
 
-class _Training:
-    def __init__(
-        self,
-        folder: Folder,
-        workers: Workers,
-        costs: Mapping[str, float],
-        on_progress: Progress,
-        say: Callable[[str], None],
-    ) -> None:
-        self.folder = folder
-        self.workers = workers
-        self.costs = costs
-        self.on_progress = on_progress
-        self.say = say
+    def __post_init__(self) -> None:
+        """Begin without shards."""
         self.waiting: deque[list[Cell]] = deque()
         self.ended_processes: Counter[str] = Counter()
         self.halvings = 0
         self.done = self.total = 0.0
 
     def run(self, shards: Sequence[list[Cell]]) -> None:
+        """Train all shards of a run; finished ones are skipped."""
         self.waiting = deque(shard for shard in shards if not self.folder.finished(shard))
-        self.total = sum(map(self.work, shards))
-        self.done = self.total - sum(map(self.work, self.waiting))
+        self.total = sum(map(self._work, shards))
+        self.done = self.total - sum(map(self._work, self.waiting))
         self.on_progress(self.done, self.total)
         in_training = 0
         while self.waiting or in_training:
             while self.waiting and self.workers.room() > 0:
                 shard = self.waiting.popleft()
-                self.workers.submit(shard, self.epoch_counter(shard))
+                self.workers.submit(shard, self._epoch_counter(shard))
                 in_training += 1
             for shard, result in self.workers.results():
                 in_training -= 1
                 if result is Failure.OUT_OF_MEMORY:
-                    self.halve(shard)
+                    self._halve(shard)
                 elif isinstance(result, Failure):
-                    self.retry(shard, result)
+                    self._retry(shard, result)
                 else:
                     result["timing"]["halvings"] = self.halvings  # in this process
                     self.folder.write(shard, result)
-                    self.done += self.work(shard)
+                    self.done += self._work(shard)
                 self.on_progress(self.done, self.total)
 
-    def work(self, shard: Sequence[Cell]) -> float:
+    def _work(self, shard: Sequence[Cell]) -> float:
         """Cost of training a shard, in epochs of a vanilla model."""
         return self.costs[shard[0].program] * len(shard) * float(shard[0].settings["epochs"])
 
-    def epoch_counter(self, shard: Sequence[Cell]) -> Callable[[], None]:
+    def _epoch_counter(self, shard: Sequence[Cell]) -> Callable[[], None]:
         """Reports the progress within a shard each time it is called."""
-        done, epoch = self.done, self.work(shard) / shard[0].settings["epochs"]
+        done, epoch = self.done, self._work(shard) / shard[0].settings["epochs"]
 
         def on_epoch() -> None:
             nonlocal done
@@ -119,7 +106,7 @@ class _Training:
 
         return on_epoch
 
-    def retry(self, shard: list[Cell], failure: Failure) -> None:
+    def _retry(self, shard: list[Cell], failure: Failure) -> None:
         if failure is Failure.NODE_LOST:
             self.say(f"A node was lost while it trained {len(shard)} models; they are trained again on another.")
         else:
@@ -133,7 +120,7 @@ class _Training:
             self.say(f"The process that trained {len(shard)} models ended; they are trained again.")
         self.waiting.appendleft(shard)
 
-    def halve(self, shard: list[Cell]) -> None:
+    def _halve(self, shard: list[Cell]) -> None:
         """Halve a shard that did not fit, and the waiting shards of its program that are as large."""
         if len(shard) == 1:
             raise ValueError(

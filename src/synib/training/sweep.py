@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from synib.training.costs import cost
 from synib.training.device import Precision, device_name, out_of_memory, release
 from synib.training.folder import Folder
 from synib.training.learner import Recipe
-from synib.training.shards import Failure, Progress, Workers, train_shards
+from synib.training.shards import Failure, Progress, ShardTraining, Workers
 
 __all__ = ["Engine", "Progress", "check_cells", "row", "sweep", "train_and_collect", "train_shard"]
 
@@ -82,7 +83,7 @@ def train_and_collect(
         shards = folder.shards(cells, propose)
         for sentence in folder.set_aside_damaged(shards):
             say(sentence)
-        train_shards(shards, folder, workers, _costs(recipe, cells), on_progress, say)
+        ShardTraining(folder, workers, _costs(recipe, cells), on_progress, say).run(shards)
         failed = folder.collect(cells)
     if failed:
         say(
@@ -106,23 +107,16 @@ def _costs(recipe: Recipe, cells: Sequence[Cell]) -> dict[str, float]:
     return {same[0].program: cost(recipe.method(same[0], recipe.data(same[0]))) for same in programs(cells)}
 
 
+@dataclass
 class _ThisProcess:
     """Trains one shard after the other in this process."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        device: str,
-        precision: Precision,
-        engine: Engine,
-        keep_failed: Callable[[Cell, Mapping[str, Tensor]], None],
-    ) -> None:
-        self.recipe = recipe
-        self.device = device
-        self.precision = precision
-        self.engine = engine
-        self.keep_failed = keep_failed
-        self.submitted: list[tuple[list[Cell], Callable[[], None]]] = []
+    recipe: Recipe
+    device: str
+    precision: Precision
+    engine: Engine
+    keep_failed: Callable[[Cell, Mapping[str, Tensor]], None]
+    submitted: list[tuple[list[Cell], Callable[[], None]]] = field(default_factory=list)
 
     @property
     def memory_of(self) -> str:
@@ -137,10 +131,8 @@ class _ThisProcess:
     def results(self) -> Iterator[tuple[list[Cell], dict[str, Any] | Failure]]:
         while self.submitted:
             shard, on_epoch = self.submitted.pop()
-            yield (
-                shard,
-                train_shard(self.recipe, shard, self.device, self.precision, on_epoch, self.engine, self.keep_failed),
-            )
+            options = self.device, self.precision, on_epoch, self.engine, self.keep_failed
+            yield shard, train_shard(self.recipe, shard, *options)
 
 
 def train_shard(
