@@ -230,7 +230,8 @@ class Forms(Experiment):
                     who,
                     reading=(
                         f"Validation data; total and synergy are {self._tasks[task].scores}. Bars are ± one standard error "
-                        f"over {(n := self.seeds - self.seeds // 2)} seed{'s' * (n != 1)} that had no part in choosing settings."
+                        f"over {(n := self.seeds - self.seeds // 2)} seed{'s' * (n != 1)} that took no part in choosing "
+                        "settings."
                     ),
                     spread="error",
                     kinds={row["form"]: row["method"] for row in summary if row["task"] == task},
