@@ -1,26 +1,13 @@
 """What all experiments share: summary, statistics, config."""
 
-import math
-
 import pytest
 
 from synib.data import Dataset
-from synib.measure import statistics
 from synib.objective import Objective
 from synib.studies import EXPERIMENTS, Experiment, SpuriousXOR
 from synib.studies.affect import data as affect_data
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import Cell
-
-
-def test_statistics_are_the_mean_and_its_standard_error():
-    assert statistics([0.5, 0.7, 0.9]) == pytest.approx({"mean": 0.7, "se": 0.2 / math.sqrt(3), "n": 3})
-    assert statistics([1.0, 1.0]) == {"mean": 1.0, "se": 0.0, "n": 2}
-
-
-def test_statistics_of_too_few_numbers_are_missing_and_not_zero():
-    assert statistics([0.25]) == {"mean": 0.25, "se": None, "n": 1}
-    assert statistics([]) == {"mean": None, "se": None, "n": 0}
 
 
 def test_the_summary_is_over_seeds_for_each_method_factor_and_metric():
@@ -127,23 +114,33 @@ class TestEveryExperiment:
         with pytest.raises(ValueError, match=f"{name} has no option 'bets'; it has seeds, .*methods"):
             EXPERIMENTS[name].from_config({"experiment": name, "bets": [1.0]})
 
-    @pytest.mark.parametrize(
-        "wrong",
-        [
-            {"seeds": "three"},
-            {"seeds": 2.5},
-            {"methods": "vanilla"},
-            {"methods": [3]},
-        ],
-    )
-    def test_an_option_of_another_kind_is_quoted_with_what_was_expected(self, name, wrong):
-        ((option, value),) = wrong.items()
-        with pytest.raises(ValueError, match=rf"{name} takes {option} in the form .*; got .*{str(value).strip('[]')}"):
-            EXPERIMENTS[name].from_config(wrong)
+    def test_a_search_tries_equally_many_different_candidates_for_every_method_and_the_settings_in_use_are_among_them(
+        self, name
+    ):
+        experiment = EXPERIMENTS[name]()
+        candidates = experiment.candidates()
+        assert len({len(tried) for tried in candidates.values()}) <= 1
+        for method, tried in candidates.items():
+            assert len({str(candidate) for candidate in tried}) == len(tried), method
+            in_use = experiment.defaults()[method].items()
+            if name != "affect-ur-funny":  # which has the paper's settings
+                assert any(candidate.items() <= in_use for candidate in tried), method
 
 
-@pytest.mark.parametrize("wrong", [{"beta": 1.0}, {"beta": ["one"]}, {"test_shortcut": 0}, {"epochs": None}])
-def test_options_of_one_experiment_too(wrong):
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seeds": "three"},
+        {"seeds": 2.5},
+        {"methods": "vanilla"},
+        {"methods": [3]},
+        {"beta": 1.0},
+        {"beta": ["one"]},
+        {"test_shortcut": 0},
+        {"epochs": None},
+    ],
+)
+def test_an_option_of_another_type_is_quoted_with_what_was_expected(wrong):
     ((option, value),) = wrong.items()
     with pytest.raises(ValueError, match=rf"takes {option} in the form .*; got .*{str(value).strip('[]')}"):
         SpuriousXOR.from_config(wrong)

@@ -29,15 +29,6 @@ class TestBoth:
         cell = experiment.cells()[-1]
         assert experiment.method(cell, experiment.data(cell)).mask.sparsity.item() == pytest.approx(0.1)
 
-    def test_every_method_has_equally_many_different_candidates_and_uses_one_of_them(self, kind):
-        experiment = kind()
-        candidates = experiment.candidates()
-        assert set(candidates) == set(COEFFICIENTS)
-        assert len({len(tried) for tried in candidates.values()}) == 1
-        for method, tried in candidates.items():
-            assert len({str(c) for c in tried}) == len(tried), method
-            assert any(c.items() <= experiment.defaults()[method].items() for c in tried), method
-
     def test_all_start_from_the_same_weights(self, kind):
         experiment = kind(seeds=1, **({"width": 8} if kind is ComparePID else {}))
         starts = []
@@ -45,20 +36,6 @@ class TestBoth:
             one = learner(experiment, cell, experiment.data(cell))
             starts.append({name: p.detach() for name, p in one.model.named_parameters()})
         assert all((start[name] == starts[0][name]).all() for start in starts for name in starts[0])
-
-    @pytest.mark.parametrize(
-        ("options", "sentence"),
-        [
-            ({"seeds": 0}, "seeds is at least 1; got 0"),
-            ({"methods": ()}, "methods names one value or more; got none"),
-            ({"methods": ("mcr", "mcr")}, "methods names each value once"),
-            ({"methods": ("unimodal",)}, "has no settings for 'unimodal'"),
-            ({"methods": ("mmparetto",)}, "did you mean 'mmpareto'"),
-        ],
-    )
-    def test_options_that_make_no_experiment_are_refused(self, kind, options, sentence):
-        with pytest.raises(ValueError, match=sentence):
-            kind(**options)
 
 
 def test_leads_are_over_the_best_balancing_method_seed_by_seed():

@@ -1,4 +1,4 @@
-"""PID-controlled XOR, as App. "PID-Controlled XOR" of the paper and CLARIFICATIONS 3 specify it."""
+"""PID-controlled XOR, as App. "PID-Controlled XOR" of the paper specifies it."""
 
 import pytest
 import torch

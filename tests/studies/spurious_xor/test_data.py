@@ -1,10 +1,10 @@
-"""Spurious XOR, as App. "Spurious XOR" of the paper and CLARIFICATIONS 2 specify it."""
+"""Spurious XOR, as App. "Spurious XOR" of the paper specifies it."""
 
 import pytest
 import torch
 
 from synib.data.dataset import generator
-from synib.studies.spurious_xor.data import parity, spurious_xor
+from synib.studies.spurious_xor.data import spurious_xor
 
 N = 20_000  # so that a correlation of nothing stays below 4 / sqrt(N) = 0.028
 
@@ -50,23 +50,7 @@ def test_bits_and_label_are_fair_and_pairwise_independent(large):
         assert abs(correlation(a, b)) < 0.03
 
 
-@pytest.mark.parametrize("name", ["x1", "x2"])
-def test_a_signal_has_mean_2_2_and_deviation_0_55(large, name):
-    aligned = large.train.modalities[name][:, :4] * sign(bit(large.train, name))[:, None]
-    assert torch.allclose(aligned.mean(0), torch.full((4,), 2.2), atol=0.02)
-    assert torch.allclose(aligned.std(0), torch.full((4,), 0.55), atol=0.015)
-
-
-def test_everything_else_is_standard_noise_without_the_label(large):
-    for name, start in (("x1", 10), ("x2", 4)):
-        noise = large.train.modalities[name][:, start:]
-        assert noise.mean(0).abs().max() < 0.035
-        assert (noise.std(0) - 1).abs().max() < 0.03
-        covariance = (noise * sign(large.train.target)[:, None]).mean(0)
-        assert covariance.abs().max() < 0.035
-
-
-@pytest.mark.parametrize("beta", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize("beta", [0.6, 2.0])
 def test_the_shortcut_has_mean_1_3_beta_towards_the_label_and_the_remaining_spread(beta):
     data = spurious_xor(beta, train=N, validation=N, test=1)
     for split in (data.train, data.validation):
@@ -74,13 +58,6 @@ def test_the_shortcut_has_mean_1_3_beta_towards_the_label_and_the_remaining_spre
         spread = 1.3 * max(0.0, 1 - beta**2) ** 0.5
         assert torch.allclose(shortcut.mean(0), torch.full((6,), 1.3 * beta), atol=0.04)
         assert torch.allclose(shortcut.std(0), torch.full((6,), spread), atol=0.03)
-
-
-@pytest.mark.parametrize("beta", [1.0, 2.0])
-def test_from_beta_1_on_the_shortcut_is_the_label_and_nothing_else(beta):
-    train = spurious_xor(beta, test=1).train
-    expected = 1.3 * beta * sign(train.target)[:, None].expand(-1, 6)
-    assert torch.allclose(train.modalities["x1"][:, 4:10], expected)
 
 
 @pytest.mark.parametrize("beta", [0.6, 2.0])
@@ -174,10 +151,3 @@ def test_beta_changes_the_training_shortcut_and_nothing_of_the_test_set():
     assert torch.equal(weak.train.modalities["x2"], strong.train.modalities["x2"])
     assert not torch.equal(weak.train.modalities["x1"][:, 4:10], strong.train.modalities["x1"][:, 4:10])
     assert torch.equal(weak.train.modalities["x1"][:, 10:], strong.train.modalities["x1"][:, 10:])
-
-
-def test_it_is_the_parity_task_of_two_modalities():
-    ours, general = spurious_xor(0.4, seed=7, test=50), parity(2, 0.4, 7, train=300, test=50)
-    for name in ("x1", "x2"):
-        assert torch.equal(ours.train.modalities[name], general.train.modalities[name])
-    assert ours.blocks == general.blocks

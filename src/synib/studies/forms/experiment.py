@@ -237,8 +237,8 @@ class Forms(Experiment):
                     mine,
                     who,
                     reading=(
-                        f"Validation data; total and synergy are {self._tasks[task].scores}. Bars are ± one standard "
-                        f"error over {(n := self.seeds - self.seeds // 2)} seed{'s' * (n != 1)} that had no part in choosing "
+                        f"Validation data; total and synergy are {self._tasks[task].scores}. Bars are ± one standard error "
+                        f"over {(n := self.seeds - self.seeds // 2)} seed{'s' * (n != 1)} that took no part in choosing "
                         "settings."
                     ),
                     spread="error",

@@ -53,6 +53,10 @@ class LearnedMasks(PIDExperiment):
         network = {k: v for k, v in learned.items() if k not in ("steps", "mask_lr")}
         return {LEARNED: learned, AMORTIZED: network}
 
+    def candidates(self) -> dict[str, list[dict[str, Any]]]:
+        """None: its settings are those of the simplex."""
+        return {}
+
     def cells(self) -> list[Cell]:
         settings, fixed = self.settings(), self.fixed()
         return [
