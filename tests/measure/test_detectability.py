@@ -131,9 +131,3 @@ def test_tokens_are_seen_by_their_mean_without_padding():
 
     assert model(padded=True) == pytest.approx(model(padded=False))
     assert model(padded=True)["a"] > 0.8
-
-
-def test_arrays_are_taken_as_tensors_are():
-    (x, y), model = examples(n=40), plain_model()
-    arrays = {name: v.numpy() for name, v in x.items()}
-    assert detectability(SWAP, model, arrays, y.numpy()) == detectability(SWAP, model, x, y)

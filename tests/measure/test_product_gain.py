@@ -43,8 +43,8 @@ def test_it_is_found_beside_what_each_tells_alone():
 
 
 def test_where_nothing_tells_it_seldom_claims_anything():
-    told = [product_gain(*drawn(nothing, 300, 4, seed), resamples=300) for seed in range(40)]
-    assert sum(t.log_loss.low > 0 and t.accuracy.low > 0 for t in told) <= 2
+    told = [product_gain(*drawn(nothing, 300, 4, seed), resamples=300) for seed in range(20)]
+    assert sum(t.log_loss.low > 0 and t.accuracy.low > 0 for t in told) <= 1
     assert np.mean([t.log_loss.value for t in told]) < 0
 
 
@@ -91,11 +91,6 @@ def test_groups_are_kept_together_and_resampled():
     assert told.log_loss.n == 600
     with pytest.raises(ValueError, match="at least 4 of them; got 3"):
         product_gain(own, modalities, y, groups=np.arange(600) // 200)
-
-
-def test_what_it_says_is_the_same_every_time():
-    given = drawn(product, 200)
-    assert product_gain(*given, seed=3) == product_gain(*given, seed=3)
 
 
 # What is fitted on what
@@ -157,9 +152,3 @@ def test_a_mistake_gets_a_sentence(change, sentence):
     given = {"unimodal": own, "modalities": modalities, "target": y} | change
     with pytest.raises(ValueError, match=sentence):
         product_gain(**given)
-
-
-def test_too_few_examples_are_counted():
-    own, modalities, _ = drawn(nothing, 5, 2)
-    with pytest.raises(ValueError, match="Three folds need at least 6 examples; got 5"):
-        product_gain(own, modalities, np.arange(5) % 2)

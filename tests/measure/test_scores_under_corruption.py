@@ -98,12 +98,6 @@ def test_tokens_can_be_replaced_by_noise_and_keep_their_own_padding(chunk):
     assert told.corrupted["t"].accuracy.value == told.intact.accuracy.value == 1.0
 
 
-def test_it_reads_as_a_table():
-    x, y = signs(60)
-    lines = str(scores_under_corruption(product, x, y, family=Bernoulli(), resamples=5)).splitlines()
-    assert [line.split("  ")[0] for line in lines[1:]] == ["intact", "a corrupted", "b corrupted"]
-
-
 def test_mistakes_get_one_sentence():
     x, y = signs(10)
     with pytest.raises(ValueError, match="draws is a whole number of at least 1; got 0"):

@@ -39,12 +39,6 @@ def test_with_one_seed_both_subsets_are_the_same_and_tensors_serve_as_well(model
     assert one.per_seed.shape == (1, len(Y))
 
 
-def test_a_single_row_of_labels_serves_all_seeds(models):
-    mixed = synergy_subset({"a": models["a"], "b": models["b"][0]}, Y)
-    whole = synergy_subset({"a": models["a"], "b": np.stack([models["b"][0]] * 3)}, Y)
-    assert (mixed.per_seed == whole.per_seed).all()
-
-
 @pytest.mark.parametrize("size", [0, 17, 96, 97])
 def test_it_warns_below_the_size_at_which_an_accuracy_is_known_to_a_tenth(size):
     assert 1.96 * (0.25 / 97) ** 0.5 <= 0.1 < 1.96 * (0.25 / 96) ** 0.5
@@ -54,14 +48,6 @@ def test_it_warns_below_the_size_at_which_an_accuracy_is_known_to_a_tenth(size):
     assert subset.score(Y).warning == subset.warning
     assert ("no examples" in subset.warning) == (size == 0)
     assert (f"{size} of 400" in subset.warning) == (0 < size < 97)
-
-
-def test_only_the_subset_that_is_too_small_is_warned_of():
-    n = len(Y)
-    p = np.stack([wrong(Y, np.arange(n) < 150), wrong(Y, np.arange(n) >= 140)])
-    warning = synergy_subset({"a": p}, Y).warning
-    assert "strict subset has 10 of 400" in warning
-    assert "single seeds" not in warning
 
 
 # Scores
@@ -140,28 +126,10 @@ def test_all_right_or_all_wrong_does_not_mean_certain(right):
     assert (on.low, on.high) == pytest.approx((1 - reach, 1.0) if right else (0.0, reach))
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_an_excess_of_one_everywhere_is_no_certainty(sign):
-    subset = synergy_subset({"a": wrong(Y, np.arange(400) < 17)}, Y)
-    one = subset.score(*(Y, 1 - Y)[::sign]).strict.excess
-    reach = 2 * (1 - 0.025 ** (1 / 17))
-    assert (one.value, one.low, one.high) == pytest.approx((1, 1 - reach, 1) if sign > 0 else (-1, -1, reach - 1))
-
-
 def test_what_an_empty_subset_scores_is_nan():
     told = synergy_subset({"a": Y}, Y).score(Y, control=Y)
     assert np.isnan([told.strict.on.value, told.per_seed.on.low, told.strict.excess.value]).all()
     assert told.strict.off.value == 1.0
-
-
-def test_it_reads_as_text(models):
-    subset = synergy_subset(models, Y)
-    assert str(subset).startswith(f"strict {subset.size} of 400 examples; per seed {subset.sizes[0]}, ")
-    assert "no control given" in str(subset.score(Y))
-    told = str(subset.score(Y, control=Y))
-    assert "excess 0.000" in told
-    assert "no control" not in told
-    assert "\n" not in str(synergy_subset({"a": 1 - Y}, Y))  # large enough: nothing to warn of
 
 
 # Mistakes

@@ -36,11 +36,6 @@ def test_gates_in_noise_are_found(name):
     np.testing.assert_allclose([getattr(found.pid, c) for c in COMPONENTS], expected, atol=0.06)
 
 
-def test_a_copy_is_redundant():
-    x1, _, y = embedded(lambda a, b: a)
-    assert pid_quantised(x1, 2 - x1, y, clusters=2, nulls=0).redundant.value == pytest.approx(1, abs=0.02)
-
-
 def test_of_discrete_sources_it_is_the_mean_of_brojas_of_the_two_halves():
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 3, (2, 600))

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from synib.measure import Estimate, bootstrap, interval, statistics
-from synib.measure.stats import difference, proportion
+from synib.measure.stats import above_zero, difference, mean, proportion, widen
 
 
 def test_a_bootstrap_interval_covers_the_truth_as_often_as_it_says():
@@ -97,10 +97,6 @@ def test_arrays_of_different_length_are_refused():
         bootstrap(lambda a, b, axis: a.mean(axis), [1, 2, 3], [1, 2])
 
 
-def test_it_reads_like_a_number_with_an_interval():
-    assert str(Estimate(0.5, 0.25, 0.75, 10)) == "0.500 [0.250, 0.750]"
-
-
 @pytest.mark.parametrize("level", [0.5, 0.95])
 @pytest.mark.parametrize("n", [2, 10, 200])
 def test_an_interval_is_students(n, level):
@@ -113,3 +109,27 @@ def test_an_interval_is_students(n, level):
 def test_what_few_numbers_cannot_tell_is_none():
     assert statistics([]) == {"mean": None, "se": None, "n": 0}
     assert statistics([2.0]) == {"mean": 2.0, "se": None, "n": 1}
+
+
+def test_an_interval_that_draws_widen_adds_reaches_as_squares():
+    one = Estimate(1.0, 0.7, 1.3, 100)
+    wide = widen(one, [0.9, 1.1], 1.0)  # a standard error of 0.1, and 12.706 of them with one degree of freedom
+    assert wide.high == pytest.approx(1 + math.hypot(0.3, 1.2706), rel=1e-4)
+    assert wide.low == pytest.approx(1 - math.hypot(0.3, 1.2706), rel=1e-4)
+    assert widen(one, [0.9, 1.1], 0.0) == widen(one, [], 1.0) == one
+
+
+def test_the_mean_of_groups_resamples_groups_and_counts_examples():
+    rng = np.random.default_rng(0)
+    x, group = np.repeat(rng.normal(size=30), 10), np.repeat(np.arange(30), 10)
+    by_row, by_group = mean(x), mean(x, group)
+    assert by_group.value == pytest.approx(by_row.value)
+    assert by_group.n == by_row.n == 300
+    assert by_group.high - by_group.low > 2 * (by_row.high - by_row.low)
+    assert mean(np.ones(10), lowest=0.0) == proportion(np.ones(10))
+
+
+def test_the_best_of_several_needs_stronger_evidence_to_be_above_zero():
+    assert above_zero(Estimate(1.0, 0.1, 1.9, 50))
+    assert not above_zero(Estimate(1.0, 0.1, 1.9, 50), comparisons=5)
+    assert not above_zero(Estimate(1.0, -0.1, 2.1, 50))
