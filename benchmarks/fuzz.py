@@ -94,7 +94,7 @@ def untrained(draw: bool) -> Iterator[None]:
     def done(*_: Any, **__: Any) -> Any:
         raise typer.Exit(0)
 
-    trained = {"synib.own.audit": "audit", "synib.own.model": "fit", "synib.training.fleet": "train"}
+    trained = {"synib.own.audit": "audit", "synib.own.fit": "fit", "synib.training.fleet": "train"}
     with ExitStack() as stack:
         for module, name in trained.items():
             stack.enter_context(patch.object(import_module(module), name, done))

@@ -19,7 +19,7 @@ def prepare(home: Path) -> None:
     """Valid folders to spoil: a finished run, a model, data sets that ``synib data check`` knows."""
     import torch
 
-    from synib.own import model
+    from synib.own.fit import fit
     from synib.own.table import read
     from synib.studies import SpuriousXOR, run
     from synib.training import checkpoints
@@ -27,7 +27,7 @@ def prepare(home: Path) -> None:
     home.mkdir(parents=True)
     run(SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=1), home / "run", device="cpu")
     np.savez(home / "data.npz", **own_arrays(random.Random(0), 0))
-    model.fit(read(home / "data.npz"), "vanilla", budget=1, epochs=1, device="cpu").save(home / "model")
+    fit(read(home / "data.npz"), "vanilla", budget=1, epochs=1, device="cpu").save(home / "model")
     rng = np.random.default_rng(0)
     parts = {}
     for name in ("train", "valid", "test"):

@@ -42,7 +42,7 @@ def measured(folder: str) -> None:
     """In a process of its own: print the GB that reading took, and the most that reading and training took."""
     import torch
 
-    from synib.own.model import fit
+    from synib.own.fit import fit
     from synib.own.table import read
 
     torch.set_num_threads(1)

@@ -14,7 +14,7 @@ from synib import Bernoulli, FusionModel
 from synib.data import Dataset, Split
 from synib.files import write_csv
 from synib.measure import interaction_gain
-from synib.measure.estimate import proportion, statistics
+from synib.measure.stats import proportion, statistics
 from synib.methods import build
 from synib.models import spurious_xor_model
 from synib.objective import Objective

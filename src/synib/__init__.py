@@ -1,6 +1,10 @@
-"""synib: make multimodal models use what only the modalities together say."""
+"""synib: make multimodal models use what only the modalities together say.
+
+``synib.read``, ``synib.audit`` and ``synib.fit`` are imported when they are first used.
+"""
 
 import importlib
+from importlib import import_module
 
 TYPE_CHECKING = False  # to type checkers it is true; importing it from typing would take longer than all else here
 
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
         Uniform,
         Unimodal,
     )
+    from synib.own.audit import audit
+    from synib.own.fit import fit
+    from synib.own.table import read
     from synib.tokens import Tokens
 
 __version__ = "0.1.0"
@@ -67,8 +74,12 @@ __all__ = [
     "Uniform",
     "Unimodal",
     "Vanilla",
+    "audit",
+    "fit",
+    "read",
 ]
 
+_FUNCTIONS = {"audit": "own.audit", "fit": "own.fit", "read": "own.table"}  # of a user's own data
 _PACKAGES = ("masks", "methods", "models", "objective", "tokens", "keys")  # what defines these names
 
 
@@ -76,6 +87,9 @@ def __getattr__(name: str) -> object:
     """Import a public name, and torch with it, when it is first used: the command begins without."""
     if name in _PACKAGES:
         return importlib.import_module(f"synib.{name}")
+    if name in _FUNCTIONS:
+        value = globals()[name] = getattr(importlib.import_module(f"synib.{_FUNCTIONS[name]}"), name)
+        return value
     if name in __all__:
         for package in _PACKAGES:
             module = importlib.import_module(f"synib.{package}")
@@ -86,4 +100,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__all__, *_FUNCTIONS])

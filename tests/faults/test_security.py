@@ -14,7 +14,6 @@ import torch
 
 import synib
 from synib.data.pickles import read_pickle
-from synib.own import recipe
 from synib.own.from_arrays import read_npz
 from synib.own.table import read
 from synib.studies.hateful_memes import files as hateful_memes
@@ -125,12 +124,11 @@ def test_an_archive_that_swells_is_refused_before_it_does(tmp_path, monkeypatch)
     bomb(path, 1000, 500)
     assert len(read(path).target) == 1000  # a small one is no harm
     monkeypatch.setattr("synib.own.columns.MOST", 2**20)
-    monkeypatch.setattr("synib.own.from_arrays.MOST", 2**20)
     with pytest.raises(
         ValueError, match=r"has [\d,]+ bytes and would unpack to 4,\d+,\d+: what swells so much is not read"
     ):
         read(path)
-    with pytest.raises(ValueError, match="unpacks to"):
+    with pytest.raises(ValueError, match="would unpack to"):
         read_npz(path, ["image"])
 
 
@@ -209,7 +207,7 @@ def test_an_audit_escapes_the_names_of_columns_classes_groups_and_files(synib_co
             write(found, where, command, facts, interactive=scripts)
 
     monkeypatch.setattr(report, "write", write_both)
-    monkeypatch.setattr(recipe, "STEPS", 5)
+    monkeypatch.setattr("synib.own.search_space.STEPS", 5)
     wicked = "</script><img src=x onerror=harm()>\"'&"
     rng = np.random.default_rng(0)
     n = 60

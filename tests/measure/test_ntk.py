@@ -9,7 +9,6 @@ from torch.func import functional_call, jacrev, vmap
 
 import synib
 from synib.measure import ntk
-from synib.measure.metrics import group_losses
 from synib.measure.ntk import tangents
 from synib.objective import Bernoulli, Categorical, Gaussian
 
@@ -158,23 +157,6 @@ def test_predictions_that_are_not_the_familys_are_refused():
         ntk(model, modalities, torch.zeros(N), groups)
 
 
-def test_losses_are_means_over_each_groups_examples():
-    prediction, target = torch.tensor([0.0, 2.0, -1.0]), torch.tensor([1.0, 1.0, 0.0])
-    groups = {"g": torch.tensor([1.0, 1.0, 0.0]), "none": torch.zeros(3)}
-    found = group_losses(Bernoulli(), prediction, target, groups, "loss")
-    assert found["loss_g"].item() == pytest.approx((math.log(2) + math.log1p(math.exp(-2))) / 2)
-    assert math.isnan(found["loss_none"].item())
-
-
-def test_it_reads_as_two_lines():
-    model, modalities, groups = setup(3, dtype=torch.float32)
-    text = str(ntk(model, modalities, torch.zeros(N, dtype=torch.long), groups, family=Categorical()))
-    assert text.startswith("strength: g ")
-    assert "g·h" in text.splitlines()[1]
-    alone = ntk(model, modalities, torch.zeros(N, dtype=torch.long), {"g": groups["g"]})
-    assert str(alone).endswith("cosine: one group has none")
-
-
 @pytest.mark.parametrize(
     ("groups", "sentence"),
     [
@@ -248,12 +230,6 @@ def test_a_wrong_call_gets_a_sentence(change, sentence):
     }
     with pytest.raises(ValueError, match=sentence):
         ntk(**given | change)
-
-
-def test_a_frozen_model_has_nothing_to_differentiate():
-    model, modalities, groups = setup(1, dtype=torch.float32)
-    with pytest.raises(ValueError, match="all of this model's are frozen"):
-        ntk(model.requires_grad_(False), modalities, torch.zeros(N), groups, Bernoulli())
 
 
 def test_an_unknown_output_and_a_family_without_probabilities_are_refused():

@@ -37,12 +37,6 @@ def test_scores_are_scikit_learns(case):
         assert one.n == N
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_scored(case, dtype):
-    half = case[0].to(dtype)
-    assert scores(half, case[1], resamples=5) == scores(half.float(), case[1], resamples=5)
-
-
 def test_a_bernoulli_is_scored_as_one_of_two_classes(case):
     logit, y = case[0][:, 0], case[1] == 0
     two = scores(torch.stack([torch.zeros(N), logit], 1), y.long(), Categorical(), resamples=20)
@@ -118,11 +112,6 @@ def test_the_ece_of_a_model_that_is_far_off_is_known_well():
 def test_a_mistake_gets_one_sentence(arguments, says):
     with pytest.raises(ValueError, match=says):
         scores(*arguments)
-
-
-def test_it_reads_as_a_few_lines():
-    y = torch.arange(60) % 2
-    assert "accuracy    1.000" in str(scores(2.0 * y - 1, y, Bernoulli(), resamples=5))
 
 
 def test_without_torchmetrics_a_sentence_says_what_to_install(monkeypatch, case):

@@ -27,7 +27,7 @@ from synib import (
     Unimodal,
     keys,
 )
-from synib.measure.corruption import usage
+from synib.measure.usage import usage
 
 # The truth: X1 a fair coin, X2 rarely 1, P(Y = 1 | x1, x2) in eighths; all cells of the table, each as often as it is probable.
 OF_8 = {(0, 0): 1, (0, 1): 6, (1, 0): 5, (1, 1): 7}
@@ -104,14 +104,6 @@ def test_averaging_over_the_modalitys_own_distribution_gives_mipd_without_any_re
     assert one["x1"].mipd.value == pytest.approx(truth()["x1"], abs=1e-6)
     other = usage(posterior, X, Y, Bernoulli(), RandomMask(1.0), EveryValue([0, 1, 0, 0]), reference, draws=4)
     assert other["x2"].mipd.value == pytest.approx(truth()["x2"], abs=1e-6)
-
-
-def test_class_logits_give_what_one_logit_gives():
-    two = usage(lambda m: torch.cat([-posterior(m), posterior(m)], 1) / 2, X, Y, noise=Gone())
-    one = usage(posterior, X, Y, Bernoulli(), noise=Gone())
-    for name in X:
-        for part in ("mipd", "accuracy_drop", "confidence_drop"):
-            assert getattr(two[name], part).value == pytest.approx(getattr(one[name], part).value, abs=1e-9)
 
 
 def test_c_r_is_the_cross_entropy_of_the_targets_given():
@@ -255,15 +247,6 @@ def test_the_seed_decides_and_the_mask_is_left_as_it_was():
     assert one == same
     assert one["a"].mipd.value != other["a"].mipd.value
     assert mask.training
-
-
-def test_it_reads_as_a_few_lines():
-    lines = str(usage(posterior, X, Y, Bernoulli(), noise=Gone())).splitlines()
-    assert len(lines) == 3
-    assert lines[0].startswith("intact: log-loss 0.")
-    assert lines[0].endswith(", C_r 0.693")
-    assert lines[1].startswith("without x1: MIPD 0.")
-    assert ", accuracy falls 0." in lines[1]
 
 
 def test_a_fill_that_has_seen_nothing_says_so():

@@ -3,11 +3,11 @@ import math
 
 import pytest
 import torch
+from synib.methods.modulation import AGM, shapley
 from torch import nn
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian, Tokens
 from synib.methods import Vanilla
-from synib.methods.modulation import AGM, shapley
 from synib.objective.model import BlackBoxModel
 from synib.studies.spurious_xor.data import parity
 from synib.training import Cell, fleet

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from synib.methods.modulation import OGM
 
 from synib import Bernoulli, FusionModel, Gaussian, keys
 from synib.methods import Vanilla
-from synib.methods.modulation import OGM
 from synib.studies.spurious_xor.data import parity, spurious_xor
 from synib.training import Cell, fleet
 from synib.training.loop import fit

@@ -20,14 +20,7 @@ def table(target, classes=2, group=None, split=None, present=None):
         classes=tuple(f"class {c}" for c in range(classes)),
         split=None if split is None else np.array(split),
         group=None if group is None else np.array(group),
-        nuisance={},
-        source="made.npz",
-        notes=(),
     )
-
-
-def parts(made):
-    return [np.asarray(rows) for fold in made for rows in fold]
 
 
 @st.composite
@@ -39,25 +32,19 @@ def ungrouped(draw):
 
 
 @given(ungrouped())
-def test_every_row_is_tested_once_and_never_seen_in_training_or_choosing(given):
+def test_every_row_is_tested_once_the_next_part_validates_and_classes_are_even_up_to_a_row(given):
     target, classes, k, seed = given
     made = folds(table(target, classes), k, seed)
     assert len(made) == k
-    assert np.array_equal(np.sort(np.concatenate([f.test for f in made])), np.arange(len(target)))
-    for fold in made:
-        assert np.array_equal(np.sort(np.concatenate(fold)), np.arange(len(target)))
-        assert all(len(rows) and (np.diff(rows) > 0).all() for rows in fold if len(target) >= k)
-
-
-@given(ungrouped())
-def test_the_next_part_validates_and_sizes_and_classes_are_even_up_to_a_row(given):
-    target, classes, k, seed = given
-    made = folds(table(target, classes), k, seed)
     for i, fold in enumerate(made):
         assert np.array_equal(fold.validation, made[(i + 1) % k].test)
     counts = np.array([np.bincount(np.asarray(target)[f.test], minlength=classes) for f in made])
     assert (np.ptp(counts, axis=0) <= 1).all()
     assert np.ptp(counts.sum(1)) <= 1
+    assert np.array_equal(np.sort(np.concatenate([f.test for f in made])), np.arange(len(target)))
+    for fold in made:
+        assert np.array_equal(np.sort(np.concatenate(fold)), np.arange(len(target)))
+        assert all(len(rows) and (np.diff(rows) > 0).all() for rows in fold if len(target) >= k)
 
 
 @st.composite
@@ -84,7 +71,7 @@ def test_no_group_is_in_two_parts_and_no_part_is_empty(given):
         assert np.array_equal(np.sort(np.concatenate(fold)), np.arange(len(group)))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_groups_are_dealt_so_that_sizes_and_classes_are_near(seed):
     rng = np.random.default_rng(seed)
     group = np.repeat(np.arange(60), rng.integers(5, 30, 60))
@@ -106,12 +93,6 @@ def test_numbers_are_dealt_from_low_to_high():
     assert np.bincount(bands).tolist() == [40] * 5
     assert (np.diff([target[bands == b].mean() for b in range(5)]) > 0).all()
     assert all((np.bincount(bands[f.test]) == 8).all() for f in made)
-
-
-def test_a_seed_decides_and_another_seed_deals_otherwise():
-    one = table(np.arange(60) % 3, 3)
-    assert all(np.array_equal(a, b) for a, b in zip(parts(folds(one, 5, 1)), parts(folds(one, 5, 1)), strict=True))
-    assert not all(np.array_equal(a, b) for a, b in zip(parts(folds(one, 5, 1)), parts(folds(one, 5, 2)), strict=True))
 
 
 def test_a_split_column_is_one_fold_as_it_stands():

@@ -6,7 +6,6 @@ import zipfile
 import numpy as np
 import pytest
 
-from synib.own import from_arrays as own_arrays
 from synib.own.from_arrays import read_npz
 
 ARRAYS = {"x": np.arange(6, dtype=np.float16).reshape(2, 3), "id": np.array(["a", "bc"]), "empty": np.zeros((0, 2))}
@@ -48,12 +47,6 @@ def test_a_header_that_claims_more_than_there_is_makes_no_array(path):
     np.lib.format.write_array_header_1_0(content, {"descr": "<f8", "fortran_order": False, "shape": (2**45,)})
     rewrite(path, "x", content.getvalue() + b"12345678")
     with pytest.raises(ValueError, match=r"is cut or damaged: x has other than \(35184372088832,\) numbers"):
-        read_npz(path, ["x"])
-
-
-def test_more_than_the_limit_is_refused_before_it_is_unpacked(path, monkeypatch):
-    monkeypatch.setattr(own_arrays, "MOST", 100)
-    with pytest.raises(ValueError, match=r"unpacks to [\d,]+ bytes; at most 100 are read"):
         read_npz(path, ["x"])
 
 

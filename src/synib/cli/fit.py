@@ -4,7 +4,7 @@ import csv
 import io
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,23 +13,16 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from synib.cli.own_data import Modalities, columns_of
 from synib.cli.progress import progress_bar
 from synib.files import write_text
 
 if TYPE_CHECKING:
-    from synib.own.model import Predictor
+    from synib.own.predictor import Predictor
     from synib.own.table import Table
 
 QUICK = {"budget": 2, "epochs": 15}
 CHOSEN = ("lr", "dropout", "weight_decay", "weight")  # what a search chooses
-Modalities = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--modality",
-        help="NAME=COLUMN, for each; COLUMN holds vectors, or is the prefix of numbered columns.  \\[default: all there are]",
-        show_default=False,
-    ),
-]
 
 
 def fit(
@@ -58,14 +51,15 @@ def fit(
     """Train a model on your own data and keep it, calibrated and ready for rows that lack a modality."""
     from rich.console import Console
 
-    from synib.own import model as models
+    from synib.own.fit import fit as fit_model
     from synib.own.saved import check_free
     from synib.own.table import read
     from synib.studies.provenance import of_path, provenance
     from synib.training.device import choose_device
 
-    columns = named(modality)
+    columns = columns_of(modality)
     check_free(out)
+    check_writable(out)
     table = read(file, target=target, modalities=columns, split=split, group=group)
     data = of_path(file)
     console = Console()
@@ -78,14 +72,14 @@ def fit(
     settings: dict[str, Any] = (QUICK if quick else {}) | ({} if budget is None else {"budget": budget})
     try:
         with progress_bar(console) as advance:
-            model = models.fit(
+            model = fit_model(
                 table, method, seeds=seeds, device=device, columns=columns, on_progress=advance, **settings
             )
     except KeyboardInterrupt:
         typer.echo("synib: stopped. Nothing was written.", err=True)
         raise typer.Exit(130) from None
-    made = provenance(shlex.join(["synib", *sys.argv[1:]]), choose_device(device), range(seeds), data)
-    model = replace(model, about={**model.about, "made": made})
+    record = provenance(shlex.join(["synib", *sys.argv[1:]]), choose_device(device), range(seeds), data)
+    model = replace(model, about={**model.about, "made": record})
     model.save(out)
     rows, tried = model.about["rows"], len(model.about["validation_log_loss"])
     chosen = ", ".join(f"{name} {model.settings[name]:g}" for name in CHOSEN if name in model.settings)
@@ -106,16 +100,16 @@ def predict(
     out: Annotated[Path, typer.Option(help="The table to write.")] = Path("predictions.csv"),
 ) -> None:
     """Predict rows with a model: calibrated, with a score that says which answers need more than one modality."""
-    from synib.own.model import load
+    from synib.own.saved import load
 
-    columns = named(modality)
+    columns = columns_of(modality)
     model = load(folder)
     _check_table(out)
     rows, present, notes = rows_of(file, model, columns or {})
-    said, score = model.predict(rows, present), model.needs_both(rows, present)
+    predictions, score = model.predict(rows, present), model.needs_both(rows, present)
     for note in notes:
         typer.echo(note)
-    header, lines = _lines(model, said, score, present)
+    header, lines = _lines(model, predictions, score, present)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -124,7 +118,7 @@ def predict(
         write_text(out, text.getvalue())
     except OSError as e:
         raise ValueError(f"Cannot write {out}: {e.strerror}.") from e
-    typer.echo(f"Predictions of {len(said):,} rows: {out}")
+    typer.echo(f"Predictions of {len(predictions):,} rows: {out}")
 
 
 def _check_table(out: Path) -> None:
@@ -134,28 +128,13 @@ def _check_table(out: Path) -> None:
     if out.exists():
         with out.open("rb") as file:
             if file.read(4) != b"row,":
-                raise ValueError(f"{out} is there and is no table of predictions; choose another file with --out.")
-
-
-def named(modality: Sequence[str] | None) -> dict[str, str] | None:
-    """``["image=image_embedding"]`` as a dict."""
-    if not modality:
-        return None
-    made: dict[str, str] = {}
-    for text in modality:
-        name, equals, column = (part.strip() for part in text.partition("="))
-        if not (name and equals and column):
-            raise ValueError(f"--modality takes NAME=COLUMN, as in image=image_embedding; got {text!r}.")
-        if name in made:
-            raise ValueError(f"--modality names {name!r} twice.")
-        made[name] = column
-    return made
+                raise ValueError(f"{out} exists and is no table of predictions; choose another file with --out.")
 
 
 def rows_of(
     file: Path, model: "Predictor", columns: Mapping[str, str]
 ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.bool_]], list[str]]:
-    """The model's modalities in a file, as far as it has them: their rows, who has which, and what is to be said of it.
+    """The model's modalities in a file, as far as it has them: their values, which rows have them, and notes.
 
     Args:
         file: The data.
@@ -171,8 +150,8 @@ def rows_of(
 
     def choose(source: Source) -> dict[str, str]:
         plain = {column.replace(".", "_"): column for column in source.kinds}
-        told = model.about.get("columns")
-        fitted = {k: v for k, v in told.items() if isinstance(v, str)} if isinstance(told, dict) else {}
+        kept = model.about.get("columns")
+        fitted = {k: v for k, v in kept.items() if isinstance(v, str)} if isinstance(kept, dict) else {}
         known = {name: fitted.get(name, plain.get(name, name)) for name in model.widths}
         found = {name: c for name, c in known.items() if {c, f"{c}_0", f"{c}_1"} & source.kinds.keys()} | dict(columns)
         if not found:
@@ -192,31 +171,33 @@ def rows_of(
 def at_test(model: "Predictor", table: "Table") -> str:
     """How good the model is on the rows that its split column kept for testing, in a sentence."""
     rows = np.flatnonzero(table.split == "test")
-    said = model.predict(
+    predictions = model.predict(
         {name: x[rows] for name, x in table.modalities.items()},
-        {name: np.asarray(has)[rows] for name, has in table.present.items()},
+        {name: has[rows] for name, has in table.present.items()},
     )
     y = table.target[rows]
     if model.classes:
-        right, loss = (said.argmax(1) == y).mean(), -np.log(said[np.arange(len(y)), y]).mean()
-        return f"On {len(rows):,} test rows: accuracy {right:.3f}, log-loss {loss:.3f} nats."
-    off = said[:, 0] - y
-    error, spread = np.sqrt((off**2).mean()), y.std()
-    return f"On {len(rows):,} test rows: root mean square error {error:.3g}, where the target varies by {spread:.3g}."
+        accuracy, loss = (predictions.argmax(1) == y).mean(), -np.log(predictions[np.arange(len(y)), y]).mean()
+        return f"On {len(rows):,} test rows: accuracy {accuracy:.3f}, log-loss {loss:.3f} nats."
+    error, deviation = np.sqrt(np.square(predictions[:, 0] - y).mean()), y.std()
+    return f"On {len(rows):,} test rows: root mean square error {error:.3g} (standard deviation of the target {deviation:.3g})."
 
 
 def _lines(
-    model: "Predictor", said: NDArray[np.float64], score: NDArray[np.float64], present: dict[str, NDArray[np.bool_]]
+    model: "Predictor",
+    predictions: NDArray[np.float64],
+    score: NDArray[np.float64],
+    present: dict[str, NDArray[np.bool_]],
 ) -> tuple[list[str], list[list[Any]]]:
-    """The table of predictions: row, answer, how sure, the score, and which modalities there were."""
-    numbers = [[f"{x:.6g}" for x in row] for row in said]
+    """The table of predictions: row, answer, probabilities, the score, and which modalities the row has."""
+    numbers = [[f"{x:.6g}" for x in row] for row in predictions]
     names = list(model.widths)
-    there = [[int(present[n][i]) if n in present else 0 for n in names] for i in range(len(said))]
+    there = [[int(present[n][i]) if n in present else 0 for n in names] for i in range(len(predictions))]
     tail = [[f"{s:.6g}", *has] for s, has in zip(score, there, strict=True)]
     more = ["needs_both", *(f"has_{name}" for name in names)]
     if not model.classes:
         lines = [[i, *n, *t] for i, (n, t) in enumerate(zip(numbers, tail, strict=True))]
         return ["row", "mean", "deviation", *more], lines
-    answers = [model.classes[c] for c in said.argmax(1)]
+    answers = [model.classes[c] for c in predictions.argmax(1)]
     header = ["row", "answer", *(f"p_{name}" for name in model.classes), *more]
     return header, [[i, a, *n, *t] for i, (a, n, t) in enumerate(zip(answers, numbers, tail, strict=True))]

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synib.checks import check_modality, shown
-from synib.own.model import SYNIB, Predictor
-from synib.own.model import fit as fit_model
+from synib.own.fit import SYNIB
+from synib.own.fit import fit as fit_model
+from synib.own.predictor import Predictor
 from synib.own.table import Table
 
 try:
@@ -47,7 +48,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def needs_both(self, X: Any) -> Array:
-        """How much of each answer no modality gives alone, see :meth:`synib.own.model.Predictor.needs_both`."""
+        """How much of each answer no modality gives alone, see :meth:`synib.own.predictor.Predictor.needs_both`."""
         return self._model().needs_both(self._parts(X))
 
     def _fit(self, x: dict[str, Array], target: Array, classes: tuple[str, ...], groups: ArrayLike | None) -> None:
@@ -146,7 +147,7 @@ class SynIBClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     Attributes:
         classes_: The classes, in the order of probabilities.
-        model_: The trained :class:`~synib.own.model.Predictor`.
+        model_: The trained :class:`~synib.own.predictor.Predictor`.
 
     Example:
         >>> import numpy as np
@@ -187,7 +188,7 @@ class SynIBRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     """A regressor that uses what only the modalities together say; see :class:`SynIBClassifier` for its arguments.
 
     Attributes:
-        model_: The trained :class:`~synib.own.model.Predictor`.
+        model_: The trained :class:`~synib.own.predictor.Predictor`.
     """
 
     def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "SynIBRegressor":

@@ -1,44 +1,44 @@
-"""The audit: from a user's rows to an answer."""
+"""The audit: from a user's rows to a verdict."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synib.measure import Estimate, PIDEstimate, pid_quantised
-from synib.own import reliance
+from synib.measure.stats import standardised
 from synib.own.data_checks import Finding, check
+from synib.own.decision import decide
 from synib.own.fitting import Outcome, train
 from synib.own.folds import Fold, folds
-from synib.own.interaction import Interaction, goodness, groups, interaction, products
+from synib.own.gains import Gain, fusion_gain, products_gain
 from synib.own.planted import planted
-from synib.own.recipe import SYNIB, SYNIB_OF_NUMBERS, methods_of
+from synib.own.reliance import reliance
+from synib.own.row_scores import Numbers, lead, resampling_groups, row_scores
+from synib.own.search_space import FUSIONS, methods_of, recommended
 from synib.own.shortcuts import shortcuts
 from synib.own.subset import Subset, subset
 from synib.own.table import Table
-from synib.own.verdict import Reliance, Verdict, answer, over, sentences
+from synib.own.verdict import Verdict, sentences
 
-Numbers = NDArray[np.float64]
-PID_ROWS = 20_000  # that a decomposition looks at: clusters and counts want no more
-FUSIONS = ("vanilla", "confidence", *SYNIB, *SYNIB_OF_NUMBERS)
+PID_ROWS = 20_000  # rows that are decomposed: clusters and counts need no more
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Everything the audit found.
+    """The result of :func:`audit`.
 
     Args:
         table: The data.
         parts: How they were split.
-        findings: What is to know about them.
+        findings: Facts and warnings about them.
         outcome: The trained models.
         scores: Method → accuracy (or share of variance explained) at test.
-        interactions: Fusion method, and ``"products"`` of two modalities' numbers → what it has over the additive combination.
-        best: The one of them by which the verdict was reached.
+        interactions: Fusion method, and ``"products"`` of two modalities' features → its gain over the additive combination.
+        best: The one of them that the verdict rests on.
         synib: The form of SynIB that is compared with plain fusion.
-        pid: Modality → what the data hold of it and the others (of two modalities: the first), by clusters; of classes.
-        subset: What fusions reach where every single modality is wrong; of classes.
+        pid: Modality → decomposition of it and the others (of two modalities: the first), by clusters; of classes.
+        subset: The accuracy of fusions where every single modality is wrong; of classes.
         verdict: The answer.
     """
 
@@ -47,7 +47,7 @@ class Audit:
     findings: Sequence[Finding]
     outcome: Outcome
     scores: Mapping[str, Estimate]
-    interactions: Mapping[str, Interaction]
+    interactions: Mapping[str, Gain]
     best: str
     synib: str
     pid: Mapping[str, PIDEstimate]
@@ -69,23 +69,23 @@ def audit(
     epochs: int | None = None,
     device: str = "auto",
     seed: int = 0,
-    on_progress: Callable[[float, float], None] = lambda done, of: None,
+    on_progress: Callable[[float, float], None] = lambda done, total: None,
 ) -> Audit:
     """Is there synergy in these rows, does plain fusion find it, would SynIB help?
 
     Args:
         table: The data.
-        k: Folds, where the data have no split of their own.
+        k: Number of folds, where the data have no split of their own.
         seeds: Models from different initial weights for each candidate.
         budget: Candidates for each method in each fold.
         epochs: Passes over the training rows.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        seed: Of folds and resampling.
-        on_progress: Called with what is done and what there is to do.
+        seed: Seed for the fold assignment and the bootstrap.
+        on_progress: Called with the work done and the total work.
     """
     parts = folds(table, k, seed)
     findings = check(table, parts)
-    held = _pid(table, seed)
+    pid = _decompose(table, seed)
     outcome = train(
         table,
         parts,
@@ -96,90 +96,58 @@ def audit(
         device=device,
         on_progress=on_progress,
     )
-    good = {method: goodness(outcome, method) for method in outcome.methods}
-    asked = ~np.isnan(good["vanilla"][0])
-    group = groups(table, asked)
+    scores = {method: row_scores(outcome, method) for method in outcome.methods}
+    tested = ~np.isnan(scores["vanilla"][0])
+    group = resampling_groups(table, tested)
 
-    def lead(ours: Numbers, theirs: Numbers) -> Estimate:
-        return over(ours[..., asked], theirs[..., asked], group, seed)
+    def over(ours: Numbers, theirs: Numbers) -> Estimate:
+        return lead(ours[..., tested], theirs[..., tested], group, seed)
 
     fusions = [method for method in FUSIONS if method in outcome.methods]
-    found = {method: interaction(outcome, method, seed) for method in fusions}
-    found["products"] = products(outcome, seed)
-    best = max(found, key=lambda method: _sure(found[method].evidence))
-    told = answer(found[best].evidence, found[best].lead, len(found))
-    sought = planted(outcome, len(found), seed) if told == "absent" else None
-    if sought is not None and not sought.seen:
-        told = "unclear"
-    alone = min((m for m in outcome.methods if m.startswith("unimodal-")), key=lambda m: _validation(outcome, m))
-    synib = "experts" if table.classes else "synib-marginal"
-    additive = found["vanilla"].additive
-    pooling = lead(additive, good[alone])
-    gain, plain = lead(good[synib], good["vanilla"]), found["vanilla"].lead
-    leaning = {method: _reliance(outcome, method, group, asked, seed) for method in ("vanilla", synib)}
+    gains = {method: fusion_gain(outcome, method, seed) for method in fusions}
+    gains["products"] = products_gain(outcome, seed)
+    best = max(gains, key=lambda method: _standard_errors(gains[method].evidence))
+    synergy = decide(gains[best].evidence, gains[best].lead, len(gains))
+    power = planted(outcome, len(gains), seed) if synergy == "absent" else None
+    if power is not None and not power.seen:
+        synergy = "unclear"
+    unimodal = [method for method in outcome.methods if method.startswith("unimodal-")]
+    best_single = min(unimodal, key=lambda method: float(outcome.methods[method].losses.min(1).mean()))
+    synib = recommended(table)
+    additive = gains["vanilla"].additive
+    pooling, vanilla = over(additive, scores[best_single]), gains["vanilla"].lead
+    synib_gain = over(scores[synib], scores["vanilla"])
+    means = {method: over(x, np.zeros_like(x)) for method, x in scores.items()}
+    means |= {"additive combination": over(additive, np.zeros_like(additive)), "products": gains["products"].score}
     measure = "accuracy" if table.classes else "explained variance"
-    said = sentences(told, found[best].lead, best, sought, pooling, gain, plain, measure, len(table.target))
-    alarms = shortcuts(table, parts, seed)
-    scores = {method: lead(x, np.zeros_like(x)) for method, x in good.items()}
-    scores["additive combination"] = lead(additive, np.zeros_like(additive))
-    scores["products"] = found["products"].score
-    reached = subset(outcome, fusions, group, device=device, seed=seed)
-    verdict = Verdict(told, found[best].lead, sought, pooling, gain, plain, leaning, alarms, said)
-    return Audit(table, parts, findings, outcome, scores, found, best, synib, held, reached, verdict)
+    verdict = Verdict(
+        synergy,
+        gains[best].lead,
+        power,
+        pooling,
+        synib_gain,
+        vanilla,
+        {method: reliance(outcome, method, group, tested, seed) for method in ("vanilla", synib)},
+        shortcuts(table, parts, seed),
+        sentences(synergy, gains[best].lead, best, power, pooling, synib_gain, vanilla, measure, len(table.target)),
+    )
+    on_subset = subset(outcome, fusions, group, device=device, seed=seed)
+    return Audit(table, parts, findings, outcome, means, gains, best, synib, pid, on_subset, verdict)
 
 
-def _sure(evidence: Estimate) -> float:
-    """How many standard errors a lead is from 0."""
+def _standard_errors(evidence: Estimate) -> float:
+    """How far a gain is from 0, in units of its interval's width."""
     return evidence.value / max(evidence.high - evidence.low, 1e-12)
 
 
-def _validation(outcome: Outcome, method: str) -> float:
-    return float(outcome.methods[method].losses.min(1).mean())
-
-
-def _reliance(
-    outcome: Outcome, method: str, group: NDArray[np.str_] | None, asked: NDArray[np.bool_], seed: int
-) -> dict[str, Reliance]:
-    """What a method's models lose without each modality, at the rows that each was not trained on."""
-    table, recipe = outcome.recipe.table, outcome.recipe
-    shape = (outcome.seeds, len(table.target))
-    right = {name: np.full(shape, np.nan) for name in ("", *table.modalities)}
-    sure = {name: np.full(shape, np.nan) for name in right}
-    for i, fold in enumerate(outcome.parts):
-        split = recipe.split(i, fold.test)
-        for s in range(outcome.seeds):
-            learner = outcome.methods[method].learners[i][s]
-            found = reliance.without(
-                lambda m, one=learner: one.method.predict(one.model, m),  # type: ignore[misc]
-                split.modalities,
-                split.target,
-                outcome.family,
-                seed,
-            )
-            for name, quality in found.items():
-                right[name][s, fold.test], sure[name][s, fold.test] = quality
-    return {
-        name: Reliance(
-            over(right[""][:, asked], right[name][:, asked], group, seed),
-            over(sure[""][:, asked], sure[name][:, asked], group, seed),
-        )
-        for name in table.modalities
-    }
-
-
-def _pid(table: Table, seed: int) -> dict[str, PIDEstimate]:
+def _decompose(table: Table, seed: int) -> dict[str, PIDEstimate]:
     """Each modality beside the others joined, by clusters of rows that have all; for classes with enough rows."""
-    (there,) = np.nonzero(np.stack(list(table.present.values())).all(0))
-    if len(there) > PID_ROWS:
-        there = np.sort(np.random.default_rng(seed).choice(there, PID_ROWS, replace=False))
-    if not table.classes or np.bincount(table.target[there], minlength=len(table.classes)).min() < 8:
+    (rows,) = np.nonzero(np.stack(list(table.present.values())).all(0))
+    if len(rows) > PID_ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, PID_ROWS, replace=False))
+    if not table.classes or np.bincount(table.target[rows], minlength=len(table.classes)).min() < 8:
         return {}
-
-    def scaled(x: Numbers) -> Numbers:
-        spread = x.std(0)
-        return (x - x.mean(0)) / np.where(spread > 0, spread, 1.0)
-
-    values = {name: scaled(np.asarray(x[there], dtype=np.float64)) for name, x in table.modalities.items()}
-    asked = list(values)[:1] if len(values) == 2 else list(values)
-    rest = {name: np.concatenate([x for other, x in values.items() if other != name], 1) for name in asked}
-    return {name: pid_quantised(values[name], rest[name], table.target[there], seed=seed) for name in asked}
+    values = {name: standardised(np.asarray(x[rows], dtype=np.float64)) for name, x in table.modalities.items()}
+    names = list(values)[:1] if len(values) == 2 else list(values)
+    others = {name: np.concatenate([x for other, x in values.items() if other != name], 1) for name in names}
+    return {name: pid_quantised(values[name], others[name], table.target[rows], seed=seed) for name in names}

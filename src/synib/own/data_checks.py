@@ -1,4 +1,4 @@
-"""What a user should know about the data before believing any number: sizes, gaps, copies, leaks, balance."""
+"""Facts and warnings about the data: sizes, missing modalities, duplicates, leaks across a split, class balance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from synib.own.folds import Fold
 from synib.own.table import Table
 
-FEW = 30  # rows of a class, below which its numbers mean little
-RARE = 0.05  # share of a class, below which accuracy hides it
-ROWS = 4096  # looked at in one go, since files may be larger than the memory
+FEW = 30  # rows of a class, below which results on it mean little
+RARE = 0.05  # share of a class, below which accuracy says little about it
+ROWS = 4096  # read at a time, since files may be larger than the memory
 
 Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something about the data.
+    """A fact or a warning about the data.
 
     Args:
-        level: ``"fact"``, or ``"warning"`` where it may spoil what follows.
+        level: ``"fact"``, or ``"warning"`` where it may invalidate what follows.
         words: A sentence.
     """
 
@@ -53,22 +53,20 @@ def _balance(table: Table) -> list[Finding]:
         y = table.target
         return [Finding("fact", f"The target is a number, {y.min():.3g} to {y.max():.3g}, {y.mean():.3g} in the mean.")]
     counts = np.bincount(table.target, minlength=len(table.classes))
-    listed = ", ".join(f"{name} {n:,}" for name, n in zip(table.classes, counts, strict=True)) if len(counts) <= 10 else (
-        f"{counts.min():,} to {counts.max():,} rows each"
-    )  # fmt: skip
+    by_class, listed = [*zip(table.classes, counts, strict=True)], f"{counts.min():,} to {counts.max():,} rows each"
+    if len(counts) <= 10:
+        listed = ", ".join(f"{name} {n:,}" for name, n in by_class)
     found = [Finding("fact", f"{len(counts)} classes: {listed}.")]
-    rare = [
-        name
-        for name, n in zip(table.classes, counts, strict=True)
-        if n / len(table.target) < RARE and len(counts) <= 10
-    ]
-    few = [name for name, n in zip(table.classes, counts, strict=True) if n < FEW]
+    rare = [name for name, n in by_class if n / len(table.target) < RARE and len(counts) <= 10]
+    few = [name for name, n in by_class if n < FEW]
     if few:
-        found.append(
-            Finding("warning", f"Fewer than {FEW} rows of {_some(few)}: what is said of it is next to nothing.")
-        )
+        found.append(Finding("warning", f"Fewer than {FEW} rows of {_some(few)}: results on them mean little."))
     elif rare:
-        found.append(Finding("warning", f"{_some(rare)}: less than {RARE:.0%} of all rows, which accuracy hides."))
+        found.append(
+            Finding(
+                "warning", f"Less than {RARE:.0%} of the rows are of {_some(rare)}, so accuracy says little about it."
+            )
+        )
     return found
 
 
@@ -102,7 +100,7 @@ def _missing(table: Table) -> list[Finding]:
 
 
 def _columns(table: Table) -> list[Finding]:
-    """Columns that never change tell nothing."""
+    """Columns that are constant."""
     found = []
     for name, x in table.modalities.items():
         low, high = np.full(x.shape[1], np.inf), np.full(x.shape[1], -np.inf)
@@ -133,7 +131,7 @@ def _copies(table: Table, parts: Sequence[Fold]) -> list[Finding]:
     if across:
         occur = "1 tested row also occurs" if across == 1 else f"{across:,} tested rows also occur"
         words = f"{occur}, number by number, among those that models are trained or chosen on"
-        return [Finding("warning", f"{words}: remove copies, or give --group so that they stay together.")]
+        return [Finding("warning", f"{words}: remove copies, or name a group column so that they stay together.")]
     copies = "1 row is a copy of another" if extra == 1 else f"{extra:,} rows are copies of others"
     return [Finding("fact", f"{copies}; none is on both sides of a split.")]
 

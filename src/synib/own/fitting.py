@@ -1,7 +1,6 @@
-"""Training on a user's own rows: every method over folds, candidates and seeds at once, choices on validation rows alone."""
+"""Training on a user's rows: every method over folds, candidates and seeds at once, choices on validation rows alone."""
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +13,12 @@ from torch import Tensor
 
 from synib.checks import check_whole, shown
 from synib.data import Split
+from synib.measure.stats import temperature, tempered
 from synib.methods import check_method
 from synib.objective import Family
 from synib.own.folds import Fold
-from synib.own.recipe import Own, candidates
+from synib.own.recipe import TableRecipe, fold_of
+from synib.own.search_space import candidates
 from synib.own.table import Table
 from synib.tokens import take
 from synib.training import Cell, Learner, fleet
@@ -29,12 +30,12 @@ from synib.training.stacked import StackedModels
 Numbers = NDArray[np.float64]
 ROWS = 4096  # predicted at a time
 HELD = 1 << 32  # bytes of rows that models trained together may take on a CPU, which holds a copy for each
-SHARED = 128  # width of layers from which on several threads share a matrix product
+WIDE = 128  # width of layers from which on several threads share a matrix product
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What training one method gave.
+class TrainedMethod:
+    """The models of one method, and their predictions.
 
     Args:
         predictions: The family's parameters for every row, from models that never saw it, ``(seeds, rows, outputs)``:
@@ -57,19 +58,23 @@ class Trained:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What :func:`train` gave.
+    """The result of :func:`train`.
 
     Args:
         recipe: How rows become what models see; its ``parts`` are the folds as they were trained.
-        methods: Method → what came of it.
+        methods: Method → its models and predictions.
         budget: How many candidates every method had, in every fold.
         seeds: How many models every candidate had, from different initial weights.
     """
 
-    recipe: Own
-    methods: Mapping[str, Trained]
+    recipe: TableRecipe
+    methods: Mapping[str, TrainedMethod]
     budget: int
     seeds: int
+
+    @property
+    def table(self) -> Table:
+        return self.recipe.table
 
     @property
     def family(self) -> Family:
@@ -82,19 +87,29 @@ class Outcome:
 
     def calibrated(self, method: str) -> Numbers:
         """A method's predictions after each model's temperature, as logits (of a number: mean and log-variance)."""
-        found = self.methods[method]
-        made = found.predictions.copy()
+        trained = self.methods[method]
+        result = trained.predictions.copy()
         for i, fold in enumerate(self.parts):
-            made[:, fold.test] = calibrated(self.family, made[:, fold.test], found.temperature[:, i, None, None])
-        return made
+            result[:, fold.test] = tempered(self.family, result[:, fold.test], trained.temperature[:, i, None, None])
+        return result
 
     def __str__(self) -> str:
-        many = len(self.parts) * self.budget * self.seeds * len(self.methods)
+        models = len(self.parts) * self.budget * self.seeds * len(self.methods)
         return (
             f"{len(self.methods)} methods, {self.budget} candidates for each in each of {len(self.parts)} folds, {self.seeds} "
-            f"seed{'s' * (self.seeds != 1)}: {many:,} models. Chosen by validation log-loss after one temperature; test rows "
-            "were predicted once, by what was chosen."
+            f"seed{'s' * (self.seeds != 1)}: {models:,} models. Chosen by validation log-loss after one temperature; test rows "
+            "were predicted once, by the chosen models."
         )
+
+
+@dataclass(frozen=True)
+class TrainedCell:
+    """A trained cell: how to get its learner, its predictions of validation rows, its temperature, its log-loss after it."""
+
+    learner: Callable[[], Learner]
+    validation: Tensor
+    temperature: float
+    loss: float
 
 
 def train(
@@ -108,93 +123,69 @@ def train(
     epochs: int | None = None,
     device: str = "auto",
     together: int | None = None,
-    on_progress: Callable[[float, float], None] = lambda done, of: None,
+    on_progress: Callable[[float, float], None] = lambda done, total: None,
 ) -> Outcome:
     """Train methods on every fold, with an equal number of candidates each, and predict the test rows.
 
-    Nothing but the predictions of test rows depends on test rows: they are not scaled by, trained on or chosen on.
+    Test rows influence nothing but their own predictions: they are not scaled by, trained on or chosen on.
 
     Args:
         table: The data.
         parts: Its folds, as :func:`synib.own.folds.folds` makes them.
-        methods: Names of methods, such as :func:`synib.own.recipe.methods_of` lists.
+        methods: Names of methods, such as :func:`synib.own.search_space.methods_of` lists.
         seeds: Models from different initial weights for each candidate.
         seed: The first of them.
         budget: Candidates for each method in each fold.
-        epochs: Passes over the training rows; by default what :class:`Own` says.
+        epochs: Passes over the training rows; see :class:`TableRecipe` for the default.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         together: How many models to train at once; by default what the memory holds, 24 on a CPU.
-        on_progress: Called with what is done and what there is to do, in the same unit.
+        on_progress: Called with the work done and the total work, in the same unit.
     """
     check_whole("seeds", seeds)
     check_whole("seed", seed, None)
     methods = _checked(methods, table)
     device = choose_device(device)
-    recipe = Own(table, parts, epochs)
+    recipe = TableRecipe(table, parts, epochs)
     cells = {method: recipe.cells(method, budget, seeds, seed) for method in methods}
     costs = {method: _cost(recipe, mine[0]) for method, mine in cells.items()}
     total = sum(costs[method] * cell.settings["epochs"] for method, mine in cells.items() for cell in mine)
     done = 0.0
     on_progress(done, total)
 
-    def trained(shard: Sequence[Cell]) -> "list[Fitted]":
-        def on_epoch() -> None:
-            nonlocal done
-            done += costs[shard[0].method] * len(shard)
-            on_progress(done, total)
+    def after_epoch(shard: Sequence[Cell]) -> None:
+        nonlocal done
+        done += costs[shard[0].method] * len(shard)
+        on_progress(done, total)
 
-        return fit_shard(recipe, shard, device, on_epoch)
-
-    found = {}
+    trained = {}
     for method, mine in cells.items():
-        fitted: dict[str, Fitted] = {}
-        for shard in grouped(mine, lambda same: at_once(recipe, same, device, together)):
-            fitted |= zip((cell.id for cell in shard), trained(shard), strict=True)
-        order = [fitted[cell.id] for cell in mine]
-        found[method] = _chosen(recipe, method, order, candidates(method, budget), seeds)
-    return Outcome(recipe, found, budget, seeds)
+        by_cell = train_cells(recipe, mine, device, together, after_epoch)
+        trained[method] = _best(recipe, method, [by_cell[cell.id] for cell in mine], candidates(method, budget), seeds)
+    return Outcome(recipe, trained, budget, seeds)
 
 
-def calibrated(family: Family, said: NDArray[Any], by: Any) -> NDArray[Any]:
-    """Predictions after a temperature: logits divided by it; of a number, the standard deviation multiplied by it."""
-    if family.discrete:
-        return said / by
-    return said + np.concatenate(
-        [np.zeros_like(said[..., :1]), np.broadcast_to(2 * np.log(by), said[..., 1:].shape)], -1
-    )
+def train_cells(
+    recipe: TableRecipe,
+    cells: Sequence[Cell],
+    device: str,
+    together: int | None = None,
+    after_epoch: Callable[[Sequence[Cell]], None] = lambda shard: None,
+) -> dict[str, TrainedCell]:
+    """Train cells, as many together as there is memory for; cell id → the trained cell."""
+    trained: dict[str, TrainedCell] = {}
+    for shard in grouped(cells, lambda same: _at_once(recipe, same, device, together)):
+        shard_trained = _train_shard(recipe, shard, device, partial(after_epoch, shard))
+        trained |= zip((cell.id for cell in shard), shard_trained, strict=True)
+    return trained
 
 
-def best_temperature(family: Family, said: Tensor, target: Tensor) -> float:
-    """What :func:`calibrated` should divide (multiply) by, so that these targets are likeliest.
-
-    One more example of each class is thought to be there (the rule of succession), or one more number as far off as was said:
-    who is right on all of n rows is not surer than about 1 - 1/n.
-    """
-    said = said.double()
-    if not family.discrete:
-        mean, log_variance = said.unbind(-1)
-        wrong = (target.double().reshape(mean.shape) - mean).square() / log_variance.exp()
-        return math.sqrt((float(wrong.sum()) + 1.0) / (len(said) + 1))
-    from scipy.optimize import minimize_scalar
-
-    logits = torch.cat([torch.zeros_like(said), said], 1) if said.shape[1] == 1 else said
-    weight = torch.full_like(logits, 1 / len(logits)).scatter_add_(
-        1, target.reshape(-1, 1).long(), logits.new_ones(len(logits), 1)
-    )
-
-    def loss(log_t: float) -> float:
-        return -float((weight * (logits / math.exp(log_t)).log_softmax(1)).sum())
-
-    return math.exp(minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").x)
-
-
-def log_loss(family: Family, said: NDArray[Any] | Tensor, target: NDArray[Any] | Tensor) -> float:
+def log_loss(family: Family, parameters: NDArray[Any] | Tensor, target: NDArray[Any] | Tensor) -> float:
     """Mean negative log-likelihood, in nats."""
-    return float(family.nll(torch.as_tensor(said).double(), torch.as_tensor(target)).mean())
+    return float(family.nll(torch.as_tensor(parameters).double(), torch.as_tensor(target)).mean())
 
 
 def predict(learner: Learner, split: Split) -> Tensor:
-    """What a trained learner says of some rows, a few at a time, in double precision."""
+    """A trained learner's predictions, some rows at a time, in double precision."""
     learner.eval()
     with torch.no_grad():
         pieces = [
@@ -206,44 +197,33 @@ def predict(learner: Learner, split: Split) -> Tensor:
     return torch.cat([piece.reshape(len(piece), -1).double() for piece in pieces])
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A trained cell: what makes its learner, what that says of its validation rows, its temperature, its log-loss after it."""
-
-    learner: Callable[[], Learner]
-    validation: Tensor
-    temperature: float
-    loss: float
-
-
-def fit_shard(
-    recipe: Own, shard: Sequence[Cell], device: str, on_epoch: Callable[[], None] = lambda: None
-) -> list[Fitted]:
-    """Train cells together, and say how good each is on its validation rows."""
+def _train_shard(
+    recipe: TableRecipe, shard: Sequence[Cell], device: str, on_epoch: Callable[[], None]
+) -> list[TrainedCell]:
     with _threads(device, recipe.width):
         done = fleet.train(recipe, shard, device, on_epoch)
     splits = [recipe.data(cell).validation for cell in shard]
-    said = _validation(done.fleet, splits).cpu()
-    if not said.isfinite().all():
-        bad = shard[int((~said.isfinite().flatten(1).all(1)).nonzero()[0])]
+    predictions = _predict_validation(done.fleet, splits).cpu()
+    if not predictions.isfinite().all():
+        failed = shard[int((~predictions.isfinite().flatten(1).all(1)).nonzero()[0])]
         raise ValueError(
-            f"Training {bad.method} at lr {bad.settings['lr']:g} ended in predictions that are not finite: are some values "
-            "very far from the others?"
+            f"Training {failed.method} at lr {failed.settings['lr']:g} ended in predictions that are not finite: are some "
+            "values very far from the others?"
         )
     done.fleet.retire()
-    fitted = []
-    for i, (one, split) in enumerate(zip(said, splits, strict=True)):
-        by = best_temperature(recipe.family, one, split.target)
-        loss = log_loss(recipe.family, calibrated(recipe.family, one.numpy(), by), split.target)
-        fitted.append(Fitted(partial(done.fleet.learner, i), one, by, loss))
-    return fitted
+    trained = []
+    for i, (parameters, split) in enumerate(zip(predictions, splits, strict=True)):
+        t = temperature(parameters, split.target, recipe.family, pseudocount=1.0)
+        loss = log_loss(recipe.family, tempered(recipe.family, parameters.numpy(), t), split.target)
+        trained.append(TrainedCell(partial(done.fleet.learner, i), parameters, t, loss))
+    return trained
 
 
 @contextlib.contextmanager
 def _threads(device: str, width: int) -> Iterator[None]:
-    """One thread where matrices are small: a second brings nothing, and on a busy machine they wait for each other."""
+    """One thread where matrices are small: a second does not help, and on a busy machine they wait for each other."""
     before = torch.get_num_threads()
-    if device == "cpu" and width < SHARED:
+    if device == "cpu" and width < WIDE:
         torch.set_num_threads(1)
     try:
         yield
@@ -251,53 +231,53 @@ def _threads(device: str, width: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _validation(trained: StackedModels, splits: Sequence[Split]) -> Tensor:
-    """What every model of a fleet says of its validation rows, ``(models, rows, outputs)``."""
+def _predict_validation(trained: StackedModels, splits: Sequence[Split]) -> Tensor:
+    """Predictions of every model of a fleet for its validation rows, ``(models, rows, outputs)``."""
     trained.template.eval()
     stacked = trained.stack(splits)
     pieces = []
     with torch.no_grad():
         for at in range(0, stacked.target.shape[1], ROWS):
             rows = (slice(None), slice(at, at + ROWS))
-            seen = {name: take(x, rows) for name, x in stacked.modalities.items()}
-            pieces.append(trained.predict(trained.parameters, trained.buffers, seen).flatten(2).double())
+            x = {name: take(x, rows) for name, x in stacked.modalities.items()}
+            pieces.append(trained.predict(trained.parameters, trained.buffers, x).flatten(2).double())
     return torch.cat(pieces, 1)
 
 
-def _chosen(
-    recipe: Own, method: str, fitted: Sequence[Fitted], tried: Sequence[dict[str, float]], seeds: int
-) -> Trained:
-    """The best candidate of each fold, and what it says of the rows that it was not trained or chosen on."""
+def _best(
+    recipe: TableRecipe, method: str, cells: Sequence[TrainedCell], tried: Sequence[dict[str, float]], seeds: int
+) -> TrainedMethod:
+    """The best candidate of each fold, and its predictions of the rows that it was not trained or chosen on."""
     parts = recipe.parts
-    losses = np.array([one.loss for one in fitted]).reshape(len(parts), len(tried), seeds).mean(2)
+    losses = np.array([cell.loss for cell in cells]).reshape(len(parts), len(tried), seeds).mean(2)
     best = losses.argmin(1)
     predictions = np.full((seeds, len(recipe.table.target), recipe.outputs), np.nan)
     validation, learners, temperatures = [], [], np.empty((seeds, len(parts)))
     for i, fold in enumerate(parts):
-        at = (i * len(tried) + int(best[i])) * seeds
-        mine, scaling, test = fitted[at : at + seeds], recipe.scaling(i), recipe.split(i, fold.test)
-        learners.append([one.learner().eval() for one in mine])
-        for seed, one in enumerate(mine):
-            temperatures[seed, i] = one.temperature
+        first = (i * len(tried) + int(best[i])) * seeds
+        of_fold, scaling, test = cells[first : first + seeds], recipe.scaling(i), recipe.split(i, fold.test)
+        learners.append([cell.learner().eval() for cell in of_fold])
+        for seed, cell in enumerate(of_fold):
+            temperatures[seed, i] = cell.temperature
             if len(test):
-                said = predict(learners[i][seed], test).numpy()
-                predictions[seed, fold.test] = scaling.parameters(recipe.family, said)
-        validation.append(np.stack([scaling.parameters(recipe.family, one.validation.numpy()) for one in mine]))
+                predicted = predict(learners[i][seed], test).numpy()
+                predictions[seed, fold.test] = scaling.undo(recipe.family, predicted)
+        validation.append(np.stack([scaling.undo(recipe.family, cell.validation.numpy()) for cell in of_fold]))
     chosen = [recipe.settings(method, tried[int(b)], i) for i, b in enumerate(best)]
-    return Trained(predictions, validation, chosen, losses, temperatures, learners)
+    return TrainedMethod(predictions, validation, chosen, losses, temperatures, learners)
 
 
-def at_once(recipe: Own, cells: Sequence[Cell], device: str, together: int | None = None) -> int:
-    """How many cells of one program to train together: so many as are asked for, or as the memory holds."""
+def _at_once(recipe: TableRecipe, cells: Sequence[Cell], device: str, together: int | None) -> int:
+    """How many cells of one program to train together: ``together``, or as many as the memory holds."""
     if together is not None:
         return check_whole("together", together)
     if device.startswith("cuda"):
         return fleet.capacity(recipe, cells, device, "float32")
-    each = max(recipe.bytes(int(cell.factors["fold"])) for cell in cells)  # type: ignore[arg-type]
+    each = max(recipe.bytes(fold_of(cell)) for cell in cells)
     return max(1, min(fleet.ON_CPU, HELD // (3 * each)))  # as stacked, in the order of an epoch, and prepared
 
 
-def _cost(recipe: Own, cell: Cell) -> float:
+def _cost(recipe: TableRecipe, cell: Cell) -> float:
     return cost(recipe.method(cell, recipe.data(cell)))
 
 
@@ -306,7 +286,9 @@ def _checked(methods: Sequence[str], table: Table) -> list[str]:
         raise ValueError(f"methods are one or more names, such as ['vanilla', 'experts']; got {shown(methods)}.")
     for method in methods:
         check_method(method)
-        alone = method.removeprefix("unimodal-")
-        if alone != method and alone not in table.modalities:
-            raise ValueError(f"There is no modality {alone!r} to train alone: there are {', '.join(table.modalities)}.")
+        modality = method.removeprefix("unimodal-")
+        if modality != method and modality not in table.modalities:
+            raise ValueError(
+                f"There is no modality {modality!r} to train alone: there are {', '.join(table.modalities)}."
+            )
     return list(dict.fromkeys(methods))

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -20,7 +20,6 @@ from synib.data.files import inside
 from synib.own.columns import LONGEST, Array, Column, Kind, Source, check_unpacked, texts
 
 HEAD = 2**20  # bytes of an .npy's head at most
-MOST = 4 * 2**30  # bytes of all arrays that are read; compressed files can claim a thousand times their size
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, UnicodeDecodeError)
 TENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1"} | {
     f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)
@@ -114,6 +113,14 @@ class Arrays(Source):
 
     def one_value(self, name: str) -> bool:
         return super().one_value(name) or self._stored[name].shape[1:] == (1,)
+
+    def arrays(self, names: Sequence[str]) -> dict[str, Array]:
+        """Arrays as they are, in memory."""
+        missing = [name for name in names if name not in self._stored]
+        if missing:
+            known = ", ".join(sorted(self._stored)) or "none"
+            raise ValueError(f"{self.path} has no array {', '.join(missing)}; it has {known}.")
+        return {name: self._stored[name].read() for name in names}
 
     def load(
         self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]]
@@ -274,32 +281,14 @@ def _tensor(path: Path, start: int, entry: Mapping[str, Any]) -> Stored:
     return Stored(path, start + first, dtype, shape, bfloat=entry["dtype"] == "BF16")
 
 
-def read_npz(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of these names, if they are whole and of numbers or texts; else ``ValueError``.
+def read_npz(path: str | Path, names: Iterable[str]) -> dict[str, Array]:
+    """The arrays of these names, of numbers or texts; anything else or any damage is one ``ValueError``.
 
     Args:
         path: A file that ``np.savez`` or ``np.savez_compressed`` wrote.
-        names: What to read of it.
+        names: The arrays to read.
     """
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"An .npz is a file; {path} is {'none' if path.exists() else 'not there'}.")
-    with zipped(path) as archive:
-        return _read(path, archive, list(names))
-
-
-def _read(path: Path, archive: zipfile.ZipFile, names: list[str]) -> dict[str, np.ndarray[Any, Any]]:
-    held = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-    missing = [name for name in names if name not in held]
-    if missing:
-        raise ValueError(f"{path} has no array {', '.join(missing)}; it has {', '.join(sorted(held)) or 'none'}.")
-    claimed = sum(held[name].file_size for name in names)
-    if claimed > MOST:
-        raise ValueError(f"{path} unpacks to {claimed:,} bytes; at most {MOST:,} are read.")
-    return {name: _array(path, archive, held[name], name) for name in names}
-
-
-def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> np.ndarray[Any, Any]:
-    with archive.open(info) as stream:
-        head = npy_head(path, name, cast(BinaryIO, stream), info.file_size)
-    return replace(head, member=info).read()
+    return npz(path).arrays(list(names))

@@ -15,10 +15,12 @@ from torch import Tensor
 import synib
 from synib.checks import check_widths, is_number, is_whole, shown
 from synib.files import atomic_file, check_writable
+from synib.measure.stats import Scale
 from synib.methods.hooks import AddsModules
 from synib.own.answers import Answers
-from synib.own.model import Predictor
-from synib.own.recipe import Scaling, family_of, make_method, make_model
+from synib.own.predictor import Predictor
+from synib.own.recipe import family_of, make_method, make_model
+from synib.own.scaling import Scaling
 from synib.training import Learner
 
 FORMAT = 1
@@ -39,7 +41,7 @@ def check_free(folder: Path) -> None:
             f"{folder} holds other files ({', '.join(others[:3])}{', ...' * (len(others) > 3)}); choose an empty folder."
         )
     if (folder / PLAIN).exists():
-        _plain(folder)  # whatever it is, if it is not ours it stays
+        _read_plain(folder)  # whatever it is, if it is not ours it stays
     elif (folder / TENSORS).exists():
         raise ValueError(
             f"{folder} holds a {TENSORS} and no {PLAIN}, so it is not one of our models; nothing was touched."
@@ -56,11 +58,11 @@ def save(model: Predictor, folder: Path) -> Path:
     state = model.answers.learner.state_dict()  # trained in single precision: nothing is lost
     tensors = {f"learner.{name}": x.float() if x.is_floating_point() else x for name, x in state.items()}
     for name in model.widths:
-        tensors[f"mean.{name}"] = torch.from_numpy(model.scaling.mean[name])
-        tensors[f"factor.{name}"] = torch.from_numpy(model.scaling.factor[name])
+        tensors[f"mean.{name}"] = torch.from_numpy(model.scaling.columns[name].mean)
+        tensors[f"factor.{name}"] = torch.from_numpy(model.scaling.columns[name].factor)
         tensors[f"background.{name}"] = model.background[name]
     content = as_bytes({name: x.detach().cpu().contiguous() for name, x in tensors.items()})
-    said = {
+    plain = {
         "format": FORMAT,
         "synib": synib.__version__,
         "versions": {"torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()},
@@ -75,7 +77,7 @@ def save(model: Predictor, folder: Path) -> Path:
         "about": dict(model.about),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
-    text = (json.dumps(said, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
+    text = (json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # The text has the tensors' checksum: after an interruption in between, the pair is refused and may be overwritten.
@@ -87,21 +89,25 @@ def save(model: Predictor, folder: Path) -> Path:
     return folder
 
 
-def load(folder: Path) -> Predictor:
-    """The model in a folder; whatever is wrong with it is one ``ValueError``."""
+def load(folder: str | Path) -> Predictor:
+    """The model in a folder that :meth:`Predictor.save` wrote; whatever is wrong with it is one ``ValueError``.
+
+    It reads JSON and safetensors, and executes nothing.
+    """
     _need_safetensors()
     from safetensors import SafetensorError
     from safetensors.torch import load as of_bytes
 
+    folder = Path(folder)
     if not folder.is_dir():
         what = "a file" if folder.exists() else "not there"
         raise ValueError(f"A model is a folder that synib fit wrote; {folder} is {what}.")
-    said = _plain(folder)
+    plain = _read_plain(folder)
     try:
         content = (folder / TENSORS).read_bytes()
     except OSError as e:
         raise ValueError(f"{folder} has no {TENSORS} that can be read ({e.strerror}): fit the model again.") from e
-    if hashlib.sha256(content).hexdigest() != said["sha256"]:
+    if hashlib.sha256(content).hexdigest() != plain["sha256"]:
         raise ValueError(
             f"{folder / TENSORS} is not the file that {PLAIN} belongs to, or is damaged: fit the model again."
         )
@@ -110,19 +116,19 @@ def load(folder: Path) -> Predictor:
     except (SafetensorError, ValueError, KeyError, OverflowError) as e:
         raise ValueError(f"{folder / TENSORS} is no safetensors file: fit the model again.") from e
     try:
-        return _built(said, tensors)
+        return _built(plain, tensors)
     except ValueError as e:
         raise ValueError(f"{folder} cannot be used: {e}") from e
 
 
-def _built(said: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor:
-    widths = check_widths("widths", said["widths"], module=True)
-    classes = _texts("classes", said["classes"])
-    missing, learned = (_texts(name, said[name]) for name in ("missing", "learned"))
+def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor:
+    widths = check_widths("widths", plain["widths"], module=True)
+    classes = _texts("classes", plain["classes"])
+    missing, learned = (_texts(name, plain[name]) for name in ("missing", "learned"))
     if not set(learned) <= set(missing) <= set(widths) or len(classes) == 1 or len(set(classes)) < len(classes):
         _wrong("the lists of classes, missing and learned modalities do not fit each other")
     family, outputs = family_of(classes)
-    settings, target = said["settings"], said["target"]
+    settings, target = plain["settings"], plain["target"]
     hidden = settings.get("hidden")
     if not isinstance(hidden, list) or not hidden or not all(is_whole(h) and h > 0 for h in hidden):
         _wrong(f"hidden is a list of widths; got {shown(hidden)}")
@@ -132,71 +138,68 @@ def _built(said: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor:
         _wrong(f"a network of these widths is larger than {TENSORS}")
     if len(target) != 2 or not all(map(is_number, target)) or not target[1] > 0:
         _wrong(f"target is a mean and a positive deviation; got {shown(target)}")
-    if not is_number(said["temperature"]) or not said["temperature"] > 0:
-        _wrong(f"temperature is positive; got {shown(said['temperature'])}")
+    if not is_number(plain["temperature"]) or not plain["temperature"] > 0:
+        _wrong(f"temperature is positive; got {shown(plain['temperature'])}")
     try:
         model = make_model(widths, outputs, missing, settings)
-        method = make_method(said["method"], family, settings)
+        method = make_method(plain["method"], family, settings)
         if isinstance(method, AddsModules):
             method.attach(model)
         answers = Answers(Learner(model, method), outputs)
     except (KeyError, TypeError) as e:
         raise ValueError(f"its settings do not make a model ({shown(e.args[0] if e.args else e)}).") from e
     state = answers.learner.state_dict()
-    wanted = {f"learner.{name}": x for name, x in state.items()}
+    expected = {f"learner.{name}": x for name, x in state.items()}
     for name, width in widths.items():
-        wanted |= {f"{kind}.{name}": torch.zeros(width, dtype=torch.float64) for kind in ("mean", "factor")}
+        expected |= {f"{kind}.{name}": torch.zeros(width, dtype=torch.float64) for kind in ("mean", "factor")}
         draws = len(tensors[f"background.{name}"]) if tensors.get(f"background.{name}", torch.empty(0)).ndim == 2 else 1
-        wanted[f"background.{name}"] = torch.zeros(draws, hidden[-1] + outputs, dtype=torch.float64)
-    if wanted.keys() != tensors.keys():
-        _wrong(f"{TENSORS} has other tensors: {shown(min(wanted.keys() ^ tensors.keys()))}")
+        expected[f"background.{name}"] = torch.zeros(draws, hidden[-1] + outputs, dtype=torch.float64)
+    if expected.keys() != tensors.keys():
+        _wrong(f"{TENSORS} has other tensors: {shown(min(expected.keys() ^ tensors.keys()))}")
     for name, x in tensors.items():
-        if x.shape != wanted[name].shape or x.dtype != wanted[name].dtype or not x.numel():
+        if x.shape != expected[name].shape or x.dtype != expected[name].dtype or not x.numel():
             _wrong(
-                f"{name} is {tuple(x.shape)} of {x.dtype}, and not {tuple(wanted[name].shape)} of {wanted[name].dtype}"
+                f"{name} is {tuple(x.shape)} of {x.dtype}, and not {tuple(expected[name].shape)} of {expected[name].dtype}"
             )
         if not x.isfinite().all():
             _wrong(f"{name} holds numbers that are not finite")
     answers.learner.load_state_dict({name: tensors[f"learner.{name}"] for name in state})
-    scaling = Scaling(
-        {name: tensors[f"mean.{name}"].numpy() for name in widths},
-        {name: tensors[f"factor.{name}"].numpy() for name in widths},
-        (float(target[0]), float(target[1])),
-    )
+    columns = {name: Scale(tensors[f"mean.{name}"].numpy(), tensors[f"factor.{name}"].numpy()) for name in widths}
+    scaling = Scaling(columns, (float(target[0]), float(target[1])))
     return Predictor(
         answers=answers.double().eval(),
-        method=said["method"],
+        method=plain["method"],
         settings=settings,
         widths=widths,
         classes=classes,
         missing=missing,
         learned=learned,
         scaling=scaling,
-        temperature=float(said["temperature"]),
+        temperature=float(plain["temperature"]),
         background={name: tensors[f"background.{name}"] for name in widths},
-        about=said["about"],
+        about=plain["about"],
     )
 
 
-def _plain(folder: Path) -> dict[str, Any]:
+def _read_plain(folder: Path) -> dict[str, Any]:
     """What ``model.json`` says, if it is one of ours."""
     path = folder / PLAIN
     try:
-        said = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_no_number)
+        plain = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_no_number)
     except OSError as e:
         raise ValueError(f"{folder} has no {PLAIN} that can be read ({e.strerror}): it is no model of ours.") from e
     except (ValueError, RecursionError) as e:
         raise ValueError(f"{path} is no JSON: it is no model of ours, or damaged.") from e
-    if not isinstance(said, dict) or "format" not in said or "synib" not in said:
+    if not isinstance(plain, dict) or "format" not in plain or "synib" not in plain:
         raise ValueError(f"{path} does not describe a model of ours.")
-    if said["format"] != FORMAT:
+    if plain["format"] != FORMAT:
         raise ValueError(
-            f"{path} is of format {shown(said['format'])}, made by synib {shown(said['synib'])}; this one reads {FORMAT}."
+            f"{path} is of format {shown(plain['format'])}, made by synib {shown(plain['synib'])}; this one reads {FORMAT}."
         )
     for name, kind in KINDS.items():
-        if not isinstance(said.get(name), kind) or isinstance(said[name], bool):
-            raise ValueError(f"{path} is damaged: {name} is {shown(said.get(name))}.")
-    return said
+        if not isinstance(plain.get(name), kind) or isinstance(plain[name], bool):
+            raise ValueError(f"{path} is damaged: {name} is {shown(plain.get(name))}.")
+    return plain
 
 
 def _texts(name: str, value: Sequence[Any]) -> tuple[str, ...]:

@@ -1,23 +1,20 @@
-"""Shortcuts: what predicts the label and should not, and what predicts it only among acquaintances."""
+"""Shortcuts: nuisances that predict the target, modalities that predict it too well, or only in groups they know."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synib.measure import Estimate, bootstrap
-from synib.measure.estimate import difference, ratio
+from synib.measure.stats import Estimate, mean
 from synib.own.folds import Fold, folds
 from synib.own.table import Table
 
-NOTABLE = (
-    0.05  # of accuracy (or of explained variance) above knowing nothing, from which on a nuisance is worth an alarm
-)
+NOTABLE = 0.05  # of accuracy (or of explained variance) beyond the baseline: from here on a nuisance is worth an alarm
 PERFECT = 0.98  # from which on a modality alone is too good to be true
-LEVELS = 50  # different values of a nuisance up to which it counts as a name, also where it is a number
-PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the regressions here, chosen by leaving out one training row at a time
+LEVELS = 50  # values of a nuisance up to which it is categorical, also where it is a number
+PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the ridge regressions, chosen by leave-one-out on training rows
 
 Numbers = NDArray[np.float64]
 
@@ -30,9 +27,9 @@ class Shortcut:
         what: The nuisance or the modality.
         kind: ``"nuisance"`` (it predicts the label), ``"perfect"`` (a modality alone is too good), ``"group"`` (a modality
             predicts the label among rows of known groups, and less among new ones).
-        score: What it reaches: accuracy, or the share of variance explained.
-        beyond: How far that is beyond knowing nothing, or for ``"group"`` beyond new groups.
-        carried: Modality → how well it tells the nuisance, as an accuracy beyond guessing, for a nuisance.
+        score: Its accuracy, or the share of variance it explains.
+        beyond: How far that is beyond the baseline, or for ``"group"`` beyond new groups.
+        carried: Modality → how well it predicts the nuisance, as an accuracy beyond the baseline.
         words: A sentence.
     """
 
@@ -52,15 +49,15 @@ def shortcuts(table: Table, parts: Sequence[Fold], seed: int = 0) -> list[Shortc
 def _nuisances(table: Table, parts: Sequence[Fold]) -> list[Shortcut]:
     found = []
     for name, column in table.nuisance.items():
-        x = as_features(column)
-        score, beyond = _score(table, x, parts)
+        scores, baseline = _out_of_fold(table, as_features(column), parts), _out_of_fold(table, None, parts)
+        score, beyond = _mean_score(table, scores), _mean(table, scores - baseline)
         if not (beyond.low > 0 and beyond.value >= NOTABLE):
             continue
-        carried = {m: told for m in table.modalities if (told := _tells(table, m, column, parts)) > NOTABLE}
-        by = f"; {' and '.join(carried)} can tell it" if carried else ""
+        carried = {m: gain for m in table.modalities if (gain := _predicts(table, m, column, parts)) > NOTABLE}
+        by = f"; {' and '.join(carried)} can predict it" if carried else ""
         words = (
-            f"{name} alone predicts the target: {_said(table, score)}, {beyond.value:+.2f} [{beyond.low:+.2f}, "
-            f"{beyond.high:+.2f}] beyond knowing nothing{by}. A model may have learned {name} instead of what you are after."
+            f"{name} alone predicts the target: {_in_words(table, score)}, {beyond.value:+.2f} [{beyond.low:+.2f}, "
+            f"{beyond.high:+.2f}] beyond the baseline{by}. A model may have learned {name} instead of what you are after."
         )
         found.append(Shortcut(name, "nuisance", score, beyond, carried, words))
     return found
@@ -68,33 +65,33 @@ def _nuisances(table: Table, parts: Sequence[Fold]) -> list[Shortcut]:
 
 def _modalities(table: Table, parts: Sequence[Fold], seed: int) -> list[Shortcut]:
     found = []
-    acquainted = None
+    known_groups = None
     if table.group is not None and table.split is None and len(parts) > 1:
         # The same rows split without regard to groups: rows of one group are then on both sides.
-        loose = Table(**{**vars(table), "group": None})
-        acquainted = folds(loose, len(parts), seed)
+        known_groups = folds(replace(table, group=None), len(parts), seed)
     for name in table.modalities:
-        x = _of(table, name)
-        hits = _out_of_fold(table, x, parts)
-        score, beyond = _against(table, hits, _out_of_fold(table, None, parts))
+        x = _features(table, name)
+        scores = _out_of_fold(table, x, parts)
+        score, beyond = _mean_score(table, scores), _mean(table, scores - _out_of_fold(table, None, parts))
         if score.low >= PERFECT and table.classes:
             words = f"{name} alone is right in {score.value:.1%} of all rows: is the target, or what it was made from, in it?"
             found.append(Shortcut(name, "perfect", score, beyond, {}, words))
-        if acquainted is None:
+        if known_groups is None:
             continue
-        known = _out_of_fold(table, x, acquainted)
-        gap = _paired(table, known, hits)
+        in_known = _out_of_fold(table, x, known_groups)
+        gap = _mean(table, in_known - scores)
         if gap.low > 0 and gap.value >= NOTABLE:
             words = (
-                f"{name} predicts the target better in groups that the model knows ({_said(table, _mean(table, known))}) "
-                f"than in new ones ({_said(table, score)}): it recognises the group."
+                f"{name} predicts the target better in groups that the model knows "
+                f"({_in_words(table, _mean_score(table, in_known))}) than in new ones ({_in_words(table, score)}): it "
+                "recognises the group."
             )
             found.append(Shortcut(name, "group", score, gap, {}, words))
     return found
 
 
 def as_features(column: NDArray[Any]) -> Numbers:
-    """A nuisance as numbers: names, and numbers of few values, as one column each."""
+    """A nuisance as numbers: categories, and numbers of few values, one-hot."""
     values, which = np.unique(column.astype(str), return_inverse=True)
     if column.dtype.kind in "fiu" and len(values) > LEVELS:
         x = column.astype(np.float64)
@@ -103,79 +100,62 @@ def as_features(column: NDArray[Any]) -> Numbers:
     return (which[:, None] == kept).astype(np.float64)
 
 
-def _of(table: Table, name: str) -> Numbers:
+def _features(table: Table, name: str) -> Numbers:
     x = np.asarray(table.modalities[name], dtype=np.float64)
     return x if table.present[name].all() else np.concatenate([x, table.present[name][:, None]], 1)
 
 
-def _score(table: Table, x: Numbers, parts: Sequence[Fold]) -> tuple[Estimate, Estimate]:
-    return _against(table, _out_of_fold(table, x, parts), _out_of_fold(table, None, parts))
-
-
 def _out_of_fold(table: Table, x: Numbers | None, parts: Sequence[Fold]) -> Numbers:
-    """How good a regression fitted on other folds is at each row, NaN for rows that are never tested.
+    """The score at each row of a regression fitted on other folds, NaN for rows that are never tested.
 
     1 for a right class and 0 for a wrong one; minus the squared error for numbers, in units of their variance. Without
-    features, the best that knows nothing: the commonest class, the mean.
+    features, the baseline: the commonest class, the mean.
     """
     from sklearn.linear_model import RidgeClassifierCV, RidgeCV  # type: ignore[import-untyped]
     from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
     from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
     y = table.target
-    good = np.full(len(y), np.nan)
+    scores = np.full(len(y), np.nan)
     for part in parts:
-        known = np.concatenate([part.train, part.validation])
+        fitted = np.concatenate([part.train, part.validation])
         if x is None:
-            guess = np.bincount(y[known]).argmax() if table.classes else y[known].mean()
-            said = np.full(len(part.test), guess)
+            constant = np.bincount(y[fitted]).argmax() if table.classes else y[fitted].mean()
+            predicted = np.full(len(part.test), constant)
         else:
             regression = (RidgeClassifierCV if table.classes else RidgeCV)(PENALTIES)
-            said = make_pipeline(StandardScaler(), regression).fit(x[known], y[known]).predict(x[part.test])
+            predicted = make_pipeline(StandardScaler(), regression).fit(x[fitted], y[fitted]).predict(x[part.test])
         true = y[part.test]
-        good[part.test] = said == true if table.classes else -np.square(said - true) / (y.var() or 1.0)
-    return good
+        scores[part.test] = predicted == true if table.classes else -np.square(predicted - true) / (y.var() or 1.0)
+    return scores
 
 
-def _tells(table: Table, modality: str, nuisance: NDArray[Any], parts: Sequence[Fold]) -> float:
-    """How well a modality tells a nuisance, beyond guessing."""
+def _predicts(table: Table, modality: str, nuisance: NDArray[Any], parts: Sequence[Fold]) -> float:
+    """How well a modality predicts a nuisance, beyond the baseline."""
     values, which = np.unique(nuisance.astype(str), return_inverse=True)
     if nuisance.dtype.kind in "fiu" and len(values) > LEVELS:
-        number = nuisance.astype(np.float64)
-        other = Table(**{**vars(table), "target": number, "classes": ()})
+        other = replace(table, target=nuisance.astype(np.float64), classes=())
     else:
-        other = Table(**{**vars(table), "target": which.astype(np.int64), "classes": tuple(values)})
-    there = [p for p in parts if len(np.unique(other.target[np.concatenate([p.train, p.validation])])) > 1]
-    if not there:
+        other = replace(table, target=which.astype(np.int64), classes=tuple(values))
+    varying = [p for p in parts if len(np.unique(other.target[np.concatenate([p.train, p.validation])])) > 1]
+    if not varying:
         return 0.0
-    _, beyond = _against(other, _out_of_fold(other, _of(table, modality), there), _out_of_fold(other, None, there))
+    scores = _out_of_fold(other, _features(table, modality), varying)
+    beyond = _mean(other, scores - _out_of_fold(other, None, varying))
     return beyond.value if beyond.low > 0 else 0.0
 
 
-def _against(table: Table, ours: Numbers, theirs: Numbers) -> tuple[Estimate, Estimate]:
-    return _mean(table, ours), _paired(table, ours, theirs)
+def _mean_score(table: Table, scores: Numbers) -> Estimate:
+    return _mean(table, scores if table.classes else 1.0 + scores)
 
 
-def _mean(table: Table, good: Numbers) -> Estimate:
-    offset = 0.0 if table.classes else 1.0
-    return _interval(table, offset + good)
+def _mean(table: Table, x: Numbers) -> Estimate:
+    """Mean over tested rows; groups are resampled where there are any, since rows of one are not independent."""
+    tested = ~np.isnan(x)
+    if table.group is not None:
+        return mean(x[tested], table.group[tested])
+    return mean(x[tested], lowest=-1.0 if table.classes and x[tested].min() < 0 else None)
 
 
-def _paired(table: Table, ours: Numbers, theirs: Numbers) -> Estimate:
-    return _interval(table, ours - theirs)
-
-
-def _interval(table: Table, x: Numbers) -> Estimate:
-    """Mean over tested rows; where there are groups these are resampled, since rows of one are not independent."""
-    asked = ~np.isnan(x)
-    if table.group is None:
-        if table.classes and x[asked].min() < 0:
-            return difference(np.maximum(x[asked], 0), np.maximum(-x[asked], 0))
-        return bootstrap(np.mean, x[asked])
-    _, which = np.unique(table.group[asked], return_inverse=True)
-    sums, sizes = np.bincount(which, x[asked]), np.bincount(which).astype(np.float64)
-    return bootstrap(ratio, sums, sizes)
-
-
-def _said(table: Table, score: Estimate) -> str:
+def _in_words(table: Table, score: Estimate) -> str:
     return f"accuracy {score.value:.2f}" if table.classes else f"{score.value:.0%} of the variance"

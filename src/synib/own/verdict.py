@@ -1,70 +1,30 @@
-"""The answer: is there synergy in the data, does plain fusion find it, would SynIB help; with intervals, or "cannot tell"."""
+"""The verdict: is there synergy in the data, does plain fusion find it, would SynIB help; as numbers and as sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synib.measure import Estimate
-from synib.measure.estimate import bootstrap, difference, ratio
+from synib.own.decision import SMALL, Answer
+from synib.own.planted import Planted
+from synib.own.reliance import Reliance
 from synib.own.shortcuts import Shortcut
-
-Answer = Literal["present", "absent", "unclear"]
-Numbers = NDArray[np.float64]
-
-SMALL = 0.02  # of accuracy (or of explained variance): a gain below it is none worth having
-WORTH = 0.2  # likewise: an interaction so large must be seen where it is planted, or nothing can be said
-TRIES, ENOUGH = 10, 8  # so often in so many tries
-
-
-@dataclass(frozen=True)
-class Reliance:
-    """How far a model leans on a modality: what it loses when the modality is another example's.
-
-    Args:
-        accuracy: Accuracy (or explained variance) lost.
-        confidence: Mean probability of its own answer, lost likewise; 0 for numbers.
-    """
-
-    accuracy: Estimate
-    confidence: Estimate
-
-
-class Planted(NamedTuple):
-    """How often an interaction that is there was found.
-
-    Args:
-        found, of: In how many of so many tries; of two modalities they end when 8 have found it, or 3 have not.
-        unseen: The first two modalities whose interaction was not found often enough.
-        worth: By how much who knows it exceeds the additive combination, in accuracy (or explained variance), among rows that
-            have both.
-    """
-
-    found: int
-    of: int
-    unseen: tuple[str, str] | None = None
-    worth: float = WORTH
-
-    @property
-    def seen(self) -> bool:
-        """Whether that is enough to take "nothing was found" for an answer."""
-        return bool(self.of) and self.unseen is None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the audit ends in.
+    """The result of the audit.
 
     Args:
-        synergy: Whether the modalities tell something together that no sum of what each tells gives.
+        synergy: Whether the modalities together predict the target better than any sum of their separate predictions.
         interaction: By how much the best fusion, or a regression on products, exceeds the best additive combination, in
             accuracy (or explained variance).
-        planted: Where nothing was found, how often an interaction that was planted into the same rows was.
+        planted: Where nothing was found, how often an interaction planted into the same rows was.
         pooling: By how much that additive combination exceeds the best modality alone.
         gain: By how much SynIB exceeds vanilla fusion.
-        found: Whether vanilla fusion alone already exceeds the additive combination.
+        found: By how much vanilla fusion exceeds the additive combination.
         reliance: Method → modality → what it loses without it.
         shortcuts: Alarms.
         sentences: All this in words.
@@ -104,41 +64,8 @@ class Verdict:
         }
 
 
-def answer(evidence: Estimate, lead: Estimate, tried: int) -> Answer:
-    """Present where both log-likelihood and accuracy say so; absent where accuracy rules out more than little.
-
-    Log-likelihood alone does not suffice: of two networks that know the same one can be surer where it is right.
-
-    Args:
-        evidence: Log-likelihood that the fusion has over the additive combination.
-        lead: The same in accuracy, or in the share of variance explained.
-        tried: How many fusions were tried, of which this is the best: so many times more sure one must be.
-    """
-    from scipy.stats import norm  # slow to import
-
-    tail = (1 - evidence.level) / 2
-    error = (evidence.high - evidence.low) / 2 / norm.ppf(1 - tail)
-    if evidence.value > norm.ppf(1 - tail / tried) * error and lead.low > 0:
-        return "present"
-    return "absent" if lead.high < SMALL else "unclear"
-
-
-def over(ours: Numbers, theirs: Numbers, group: NDArray[Any] | None, seed: int = 0) -> Estimate:
-    """Mean lead of one score of each example over another, ``(rows,)`` or ``(seeds, rows)``; rows that are NaN are left out."""
-    lead = np.atleast_2d(ours - theirs).mean(0)
-    asked = ~np.isnan(lead)
-    if group is None:
-        ours, theirs = np.atleast_2d(ours).mean(0)[asked], np.atleast_2d(theirs).mean(0)[asked]
-        inside = min(ours.min(), theirs.min()) >= 0 and max(ours.max(), theirs.max()) <= 1
-        return difference(ours, theirs, seed=seed) if inside else bootstrap(np.mean, lead[asked], seed=seed)
-    _, which = np.unique(group[asked], return_inverse=True)
-    sizes = np.bincount(which).astype(np.float64)
-    found = bootstrap(ratio, np.bincount(which, lead[asked]), sizes, seed=seed)
-    return Estimate(found.value, found.low, found.high, int(asked.sum()), found.level)
-
-
 def sentences(
-    told: Answer,
+    synergy: Answer,
     interaction: Estimate,
     best: str,
     planted: Planted | None,
@@ -148,57 +75,85 @@ def sentences(
     measure: str,
     rows: int,
 ) -> list[str]:
-    """The verdict in words; ``best`` is what it was reached by, ``measure`` "accuracy" or "explained variance"."""
-    said = []
-    if told == "present":
-        said.append(
-            "There is synergy: together the modalities tell what no sum of what each tells alone gives "
+    """The verdict in words; the first arguments are those of :class:`Verdict`.
+
+    Args:
+        best: The fusion, or ``"products"``, that the verdict rests on.
+        measure: ``"accuracy"`` or ``"explained variance"``.
+        rows: Number of rows.
+    """
+    return [
+        _on_synergy(synergy, interaction, measure, rows),
+        *_on_power(planted, measure),
+        *_on_pooling(pooling, measure),
+        *(_on_plain_fusion(found, best) if synergy == "present" else []),
+        _on_synib(gain),
+    ]
+
+
+def _on_synergy(synergy: Answer, interaction: Estimate, measure: str, rows: int) -> str:
+    if synergy == "present":
+        return (
+            "There is synergy: the modalities together predict the target better than any sum of their separate predictions "
             f"({measure} {_signed(interaction)} over the best additive combination)."
         )
-    elif told == "absent":
-        said.append(
-            f"No synergy was found: the best fusion has {measure} {_signed(interaction)} over the best additive combination of "
-            "what each modality tells alone. What larger models or more rows would find is not told."
-        )
-    else:
-        said.append(
-            f"From {rows:,} rows one cannot tell if there is synergy: the best fusion has {measure} {_signed(interaction)} "
-            "over the best additive combination."
-        )
-    if planted is not None and not planted.of:
-        said.append("No two modalities vary in the same rows, so that nothing could show.")
-    elif planted is not None:
-        size = f"{100 * planted.worth:.0f} points" if measure == "accuracy" else f"{planted.worth:.0%} of the variance"
-        shows = "It would show" if planted.seen else "It would hardly show"
-        of_whom = "two modalities" if planted.unseen is None else " and ".join(planted.unseen)
-        said.append(
-            f"{shows}: an interaction of {of_whom} worth {size}, planted into the rows that have both, was found in "
-            f"{planted.found} of {planted.of} tries."
-        )
+    over = f"the best fusion has {measure} {_signed(interaction)} over the best additive combination"
+    if synergy == "absent":
+        return f"No synergy was found: {over}. A larger model or more data might still find some."
+    return f"Inconclusive: {over} (n = {rows:,})."
+
+
+def _on_power(planted: Planted | None, measure: str) -> list[str]:
+    if planted is None:
+        return []
+    if not planted.of:
+        return ["No row has two non-constant modalities, so interactions cannot be tested."]
+    size = (
+        f"{100 * planted.worth:.0f} points of accuracy"
+        if measure == "accuracy"
+        else f"{planted.worth:.0%} of the variance"
+    )
+    sensitive = "This test was sensitive enough" if planted.seen else "This test was not sensitive enough"
+    modalities = "two modalities" if planted.unseen is None else " and ".join(planted.unseen)
+    return [
+        f"{sensitive}: an artificial interaction of {modalities} worth {size} was detected in {planted.found} of "
+        f"{planted.of} tries."
+    ]
+
+
+def _on_pooling(pooling: Estimate, measure: str) -> list[str]:
     if pooling.low > 0:
-        said.append(
-            f"Pooling helps: adding up what each tells has {measure} {_signed(pooling)} over the best modality alone."
+        return [
+            "Combining the modalities' separate predictions beats the best single modality "
+            f"({measure} {_signed(pooling)})."
+        ]
+    if pooling.high < SMALL:
+        return [
+            "Combining the modalities' separate predictions does not beat the best single modality "
+            f"({measure} {_signed(pooling)})."
+        ]
+    return []
+
+
+def _on_plain_fusion(found: Estimate, best: str) -> list[str]:
+    finds = found.low > 0 and found.value >= SMALL
+    over = f"({_signed(found)} over the additive combination)"
+    result = [f"Plain fusion {'finds it, or part of it' if finds else 'does not show it'} {over}."]
+    if best == "products":
+        result.append(
+            "The strongest evidence comes from a regression on products of two modalities' features, not from a network."
         )
-    elif pooling.high < SMALL:
-        said.append(
-            f"Pooling does not: adding up what each tells has {measure} {_signed(pooling)} over the best modality alone."
-        )
-    if told == "present":
-        if found.low > 0 and found.value >= SMALL:
-            said.append(f"Plain fusion finds it, or part of it ({_signed(found)} over the additive combination).")
-        else:
-            said.append(f"Plain fusion does not show it ({_signed(found)} over the additive combination).")
-        if best == "products":
-            said.append("A regression on products of two modalities' numbers shows it best.")
+    return result
+
+
+def _on_synib(gain: Estimate) -> str:
     if gain.low > 0:
-        said.append(f"SynIB is better than plain fusion, by {_signed(gain)}.")
-    elif gain.high < 0:
-        said.append(f"SynIB is worse than plain fusion, by {_signed(gain)}: keep plain fusion.")
-    elif gain.high < SMALL:
-        said.append(f"SynIB gains nothing worth having over plain fusion ({_signed(gain)}).")
-    else:
-        said.append(f"Whether SynIB is better than plain fusion cannot be told ({_signed(gain)}).")
-    return said
+        return f"SynIB is better than plain fusion, by {_signed(gain)}."
+    if gain.high < 0:
+        return f"SynIB is worse than plain fusion, by {_signed(gain)}: keep plain fusion."
+    if gain.high < SMALL:
+        return f"SynIB gains nothing worth having over plain fusion ({_signed(gain)})."
+    return f"These rows do not show whether SynIB beats plain fusion ({_signed(gain)})."
 
 
 def _signed(e: Estimate) -> str:

@@ -8,7 +8,7 @@ import torch
 
 from synib.measure.pid import broja, pid_quantised
 from synib.measure.pid.decomposition import COMPONENTS
-from synib.measure.pid.procedure import halves
+from synib.measure.stats import halves
 
 N = 1200
 
@@ -34,11 +34,6 @@ def test_gates_in_noise_are_found(name):
     f, expected = GATES[name]
     found = pid_quantised(*embedded(f), clusters=2, nulls=0)
     np.testing.assert_allclose([getattr(found.pid, c) for c in COMPONENTS], expected, atol=0.06)
-
-
-def test_a_copy_is_redundant():
-    x1, _, y = embedded(lambda a, b: a)
-    assert pid_quantised(x1, 2 - x1, y, clusters=2, nulls=0).redundant.value == pytest.approx(1, abs=0.02)
 
 
 def test_of_discrete_sources_it_is_the_mean_of_brojas_of_the_two_halves():

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from synib.measure.subset import ENOUGH
+from synib.measure.synergy_subset import ENOUGH
 from synib.studies.affect.data import INDEPENDENT, MULTIBENCH, OFFICIAL, Form
 from synib.studies.affect.settings import MODALITIES
 from synib.studies.base import Row, describe_leads

@@ -1,0 +1,106 @@
+"""Whether counterfactuals can be told from data: a fill that gives itself away teaches a model to recognise it."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from synib import keys
+from synib.checks import check_kind, check_whole
+from synib.measure.auc import auc
+from synib.measure.encoded import Modalities, as_target, as_tensors, evaluated
+from synib.measure.stats import standardisation
+from synib.methods import OnLatents
+from synib.objective import MultimodalModel, SynIB
+from synib.objective.checks import check_model
+from synib.tokens import Modality, Tokens, take, values
+
+HIDDEN, STEPS, RATE, DECAY = 64, 200, 1e-2, 1e-3  # of the probe
+
+
+def detectability(
+    objective: SynIB | OnLatents,
+    model: MultimodalModel,
+    modalities: Modalities,
+    target: ArrayLike | Tensor,
+    *,
+    seed: int = 0,
+) -> dict[str, float]:
+    """How well a probe tells an objective's counterfactuals from data: 0.5 if not at all, 1 if always.
+
+    The probe is a small network that sees what the fusion sees: all modalities, encoded, one of them corrupted or none. It is
+    trained on one half of the examples and asked about the other half, which is corrupted apart: no value that the probe has
+    learned from fills an example that it is asked about. The answer is the AUC of "corrupted". A swapped modality looks like
+    data, but a swapped *pair* can still be told where the modalities agree in the data.
+
+    Args:
+        objective: Makes the counterfactuals.
+        model: A trained model in parts, such as :class:`~synib.FusionModel`.
+        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first: examples that the model was not trained on.
+        target: Their labels, which masks that search look at.
+        seed: Of counterfactuals, halves and probe.
+
+    Returns:
+        Counterfactual (the corrupted modality's name) → AUC.
+    """
+    form = objective.objective if isinstance(objective, OnLatents) else objective
+    check_kind("objective", form, SynIB, "SynIB()")
+    check_whole("seed", seed, least=0)
+    if form.sample is not None:
+        raise ValueError(f"A probe sees every counterfactual of an example: leave sample at None; got {form.sample}.")
+    check_model(model, {}, {})
+    given = as_tensors(model, modalities, model.names if isinstance(model, MultimodalModel) else None)
+    first = values(next(iter(given.values())))
+    y = as_target(target, len(first), first.device)
+    if len(y) < 4:
+        raise ValueError(
+            f"A probe needs at least 4 examples, two to learn from and two to be asked about; got {len(y)}."
+        )
+    key = keys.fold(keys.key(seed), "detect")
+    halves = keys.permutation(keys.fold(key, "halves"), len(y)).to(y.device).tensor_split(2)
+    seen: list[tuple[Tensor, dict[str, Tensor]]] = []
+    with torch.no_grad(), evaluated(model), evaluated(objective):
+        for i, rows in enumerate(halves):
+            half = {name: take(x, rows) for name, x in given.items()}
+            intact, corrupted = objective.counterfactuals(model, half, y[rows], keys.fold(key, i))
+            first_draw = {label: _vectors(one)[: len(rows)] for label, one in corrupted.items()}
+            seen.append((_vectors(intact), first_draw))
+    (train, train_corrupted), (test, test_corrupted) = seen
+    mean, factor = (torch.from_numpy(x).to(train) for x in standardisation(train.cpu()))
+    result = {}
+    for label in train_corrupted:
+        fitted, held_out = torch.cat([train, train_corrupted[label]]), torch.cat([test, test_corrupted[label]])
+        score = _probe((fitted - mean) * factor, (held_out - mean) * factor, seed)
+        result[label] = auc(score, np.arange(len(score)) >= len(test))
+    return result
+
+
+def _vectors(given: Mapping[str, Any]) -> Tensor:
+    """A row for each example: all modalities side by side; of tokens, their mean."""
+    return torch.cat([_pooled(x).flatten(1).float() for x in given.values()], 1)
+
+
+def _pooled(x: Modality) -> Tensor:
+    if not isinstance(x, Tokens):
+        return values(x)
+    here = (~x.padding).unsqueeze(-1).to(x.values.dtype)
+    return (x.values * here).sum(1) / here.sum(1).clamp(min=1.0)
+
+
+def _probe(shown: Tensor, asked: Tensor, seed: int) -> NDArray[np.float64]:
+    """How sure a network is that each row of the second half is corrupted; shown are as many intact as corrupted rows."""
+    with torch.random.fork_rng(devices=[shown.device] if shown.is_cuda else []), torch.enable_grad():
+        torch.manual_seed(seed)
+        network = nn.Sequential(nn.Linear(shown.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1)).to(shown.device)
+        truth = (torch.arange(len(shown), device=shown.device) >= len(shown) // 2).float()
+        optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=DECAY)
+        for _ in range(STEPS):
+            loss = nn.functional.binary_cross_entropy_with_logits(network(shown).squeeze(1), truth)
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+        with torch.no_grad():
+            return cast(NDArray[np.float64], network(asked).squeeze(1).double().cpu().numpy())

@@ -1,0 +1,175 @@
+"""EMAP: how much of a model is left when only the additive part of what it says is kept."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib.checks import check_whole
+from synib.measure import background as backgrounds
+from synib.measure.arrays import Array, Of, check_of, family_of, probabilities
+from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
+from synib.measure.metrics import correct
+from synib.measure.stats import Estimate, check_resampling, widen
+from synib.measure.stats import mean as mean_of
+from synib.objective import Bernoulli, Family
+
+EXACT = 4_000_000  # combinations: with more than two modalities, up to so many are all evaluated
+MANY = 512  # draws where there are more
+SMALL = 1e-6  # a projected probability may fall outside [0, 1]
+
+
+@dataclass(frozen=True)
+class Emap:
+    """What :func:`emap` found. A family without classes has no accuracy: ``None``.
+
+    Args:
+        accuracy, log_loss: Of the model; log-loss in nats.
+        additive_accuracy, additive_log_loss: Of its additive projection.
+        accuracy_lost: By the projection, in the same examples: how much accuracy the interaction brings.
+        log_loss_added: By the projection, in the same examples.
+        projection: The projected predictions as the family's parameters, ``(examples, outputs)``.
+        pairs: How many combinations of the other modalities each example was averaged over.
+        exact: Whether these were all.
+    """
+
+    accuracy: Estimate | None
+    log_loss: Estimate
+    additive_accuracy: Estimate | None
+    additive_log_loss: Estimate
+    accuracy_lost: Estimate | None
+    log_loss_added: Estimate
+    projection: Array
+    pairs: int
+    exact: bool
+
+    def __str__(self) -> str:
+        rows = [("log-loss", self.log_loss, self.additive_log_loss, self.log_loss_added)]
+        if self.accuracy is not None and self.additive_accuracy is not None and self.accuracy_lost is not None:
+            rows.insert(0, ("accuracy", self.accuracy, self.additive_accuracy, self.accuracy_lost))
+        how = "all" if self.exact else "drawn"
+        lines = [f"{self.log_loss.n} examples, {self.pairs} combinations for each ({how})"]
+        for name, model, additive, change in rows:
+            lines.append(f"{name:<9} model {model}  additive {additive}  given up {change}")
+        return "\n".join(lines)
+
+
+def emap(
+    predict: Model,
+    modalities: Modalities,
+    target: ArrayLike | Tensor,
+    family: Family | None = None,
+    pairs: int | None = None,
+    seed: int = 0,
+    *,
+    of: Of = "logits",
+    level: float = 0.95,
+    chunk: int = CHUNK,
+) -> Emap:
+    r"""The model's outputs projected onto their additive part, and what is lost (EMAP, Hessel & Lee 2020).
+
+    The projection is the sum of one function for each modality that is nearest to the model when modalities are drawn
+    independently. For two modalities
+
+    .. math:: \hat f(x_1^i, x_2^i) = \frac1N \sum_j f(x_1^i, x_2^j) + \frac1N \sum_j f(x_1^j, x_2^i)
+              - \frac1{N^2} \sum_{jk} f(x_1^j, x_2^k),
+
+    and for n of them the n means with one modality fixed, less n - 1 times the grand mean. If the projection is as good as
+    the model, the model's interactions bring nothing on these data, whatever its architecture.
+
+    Two modalities are averaged over all N² pairs. With more, all combinations are evaluated up to 4 million; beyond, and
+    where ``pairs`` says so, a sample stands for them, and the intervals of what depends on it include its error. The
+    examples of a sample are shared by all, so a purely additive model loses 0 here too. The noise of a small sample by
+    itself makes the projection a little worse, by about 1 / pairs.
+
+    Intervals hold the projection as found on these examples; they do not say how it would vary with others.
+
+    Args:
+        predict: A :class:`~synib.FusionModel`, whose modalities are encoded once, or any callable from modalities to the
+            family's parameters.
+        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first: held-out examples.
+        target: Their targets.
+        family: How outputs are read. Default: ``Categorical()``.
+        pairs: How many combinations of the other modalities each example is averaged over; ``None`` for all (see above).
+        seed: Of the sample and of the intervals.
+        of: Project ``"logits"`` (the family's parameters as they come) or ``"probabilities"``, which are held above 1e-6
+            after it.
+        level: Of confidence.
+        chunk: How many rows go through the model at a time.
+
+    Example:
+        >>> import torch, synib
+        >>> bits = torch.tensor([[0.0], [0.0], [1.0], [1.0]]).repeat(50, 1), torch.tensor([[0.0], [1.0]]).repeat(100, 1)
+        >>> xor = lambda x: 4 * (2 * (x["a"] != x["b"]).float() - 1)
+        >>> found = emap(xor, {"a": bits[0], "b": bits[1]}, (bits[0] != bits[1]).long(), synib.Bernoulli())
+        >>> print(found.accuracy_lost)
+        0.500 [0.430, 0.570]
+    """
+    family = family_of(family)
+    check_of(of)
+    check_resampling(seed, level)
+    if of == "probabilities" and not family.discrete:
+        raise ValueError(f"{family!r} has no probabilities of classes to project; use of='logits'.")
+    if pairs is not None:
+        check_whole("pairs", pairs, least=2)
+
+    def read(parameters: Tensor) -> Tensor:
+        return parameters if of == "logits" else probabilities(family, parameters)
+
+    with evaluated(predict):
+        encoded = Encoded(predict, modalities, chunk)
+        own = encoded.own()
+        y = targets_of(target, own, family)
+        n, others = encoded.size, encoded.size ** (len(encoded.names) - 1)
+        if n < 2:
+            raise ValueError("EMAP mixes the modalities of different examples; got 1 example.")
+        if pairs is None:
+            pairs = others if len(encoded.names) == 2 or n * others <= EXACT else MANY
+        exact = pairs >= others
+        if exact:
+            pairs, background, alone = others, backgrounds.everyone(encoded), backgrounds.margins(encoded, read)
+        else:
+            background = backgrounds.draw(encoded, pairs, seed)
+            alone = {name: backgrounds.coalition(encoded, background, [name], read) for name in encoded.names}
+
+    def project(left_out: int = backgrounds.NONE) -> Tensor:
+        means = {name: backgrounds.mean_without(sums, background, left_out) for name, sums in alone.items()}
+        added = torch.stack(list(means.values())).sum(0)
+        flat = added - (len(means) - 1) * backgrounds.grand_mean(means, background, left_out)
+        projected = flat.reshape(own.shape)
+        return projected if of == "logits" else parameters_of(family, projected)
+
+    whole = project()
+    left = [] if exact else [project(group) for group in range(background.groups)]
+
+    def mean(x: Tensor) -> Estimate:
+        return mean_of(x, level=level, seed=seed)
+
+    def including_draws(of_whole: Tensor, of_left: list[Tensor]) -> Estimate:
+        return widen(mean(of_whole), [float(x.mean()) for x in of_left], background.finite)
+
+    def compared(
+        score: Callable[[Tensor], Tensor], given_up: Callable[[Tensor, Tensor], Tensor]
+    ) -> tuple[Estimate, Estimate, Estimate]:
+        """A score of the model, of its projection, and what the projection gives up of it in the same examples."""
+        of_own, of_whole, of_left = score(own), score(whole), [score(p) for p in left]
+        change = including_draws(given_up(of_own, of_whole), [given_up(of_own, x) for x in of_left])
+        return mean(of_own), including_draws(of_whole, of_left), change
+
+    log_loss, additive_log_loss, added = compared(lambda p: family.nll(p, y), lambda own, projected: projected - own)
+    accuracy = additive_accuracy = lost = None
+    if family.discrete:
+        accuracy, additive_accuracy, lost = compared(lambda p: correct(family, p, y).double(), torch.sub)
+    return Emap(
+        accuracy, log_loss, additive_accuracy, additive_log_loss, lost, added,
+        whole.reshape(n, -1).cpu().numpy(), pairs, exact,
+    )  # fmt: skip
+
+
+def parameters_of(family: Family, probability: Tensor) -> Tensor:
+    """The family's parameters for these probabilities, which may lie outside [0, 1] and are held inside."""
+    if isinstance(family, Bernoulli):
+        return torch.logit(probability.clamp(SMALL, 1 - SMALL))
+    return probability.clamp(min=SMALL).log()

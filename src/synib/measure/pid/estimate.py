@@ -1,0 +1,106 @@
+"""From examples to a decomposition with intervals and a null, whatever measures it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib.checks import check_whole
+from synib.measure.arrays import Array, as_numbers, without_column
+from synib.measure.pid.decomposition import COMPONENTS, PID, PIDEstimate
+from synib.measure.stats import mean, permutations
+
+BIT = float(np.log(2.0))
+Pointwise = Mapping[str, Array]
+
+
+def estimate(
+    measured: Callable[[Array, int], Pointwise],
+    y: Array,
+    parts: Sequence[Array],
+    nulls: int,
+    seed: int,
+    level: float,
+    draws: int,
+) -> PIDEstimate:
+    """The result of a procedure, and of the same procedure on permuted labels.
+
+    Args:
+        measured: From labels, and the number of the permutation or 0 for the labels themselves, to every held-out example's
+            share of each component, in nats; the mean is the component.
+        y: Labels.
+        parts: The rows of the two halves. Labels are permuted in each, so that both keep their classes.
+        nulls: How many permutations.
+        seed: Of the permutations and of the bootstrap.
+        level: Of the intervals.
+        draws: Resamples of an interval.
+    """
+    shares = measured(y, 0)
+    found: dict[str, Any] = {}
+    for name in COMPONENTS:
+        one = mean(shares[name] / BIT, level=level, draws=draws, seed=seed)
+        found[name] = replace(one, value=_rounded(one.value), low=_rounded(one.low), high=_rounded(one.high))
+    null = []
+    for k, permuted in enumerate(permutations(y, parts, nulls, seed)):
+        shares = measured(permuted, 1 + k)
+        means: dict[str, Any] = {name: _rounded(shares[name].mean() / BIT) for name in COMPONENTS}
+        null.append(PID(**means))
+    return PIDEstimate(**found, null=tuple(null))
+
+
+def _rounded(x: float) -> float:
+    """Without what is left of a 0 by rounding, so that zeros are equal and none is negative."""
+    return round(float(x), 12) + 0.0
+
+
+def checked(
+    x1: ArrayLike | Tensor, x2: ArrayLike | Tensor, y: ArrayLike | Tensor, nulls: int, least: int, each: int
+) -> tuple[Array, Array, Array, int]:
+    """Features as ``(examples, width)``, labels as 0, 1, …, and how many classes there are.
+
+    Args:
+        x1, x2, y, nulls: As they came.
+        least: How many examples are needed.
+        each: How many of each class.
+    """
+    check_whole("nulls", nulls, least=0)
+    features = [as_numbers(x1, "x1"), as_numbers(x2, "x2")]
+    labels = without_column(y, "y")
+    if labels.ndim != 1:
+        raise ValueError(f"Labels are one class for each example; got an array of shape {labels.shape}.")
+    missing = sum(map(_missing, labels.tolist()))
+    if missing:
+        what = "NaN" if labels.dtype.kind == "f" else "None or NaN"
+        raise ValueError(f"Labels hold {missing} {what}; drop those examples.")
+    n = len(labels)
+    for name, x in zip(("x1", "x2"), features, strict=True):
+        if x.ndim == 0 or len(x) != n:
+            raise ValueError(f"{name} needs a row for each of the {n} labels; got an array of shape {x.shape}.")
+        if not np.isfinite(x).all():
+            raise ValueError(f"{name} holds NaN or infinite values; drop those examples or fill them in.")
+    if n < least:
+        raise ValueError(f"These settings need at least {least} examples; got {n}.")
+    try:
+        classes, labels, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    except TypeError:
+        raise ValueError("Labels are all numbers or all texts; got both.") from None
+    if len(classes) < 2:
+        raise ValueError(f"All {n} labels are {classes.tolist()[0]!r}, so there is no information to decompose.")
+    if len(classes) > n // 4:
+        raise ValueError(f"Labels are classes, each with some examples; got {len(classes)} values in {n} examples.")
+    if counts.min() < each:
+        raise ValueError(
+            f"Class {classes.tolist()[counts.argmin()]!r} has {counts.min()} examples, and at least {each} of each are "
+            "needed; leave its examples out or join it with another class."
+        )
+    return features[0].reshape(n, -1), features[1].reshape(n, -1), labels, len(classes)
+
+
+def _missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)  # NaN alone differs from itself
+    except TypeError:  # the NA of pandas is neither equal nor different
+        return True

@@ -1,0 +1,198 @@
+"""How much a model uses each modality: MIPD, and the fall of accuracy and confidence when it is corrupted."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib import keys, tokens
+from synib.checks import check_kind
+from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
+from synib.measure.arrays import family_of, probabilities
+from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
+from synib.measure.metrics import correct
+from synib.measure.stats import Estimate, check_resampling, mean
+from synib.objective import Bernoulli, Family, Reference, Uniform
+
+
+@dataclass(frozen=True)
+class Use:
+    """How much a model uses one modality. A family without classes has no accuracy and no confidence: ``None``.
+
+    Args:
+        mipd: The surrogate of the paper's MIPD, in nats.
+        accuracy_drop: Accuracy intact less accuracy with this modality corrupted.
+        confidence_drop: The same of the mean probability of the predicted class.
+    """
+
+    mipd: Estimate
+    accuracy_drop: Estimate | None
+    confidence_drop: Estimate | None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The result of :func:`usage`.
+
+    Args:
+        modalities: For each modality how much it is used.
+        accuracy, confidence, log_loss: Of the model with all modalities intact; log-loss in nats.
+        reference: C_r, the cross-entropy of the targets under the reference, in nats.
+    """
+
+    modalities: dict[str, Use]
+    accuracy: Estimate | None
+    confidence: Estimate | None
+    log_loss: Estimate
+    reference: float
+
+    def __getitem__(self, name: str) -> Use:
+        if name not in self.modalities:
+            raise KeyError(f"There is no modality {name!r}; there are {', '.join(map(repr, self.modalities))}.")
+        return self.modalities[name]
+
+    def __str__(self) -> str:
+        intact = f"intact: log-loss {self.log_loss}"
+        if self.accuracy is not None and self.confidence is not None:
+            intact += f", accuracy {self.accuracy}, confidence {self.confidence}"
+        lines = [f"{intact}, C_r {self.reference:.3f}"]
+        for name, use in self.modalities.items():
+            line = f"without {name}: MIPD {use.mipd} nats"
+            if use.accuracy_drop is not None and use.confidence_drop is not None:
+                line += f", accuracy falls {use.accuracy_drop}, confidence {use.confidence_drop}"
+            lines.append(line)
+        return "\n".join(lines)
+
+
+def usage(
+    predict: Model,
+    modalities: Modalities,
+    target: ArrayLike | Tensor,
+    family: Family | None = None,
+    mask: Mask | None = None,
+    noise: Noise | None = None,
+    reference: Reference | None = None,
+    draws: int = 16,
+    seed: int = 0,
+    *,
+    level: float = 0.95,
+    chunk: int = CHUNK,
+) -> Usage:
+    r"""How much a model uses each modality: the MIPD surrogate, and the fall of accuracy and confidence without it.
+
+    The Mutual Information Perturbation Difference :math:`\mathrm{MIPD}_i = H(Y \mid \tilde X_i, X_{\neg i}) - H(Y \mid X)` is
+    what corrupting modality *i* costs in predictability. Its surrogate (App. "Variational Surrogate for MIPD",
+    Eq. mipd-surrogate) is
+
+    .. math:: \widehat{\mathrm{MIPD}}_i = C_r - \mathbb E\, D_\mathrm{KL}\big(q(\cdot \mid \tilde x_i, x_{\neg i})
+              \,\|\, r\big) - \mathrm{CE}\big(q(y \mid x)\big), \qquad C_r = \mathbb E_{p(y)}[-\log r(y)],
+
+    with :math:`C_r` from the targets given here. Use held-out examples: on training data the cross-entropy is too small.
+
+    **What it does not say.** It is not a bound on either side: it equals MIPD only where q is the true posterior, on intact
+    *and* on corrupted inputs. Below that an overconfident answer to a corrupted input makes it too small, even negative, and
+    an unsure one too large. A model that rests on the interaction but was never taught to doubt a swapped modality answers
+    each swapped pair with full confidence: with one draw its MIPD is near 0, the same as if it did not look at the modality.
+    Several draws, averaged, and the drop of accuracy tell these apart. And it depends on the corruption: a fill that leaves
+    information behind, or that the model recognises, gives another number.
+
+    With several ``draws`` predictions are averaged before the KL, as in :class:`~synib.SynIB`, which approaches q with the
+    modality marginalised out (and MIPD the conditional information :math:`I(X_i; Y \mid X_{\neg i})`); K draws leave the KL
+    too large by about (classes - 1) / 2K. Accuracy and confidence are those of single draws, averaged.
+
+    Args:
+        predict: A :class:`~synib.FusionModel`, whose modalities are encoded once, or any callable from modalities to the
+            family's parameters.
+        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first: held-out examples.
+        target: Their targets.
+        family: The predictive distribution. Default: ``Categorical()``.
+        mask: What to corrupt. Default: the whole modality, ``RandomMask(1.0)``.
+        noise: What to put there. Default: other examples' values, ``ShuffledNoise()``.
+        reference: r. Default: ``Uniform()``. ``Unimodal()`` needs a model with unimodal heads.
+        draws: K, of mask and noise; 1 is the paper's surrogate.
+        seed: Of the draws and of the intervals.
+        level: Of confidence.
+        chunk: How many rows go through the model at a time.
+
+    Example:
+        >>> import torch, synib
+        >>> x = {"a": torch.randn(200, 1), "b": torch.randn(200, 1)}
+        >>> only_a = lambda x: 5 * x["a"]
+        >>> found = usage(only_a, x, (x["a"] > 0).long(), synib.Bernoulli())
+        >>> found["a"].accuracy_drop.value > 0.4, found["b"].accuracy_drop.value
+        (True, 0.0)
+    """
+    family = family_of(family)
+    mask = RandomMask(1.0) if mask is None else check_kind("mask", mask, Mask, "RandomMask(1.0)")
+    noise = ShuffledNoise() if noise is None else check_kind("noise", noise, Noise, "ShuffledNoise()")
+    reference = Uniform() if reference is None else check_kind("reference", reference, Reference, "Uniform()")
+    check_resampling(seed, level, draws=draws)
+    if mask.probes and isinstance(noise, HideTokens):
+        raise ValueError(f"{type(mask).__name__} mixes noise into the values, and HideTokens has none to mix.")
+    with evaluated(predict), evaluated(mask), evaluated(noise), evaluated(reference):
+        encoded = Encoded(predict, modalities, chunk)
+        intact = encoded.own()
+        y = targets_of(target, intact, family)
+        corrupted = {name: _corrupted(encoded, name, y, family, mask, noise, draws, seed) for name in encoded.names}
+        heads = [name for name in encoded.names if reference.needs_unimodal and encoded.model.has_head(name)]
+        alone = {name: encoded.model.head(name, encoded.latents[name]).double() for name in heads}
+
+    def estimate(x: Tensor) -> Estimate:
+        return mean(x, level=level, seed=seed)
+
+    def right(p: Tensor) -> Tensor:
+        return correct(family, p, y).double()
+
+    def drop(of: Callable[[Tensor], Tensor], each: Tensor) -> Estimate:
+        return estimate(of(intact) - torch.stack([of(p) for p in each]).mean(0))
+
+    nll, sure = family.nll(intact, y), partial(_confidence, family)
+    found, constants = {}, []
+    for name, each in corrupted.items():
+        rest = {other: p for other, p in alone.items() if other != name}
+        if reference.needs_unimodal and not rest:
+            raise ValueError(
+                f"The Unimodal reference needs a unimodal predictor of a modality other than {name!r}: give the "
+                "FusionModel heads."
+            )
+        average = each[0] if draws == 1 else family.average(each)
+        r = reference(average, family, rest).to(average)
+        constants.append(family.nll(r.expand_as(average), y))
+        mipd = estimate(constants[-1] - family.kl(average, r) - nll)
+        found[name] = Use(mipd, drop(right, each), drop(sure, each)) if family.discrete else Use(mipd, None, None)
+    return Usage(
+        found,
+        estimate(right(intact)) if family.discrete else None,
+        estimate(sure(intact)) if family.discrete else None,
+        estimate(nll),
+        float(torch.stack(constants).mean()),
+    )
+
+
+def _corrupted(
+    encoded: Encoded, name: str, target: Tensor, family: Family, mask: Mask, noise: Noise, draws: int, seed: int
+) -> Tensor:
+    """Predictions with one modality corrupted, ``(draws, examples, ...)``; drawn as SynIB draws with the seed's key."""
+    key = keys.fold(keys.key(seed), name, "")
+    rows = torch.arange(encoded.size, device=encoded.device).repeat(draws)
+    if mask.whole and noise.shuffles:
+        fill = noise.rows(keys.fold(key, "noise"), encoded.size, draws, encoded.device)
+        return encoded.mixed({name: fill}, rows).unflatten(0, (draws, -1))
+    x, model = encoded.modalities[name], encoded.model
+
+    def unimodal_loss(v: Tensor) -> Tensor:
+        return family.nll(model.head(name, model.encode(name, tokens.with_values(x, v)), through=True), target)
+
+    probe = Probe(name, lambda k: noise(x, k, name), unimodal_loss if model.has_head(name) else None)
+    where = mask(x, keys.fold(key, "mask"), probe, draws)
+    changed = noise.corrupt(x, where, keys.fold(key, "noise"), name, draws)
+    return encoded.mixed({}, rows, {name: changed}).unflatten(0, (draws, -1))
+
+
+def _confidence(family: Family, parameters: Tensor) -> Tensor:
+    """The probability of the predicted class, ``(examples,)``."""
+    p = probabilities(family, parameters)
+    return torch.maximum(p, 1 - p).reshape(-1) if isinstance(family, Bernoulli) else p.amax(-1)

@@ -1,0 +1,221 @@
+"""A trained model of a user's data: calibrated predictions, also for rows that lack a modality, and a score of their need."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from synib.checks import shown
+from synib.measure.stats import tempered
+from synib.objective import Family
+from synib.own.answers import Answers
+from synib.own.recipe import family_of
+from synib.own.scaling import Scaling
+from synib.tokens import optional
+
+Numbers = NDArray[np.float64]
+Rows = Mapping[str, ArrayLike]
+ROWS = 4096  # combined at a time
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A trained model of a user's data: see :func:`synib.own.fit.fit` and :func:`synib.own.saved.load`.
+
+    Args:
+        answers: The model in parts.
+        method: Name of the method that trained it.
+        settings: How it was trained.
+        widths: Modality → its width.
+        classes: Names of the classes; none if a number is predicted.
+        missing: The modalities that some row lacked in training.
+        learned: Those of them whose absence was learned from enough rows.
+        scaling: From the user's numbers to the model's, and back.
+        temperature: Fitted on validation rows.
+        background: For each modality what up to 64 training rows bring to the fusion.
+        about: How it came to be, in plain values.
+    """
+
+    answers: Answers
+    method: str
+    settings: Mapping[str, Any]
+    widths: Mapping[str, int]
+    classes: tuple[str, ...]
+    missing: tuple[str, ...]
+    learned: tuple[str, ...]
+    scaling: Scaling
+    temperature: float
+    background: Mapping[str, Tensor]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def family(self) -> Family:
+        return family_of(self.classes)[0]
+
+    def predict(self, modalities: Rows, present: Rows | None = None) -> Numbers:
+        """Calibrated probabilities of the classes, ``(rows, classes)``; of a number, mean and standard deviation ``(rows, 2)``.
+
+        A row may lack modalities. The prediction is then averaged over 64 values that the missing ones had in training
+        (as probabilities), unless at least 32 training rows lacked the modality too: then its absence was learned.
+
+        Args:
+            modalities: Name → ``(rows, width)``. A modality that is left out is missing in every row, and one that is NaN
+                throughout a row in that row.
+            present: Name → ``(rows,)`` of truth values, where NaN does not tell.
+        """
+        return self._probabilities(self._parameters(*self._encoded(modalities, present)))
+
+    def needs_both(self, modalities: Rows, present: Rows | None = None) -> Numbers:
+        r"""How much of each answer no modality gives alone, ``(rows,)``, from 0 to 1.
+
+        With :math:`q` the prediction and :math:`q_m` the one from modality m alone, the others averaged over their background,
+
+        .. math:: \max\big(0,\; q(\hat y) - \max_m q_m(\hat y)\big), \qquad \hat y = \arg\max_y q(y):
+
+        how much surer of the answer the row's modalities are together than the surest of them alone. It is 0 where one of them
+        alone is as sure of the same answer, and where a row has only one; for an XOR of two bits 1/2, for K classes at most
+        1 - 1/K but for noise. For a number it is the least squared Hellinger distance between :math:`q` and a :math:`q_m`,
+        which is 0 where one modality alone gives the same mean and deviation.
+
+        Two noisy views that say the same are surer together, too: this is about what an answer rests on, and not yet about
+        interaction (:func:`synib.measure.interaction_gain` is).
+
+        Args:
+            modalities, present: As for :meth:`predict`.
+        """
+        encoded, has = self._encoded(modalities, present)
+        together = self._probabilities(self._parameters(encoded, has))
+        nothing = {name: torch.zeros_like(rows) for name, rows in has.items()}
+        score = np.full(len(together), np.inf)
+        for name, rows in has.items():
+            alone = self._probabilities(self._parameters(encoded, {**nothing, name: rows}, learned=False))
+            more = _more_confident(together, alone) if self.classes else _hellinger(together, alone)
+            score = np.where(rows.numpy(), np.minimum(score, more), score)
+        several = torch.stack(list(has.values())).sum(0).numpy() > 1
+        return np.where(several, np.maximum(score, 0.0), 0.0)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``model.json`` and ``model.safetensors``; files that are not a model's are never overwritten."""
+        from synib.own.saved import save
+
+        return save(self, Path(folder))
+
+    def _encoded(self, modalities: Rows, present: Rows | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """What each modality brings to the fusion, and which rows have it."""
+        given = self._checked(modalities, present)
+        count = len(next(iter(given.values()))[0])
+        encoded, has = {}, {}
+        self.answers.eval()
+        with torch.no_grad():
+            for name, width in self.widths.items():
+                x, rows = given.get(name, (np.zeros((count, width), np.float32), np.zeros(count, bool)))
+                has[name] = torch.from_numpy(rows)
+                # Where its absence was not learned, rows without it are encoded too, and replaced by the background later.
+                shown_present = has[name] if name in self.learned else torch.ones_like(has[name])
+                scaled = self.scaling(name, np.where(rows[:, None], x, 0.0)).double()
+                pieces = zip(scaled.split(ROWS), shown_present.split(ROWS), strict=True)
+                encoded[name] = torch.cat([
+                    self.answers.encode(name, optional(a, b) if name in self.missing else a) for a, b in pieces
+                ] or [self.background[name][:0]])  # fmt: skip
+        return encoded, has
+
+    def _parameters(self, encoded: Mapping[str, Tensor], has: Mapping[str, Tensor], learned: bool = True) -> Numbers:
+        """Calibrated parameters, averaged over the background of modalities that a row lacks (unless this was learned)."""
+        known = {name: rows | (learned and name in self.learned) for name, rows in has.items()}
+        patterns, of_row = torch.stack(list(known.values()), 1).unique(dim=0, return_inverse=True)
+        draws = max(len(b) for b in self.background.values())
+        result = torch.zeros(len(of_row), family_of(self.classes)[1], dtype=torch.float64)
+        with torch.no_grad():
+            for i, pattern in enumerate(patterns.tolist()):
+                lacking = [name for name, is_known in zip(known, pattern, strict=True) if not is_known]
+                each = draws if lacking else 1
+                for rows in (of_row == i).nonzero().flatten().split(max(1, ROWS // each)):
+                    mixed = {name: z[rows].repeat(each, 1) for name, z in encoded.items()}
+                    for name in lacking:
+                        other = self.background[name]
+                        mixed[name] = other[torch.arange(draws) % len(other)].repeat_interleave(len(rows), 0)
+                    raw = self.scaling.undo(self.family, self.answers.combine(mixed).double().numpy())
+                    calibrated = torch.from_numpy(tempered(self.family, raw, self.temperature))
+                    result[rows] = self.family.average(calibrated.unflatten(0, (each, len(rows))))
+        return result.numpy()
+
+    def _probabilities(self, parameters: Numbers) -> Numbers:
+        """Probabilities of the classes; of a number, mean and standard deviation."""
+        if not self.classes:
+            return np.stack([parameters[:, 0], np.exp(parameters[:, 1] / 2)], 1)
+        logits = torch.from_numpy(parameters)
+        full = torch.cat([torch.zeros_like(logits), logits], 1) if logits.shape[1] == 1 else logits
+        return full.softmax(1).numpy()
+
+    def _checked(self, modalities: Rows, present: Rows | None) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
+        """Modality → its rows and which of them have it, if they can be taken."""
+        if not isinstance(modalities, Mapping) or not isinstance(present, Mapping | None):
+            raise ValueError(f"modalities are a dict of name → (rows, width); got {shown(modalities)}.")
+        for name in {**modalities, **(present or {})}:
+            if name not in self.widths:
+                near = difflib.get_close_matches(str(name), self.widths, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, self.widths))}."
+                raise ValueError(f"The model has no modality {name!r}: {hint}")
+        if not modalities:
+            raise ValueError(f"There is nothing to predict from; give some of {', '.join(map(repr, self.widths))}.")
+        values = {name: _values(name, x, self.widths[name]) for name, x in modalities.items()}
+        rows = {name: len(x) for name, x in values.items()}
+        if len(set(rows.values())) > 1:
+            got = ", ".join(f"{name} {n:,}" for name, n in rows.items())
+            raise ValueError(f"All modalities have as many rows; got {got}.")
+        if not any(rows.values()):
+            raise ValueError("There are no rows to predict.")
+        return {name: (x, _present(name, x, (present or {}).get(name))) for name, x in values.items()}
+
+    def __repr__(self) -> str:
+        of = f"{len(self.classes)} classes" if self.classes else "a number"
+        modalities = ", ".join(f"{name} ({width})" for name, width in self.widths.items())
+        return f"Predictor({self.method}: {of} from {modalities})"
+
+
+def _values(name: str, x: ArrayLike, width: int) -> NDArray[Any]:
+    try:
+        values = np.asarray(x.detach().cpu() if isinstance(x, Tensor) else x)
+        values = values if values.dtype in (np.float16, np.float32) else values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name!r} is an array of numbers, (rows, {width}); got {type(x).__name__}.") from None
+    if values.ndim != 2 or values.shape[1] != width:
+        raise ValueError(f"{name!r} is (rows, {width}), as in training; got {values.shape}.")
+    return values
+
+
+def _present(name: str, x: NDArray[Any], present: ArrayLike | None) -> NDArray[np.bool_]:
+    has: NDArray[np.bool_] = ~np.isnan(x).all(1)
+    if present is not None:
+        given = np.asarray(present)
+        if given.shape != has.shape or given.dtype != np.bool_:
+            raise ValueError(
+                f"present[{name!r}] is true or false for each of {len(x):,} rows; got {given.dtype} of shape {given.shape}."
+            )
+        if (absent := np.flatnonzero(given & ~has)).size:
+            raise ValueError(f"{name!r} should be there in row {absent[0]} (from 0), but is NaN.")
+        has = has & given
+    with np.errstate(over="ignore"):
+        bad = np.flatnonzero(has & ~np.isfinite(x.astype(np.float32)).all(1))
+    if bad.size:
+        raise ValueError(f"{name!r} has NaN beside numbers, or infinite ones, in row {bad[0]} (from 0).")
+    return has
+
+
+def _more_confident(together: Numbers, alone: Numbers) -> Numbers:
+    """By how much the probability of the predicted class is larger."""
+    label = together.argmax(1)[:, None]
+    return (np.take_along_axis(together, label, 1) - np.take_along_axis(alone, label, 1))[:, 0]
+
+
+def _hellinger(a: Numbers, b: Numbers) -> Numbers:
+    """The squared Hellinger distance of two Gaussians, given by mean and standard deviation."""
+    variances = a[:, 1] ** 2 + b[:, 1] ** 2
+    overlap = np.sqrt(2 * a[:, 1] * b[:, 1] / variances) * np.exp(-((a[:, 0] - b[:, 0]) ** 2) / (4 * variances))
+    return np.asarray(1 - overlap)

@@ -1,0 +1,64 @@
+"""Which methods and settings are tried on a user's data: as many candidates for every method."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from synib.checks import check_whole
+from synib.own.table import Table
+
+STEPS = 600  # of training, or as many epochs as EPOCHS
+EPOCHS = 40  # at most
+# Likeliest first: the learning rate, dropout, and the setting that is the method's own.
+RATES = (3e-3, 1e-3, 1e-2)
+DROPOUTS = (0.0, 0.3)
+DECAYS: dict[str, Sequence[float]] = {"weight_decay": (1e-4, 1e-3, 1e-2)}
+SPECIFIC: dict[str, dict[str, Sequence[float]]] = {
+    "confidence": {"weight": (1.0, 0.3, 3.0)},
+    "synib-random": {"weight": (3.0, 1.0, 10.0)},
+    "synib-marginal": {"weight": (1.0, 3.0, 10.0)},
+    "experts": {"weight": (10.0, 3.0, 1.0)},
+}
+# For classes, the two forms of SynIB that did best in docs/results/forms: one model, and experts.
+FIXED: dict[str, dict[str, Any]] = {
+    "synib-random": {"p": 1.0, "noise": "shuffled"},
+    "synib-marginal": {"draws": 16},
+    "experts": {"draws": 16, "debias": True},
+}
+ANNEALED = ("synib-random",)  # the weight falls to 0 over four fifths of the steps
+SYNIB, SYNIB_OF_NUMBERS = ("synib-random", "experts"), ("synib-marginal",)
+FUSIONS = ("vanilla", "confidence", *SYNIB, *SYNIB_OF_NUMBERS)
+CANDIDATES = 18  # at most: all of 3 x 2 x 3
+
+
+def methods_of(table: Table) -> list[str]:
+    """Every method that is compared on a table; experts add log-odds of classes, which numbers do not have."""
+    unimodal = [f"unimodal-{name}" for name in table.modalities]
+    return [*unimodal, "ensemble", "additive", "vanilla", "confidence", *(SYNIB if table.classes else SYNIB_OF_NUMBERS)]
+
+
+def recommended(table: Table) -> str:
+    """The form of SynIB that docs/results/forms recommend."""
+    return "experts" if table.classes else "synib-marginal"
+
+
+def candidates(method: str, budget: int) -> list[dict[str, float]]:
+    """The first so many settings to try, spread over learning rate, dropout and the method's own setting."""
+    if check_whole("budget", budget) > CANDIDATES:
+        raise ValueError(f"budget is the number of candidates for each method, at most {CANDIDATES}; got {budget}.")
+    ((name, values),) = SPECIFIC.get(method, DECAYS).items()
+    # A Latin square of learning rates and own values, dropout alternating; nine being odd, the next nine have the other one.
+    return [{"lr": RATES[i % 3], "dropout": DROPOUTS[i % 2], name: values[(i + i // 3) % 3]} for i in range(budget)]
+
+
+def fixed(method: str, steps: int) -> Mapping[str, Any]:
+    """The settings of a method that are not searched, for so many training steps."""
+    schedule = {"weight_schedule": "anneal", "weight_steps": max(1, 4 * steps // 5)} if method in ANNEALED else {}
+    return {"weight_decay": 1e-4, **FIXED.get(method, {}), **schedule}
+
+
+def pace(rows: int) -> tuple[int, int]:
+    """Batch size and epochs for so many training rows."""
+    batch = 32 if rows < 500 else 64 if rows < 5000 else 128 if rows < 50_000 else 256
+    while rows % batch == 1:  # a row alone has no other to be swapped with
+        batch += 1
+    return batch, min(EPOCHS, max(2, round(STEPS * batch / rows)))

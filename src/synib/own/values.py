@@ -1,0 +1,159 @@
+"""From columns to what a table holds: which rows have a modality, the target's classes or numbers, splits and groups."""
+
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from synib.checks import shown
+from synib.own.columns import STEP, Array, Column, Source, names_said, rows_said
+
+Task = Literal["auto", "classification", "regression"]
+SPLITS = {"train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
+          "dev": "validation", "test": "test", "testing": "test"}  # fmt: skip
+CLASSES = 50  # whole numbers of more values than this are taken for numbers
+
+
+def presence_of(source: Source, name: str, x: Array, flag: Column | None) -> Array:
+    """Which rows have a modality; a vector that is neither whole nor missing as a whole is refused."""
+    if not x.shape[1]:
+        raise ValueError(f"{source.path}: the vectors of {name} have no numbers.")
+    stated = None
+    if flag is not None:
+        stated = flag.values.astype(np.bool_) if flag.values.dtype.kind != "U" else None
+        if stated is None or not flag.there.all() or not np.isin(flag.values, (0, 1)).all():
+            raise ValueError(f"{source.path}: {name}_present should be true or false in every row.")
+    whole, empty, infinite = (np.empty(len(x), np.bool_) for _ in range(3))
+    for start, block in _blocks(x):
+        rows = slice(start, start + len(block))
+        nan = np.isnan(block)
+        empty[rows], infinite[rows] = nan.all(1), np.isinf(block).any(1)
+        whole[rows] = ~nan.any(1)
+    expected = np.ones(len(x), np.bool_) if stated is None else stated
+    for wrong, what in (
+        (infinite & expected, "infinite numbers, or such as no float32 holds,"),
+        (~whole & ~empty & expected, "NaN (or empty cells) beside numbers"),
+    ):
+        if wrong.any():
+            raise ValueError(f"{source.path}: {name} has {what} in {rows_said(np.flatnonzero(wrong))}: a row has all numbers "
+                             "of a modality or none.")  # fmt: skip
+    if stated is not None and (stated & empty).any():
+        raise ValueError(
+            f"{source.path}: {name} should be there in {rows_said(np.flatnonzero(stated & empty))}, but is NaN."
+        )
+    return ~empty & expected
+
+
+def _blocks(x: Array) -> Iterator[tuple[int, Array]]:
+    """Some rows at a time; pages of a file go back once they are looked at, so that looking does not load it."""
+    pages: Any = x
+    while isinstance(pages, np.ndarray):
+        pages = pages.base
+    for start in range(0, len(x), STEP):
+        yield start, x[start : start + STEP]
+        if isinstance(pages, mmap.mmap) and hasattr(pages, "madvise"):
+            pages.madvise(mmap.MADV_DONTNEED)
+
+
+def keep_rows(x: Array, keep: Array) -> Array:
+    """These rows, moved to the front of the array that they are in: a copy would hold them twice."""
+    end = 0
+    for start in range(0, len(x), STEP):
+        block = x[start : start + STEP][keep[start : start + STEP]]
+        x[end : end + len(block)] = block
+        end += len(block)
+    return x[:end]
+
+
+def rows_of(column: Column, keep: Array) -> Column:
+    return Column(column.values[keep], column.there[keep], column.names)
+
+
+def is_known(column: Column) -> Array:
+    return column.there & ~np.isnan(column.values) if column.values.dtype.kind == "f" else column.there
+
+
+def target_of(source: Source, name: str, column: Column, task: Task) -> tuple[Array, tuple[str, ...], str]:
+    values = column.values
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise ValueError(f"{source.path}: {name} is infinite in {rows_said(np.flatnonzero(np.isinf(values)))}.")
+    different, numbers = np.unique(values, return_inverse=True)
+    whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((different == np.trunc(different)).all()))
+    if len(different) == 1:
+        raise ValueError(f"{source.path}: {name} is {different[0]} in every row: there is nothing to predict.")
+    if task == "regression" and values.dtype.kind == "U":
+        raise ValueError(
+            f"{source.path}: {name} holds texts such as {str(different[0])!r}, and a regression needs numbers."
+        )
+    few = 2 * len(different) <= len(values)
+    as_classes = values.dtype.kind in "bU" or bool(column.names) or (whole and few and len(different) <= CLASSES)
+    if task == "regression" or (task == "auto" and not as_classes):
+        if values.dtype.kind in "iu" and np.abs(different.astype(np.float64)).max() > 2**53:
+            raise ValueError(f"{source.path}: {name} holds whole numbers beyond 2^53, too large to be told apart.")
+        how = "" if task == "regression" else "; use task='classification' to treat its values as classes"
+        return values.astype(np.float64), (), f"{name} is treated as a number (regression){how}."
+    if not few:
+        raise ValueError(f"{source.path}: {name} has {len(different):,} classes in {len(values):,} rows, too many to learn: "
+                         "is it the target?")  # fmt: skip
+    classes = tuple(_class(value, column.names) for value in different.tolist())
+    if len(set(classes)) < len(classes):
+        raise ValueError(f"{source.path}: {name} has two classes of one name among {names_said(classes)}.")
+    return (
+        numbers.astype(np.int64).reshape(-1),
+        classes,
+        f"{name} is treated as {len(classes)} classes: {names_said(classes)}.",
+    )
+
+
+def _class(value: Any, names: tuple[str, ...]) -> str:
+    if names and isinstance(value, int) and 0 <= value < len(names):
+        return names[value]
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def splits_of(source: Source, name: str, column: Column) -> Array:
+    given = [text.strip().lower() for text in column.values.astype(np.str_).tolist()]
+    wrong = np.array([text not in SPLITS for text in given]) | ~column.there
+    if wrong.any():
+        raise ValueError(
+            f"{source.path}: {name} should be train, validation or test in every row; it is "
+            f"{shown(given[int(np.argmax(wrong))])} or another thing in {rows_said(np.flatnonzero(wrong))}."
+        )
+    return np.array([SPLITS[text] for text in given])
+
+
+def groups_of(source: Source, name: str, column: Column) -> Array:
+    unknown = np.flatnonzero(~is_known(column))
+    if len(unknown):
+        raise ValueError(f"{source.path}: {name} is missing in {rows_said(unknown)}: give each row a group.")
+    return column.values.astype(np.str_)
+
+
+def nuisance_of(column: Column) -> Array:
+    if column.there.all() or column.values.dtype.kind == "U":
+        return column.values
+    return np.where(column.there, column.values, np.nan)
+
+
+def notes_of(
+    source: Source,
+    target: str,
+    vectors: Mapping[str, Sequence[str]],
+    used: Sequence[str],
+    known: Array,
+    some: Array,
+) -> list[str]:
+    notes = []
+    if not known.all():
+        notes.append(f"Left out, because {target} is missing: {rows_said(np.flatnonzero(~known))}.")
+    if not some[known].all():
+        notes.append(f"Left out, because they have no modality: {rows_said(np.flatnonzero(known & ~some))}.")
+    all_used = {*used, *(column for columns in vectors.values() for column in columns)}
+    unused = [name for name in source.kinds if name not in all_used and source.kinds[name] != "other"]
+    unfit = [name for name in source.kinds if name not in all_used and source.kinds[name] == "other"]
+    if unfit:
+        notes.append(f"No vectors, so not used: {names_said([f'{name} ({source.said(name)})' for name in unfit])}.")
+    if unused:
+        notes.append(f"Columns that are not used: {names_said(unused)}.")
+    return notes
