@@ -22,7 +22,7 @@ import torch
 from synib import keys
 from synib.data import Dataset
 from synib.objective.base import Batch
-from synib.studies.compare import ComparePID
+from synib.studies.pid_xor.compare import ComparePID
 from synib.training.cells import Cell
 from synib.training.learner import learner
 

@@ -3,7 +3,7 @@
 import pytest
 
 from synib.studies import ComparePID, CompareXOR
-from synib.studies.compare import BALANCING, OWN
+from synib.studies.compare import BALANCING, COEFFICIENTS
 from synib.training.folder import Folder, read_csv
 from synib.training.learner import learner
 from synib.training.sweep import sweep
@@ -16,7 +16,7 @@ class TestBoth:
     def test_every_method_takes_part(self, kind):
         shown = set(kind().methods)
         assert {m.removesuffix("-x1").removesuffix("-x2") for m in shown} >= {"unimodal", "vanilla", *BALANCING}
-        assert shown == set(OWN)
+        assert shown == set(COEFFICIENTS)
         assert kind().caution == ""
         assert {"unimodal-x1", "unimodal-x2"} <= shown
 
@@ -31,7 +31,7 @@ class TestBoth:
     def test_every_method_has_equally_many_different_candidates_and_uses_one_of_them(self, kind):
         experiment = kind()
         candidates = experiment.candidates()
-        assert set(candidates) == set(OWN)
+        assert set(candidates) == set(COEFFICIENTS)
         assert len({len(tried) for tried in candidates.values()}) == 1
         for method, tried in candidates.items():
             assert len({str(c) for c in tried}) == len(tried), method
@@ -80,11 +80,11 @@ def test_leads_are_over_the_best_balancing_method_seed_by_seed():
 
 
 def test_all_methods_train_and_stand_in_one_table(tmp_path):
-    experiment = ComparePID(seeds=1, width=8, overrides={m: {"epochs": 1} for m in OWN})
+    experiment = ComparePID(seeds=1, width=8, overrides={m: {"epochs": 1} for m in COEFFICIENTS})
     sweep(experiment, experiment.cells(), Folder(tmp_path, experiment.config()))
     summary = experiment.summary(read_csv(tmp_path / "results.csv"))
     (table,) = experiment.tables(summary)
-    assert list(table.rows) == list(OWN)
+    assert list(table.rows) == list(COEFFICIENTS)
     assert table.columns[0] == "total"
     assert [c.split(", above ")[0] for c in table.columns] == ["total", "total", "synergy", "synergy"]
     assert all(c.split(", above ")[-1] in BALANCING for c in table.columns[1::2])

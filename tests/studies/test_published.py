@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from synib.studies import ComparePID, CompareXOR, IronyRates, PIDSimplex, load
-from synib.studies.pid_xor.simplex import PLAIN
 from synib.studies.search import describe
 from synib.training.folder import read_csv, read_json
 
@@ -44,4 +43,3 @@ def test_plain_settings_are_the_best_without_dropout_and_with_heads_that_train_e
         plain = [c for c in candidates if not (c["dropout"] or c["detach_heads"])]
         best = max(plain, key=lambda c, m=method: scores[m, describe(c)])
         assert best.items() <= PIDSimplex(regime="plain").settings()[method].items(), method
-        assert PLAIN[method].keys() == best.keys(), method

@@ -8,6 +8,7 @@ import pytest
 from synib import cli
 from synib.report import build
 from synib.studies import EXPERIMENTS, Parity, Search
+from synib.studies.base import settings_of
 from synib.studies.search import describe
 from synib.training.folder import Folder
 from synib.training.sweep import sweep
@@ -114,4 +115,7 @@ def test_the_command_leaves_the_choice(tmp_path, short, monkeypatch, capsys):
     chosen = json.loads((out / "chosen.json").read_text())
     assert chosen.keys() == {"vanilla", "synib-oracle"}
     assert "vanilla: {" in capsys.readouterr().out
+    settings = json.loads((out / "settings.json").read_text())
+    before = settings_of("synib.studies.spurious_xor")["parity"]
+    assert settings == {"parity": {method: before[method] | chosen[method] for method in chosen}}
     assert EXPERIMENTS["search"] is Search

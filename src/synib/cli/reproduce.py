@@ -196,8 +196,8 @@ def _run(kind: type[Experiment], given: dict[str, Any]) -> None:
         raise typer.Exit(130) from None
     for table in experiment.tables(summary):
         console.print(numbers.table(table, *experiment.repeats, console.width))
-    for conclusion in experiment.conclusions(summary).values():
-        console.print("\n".join(f"{name}: {value}" for name, value in conclusion.items()), soft_wrap=True, markup=False)
+    for method, settings in experiment.conclusions(summary).get("chosen", {}).items():
+        console.print(f"{method}: {settings}", soft_wrap=True, markup=False)
     figure = f"Figure: {folder / 'figure.svg'}\n" if (folder / "figure.svg").exists() else ""
     console.print(f"{figure}Page:   {folder / 'report.html'}", soft_wrap=True, markup=False)
 

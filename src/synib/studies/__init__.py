@@ -2,18 +2,19 @@
 
 from synib.studies.affect.experiment import AffectMOSI, AffectMUStARD, AffectURFunny
 from synib.studies.base import Experiment
-from synib.studies.compare import ComparePID, CompareXOR
 from synib.studies.digits.experiment import DigitsPlenty, DigitsScarce
 from synib.studies.forms import Forms
 from synib.studies.hateful_memes.experiment import HatefulMemes
 from synib.studies.irony.experiment import IronyRates
 from synib.studies.pid_xor.calibration import Calibration
+from synib.studies.pid_xor.compare import ComparePID
 from synib.studies.pid_xor.dynamics import PIDDynamics
 from synib.studies.pid_xor.learned_masks import LearnedMasks
 from synib.studies.pid_xor.ntk import GradientGeometry
 from synib.studies.pid_xor.simplex import PIDSimplex
 from synib.studies.run import load, run
 from synib.studies.search import Search
+from synib.studies.spurious_xor.compare import CompareXOR
 from synib.studies.spurious_xor.experiment import SpuriousXOR
 from synib.studies.spurious_xor.parity import Parity
 

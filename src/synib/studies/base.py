@@ -1,9 +1,12 @@
 """What every experiment is: its cells, how to train one, and what to show of the results."""
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from functools import cache
+from importlib import resources
 from itertools import product
 from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin, get_type_hints
 
@@ -283,13 +286,25 @@ def leads(results: Sequence[Row], metric: str, rival: str) -> dict[str, list[flo
     return above
 
 
-def told(rows: Mapping[str, Row | None]) -> list[str]:
+def describe_leads(rows: Mapping[str, Row | None]) -> list[str]:
     """Leads in words, each with its 95 % interval: method → row of the summary; those without a spread are left out."""
     return [
         "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(method, row["mean"], *interval(row["mean"], row["se"], row["n"]))
         for method, row in rows.items()
         if row is not None and row["se"] is not None
     ]
+
+
+@cache
+def settings_of(package: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """How a study trains its models: experiment → method → settings, from ``settings.json`` in the study's folder.
+
+    A search leaves a file of the same form in its results folder.
+
+    Args:
+        package: The study's package: ``settings_of(__package__)``.
+    """
+    return json.loads(resources.files(package).joinpath("settings.json").read_text("utf-8"))
 
 
 def grid(**values: Sequence[Any]) -> list[dict[str, Any]]:

@@ -14,9 +14,9 @@ from synib.models import FusionModel
 from synib.objective import Batch, Objective
 from synib.studies.base import Experiment, Row, grid, option
 from synib.studies.charts import Bars, Figure, Table
-from synib.studies.compare import ComparePID
 from synib.studies.digits.experiment import DigitsScarce
 from synib.studies.irony.experiment import IronyRates
+from synib.studies.pid_xor.compare import ComparePID
 from synib.studies.search import describe
 from synib.tokens import take
 from synib.training import Cell, Learner

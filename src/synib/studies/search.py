@@ -114,7 +114,9 @@ class Search(Experiment):
         return []
 
     def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
-        return {"chosen": self.chosen(summary)}
+        """The chosen candidates, and the whole settings that they make, in the form of a study's ``settings.json``."""
+        chosen, settings = self.chosen(summary), self.experiment.defaults()
+        return {"chosen": chosen, "settings": {self.of: {m: settings[m] | chosen[m] for m in self.methods}}}
 
     def chosen(self, summary: Sequence[Row]) -> dict[str, dict[str, Any]]:
         """The candidate of each method that the experiment prefers; one of which some models failed is the worst."""

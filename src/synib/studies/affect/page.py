@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from synib.measure.subset import ENOUGH
 from synib.studies.affect.data import INDEPENDENT, MULTIBENCH, OFFICIAL, Form
 from synib.studies.affect.settings import MODALITIES
-from synib.studies.base import Row, told
+from synib.studies.base import Row, describe_leads
 from synib.studies.charts import Bars
 
 RIVAL, CONTROL = "vanilla", "control"
@@ -125,7 +125,7 @@ def note(rows: Sequence[Row], methods: Sequence[str], repeats: tuple[int, str], 
         (f"subset_accuracy_over_{RIVAL}", "subset accuracy above vanilla fusion"),
         (over, "subset accuracy above the control"),
     ):
-        above = told({m: found.get((m, metric)) for m in ours})
+        above = describe_leads({m: found.get((m, metric)) for m in ours})
         if above:
             said.append(f"SynIB's {than}, {what} by {what}, with 95 % intervals (Student's t): {', '.join(above)}.")
     return " ".join(said)

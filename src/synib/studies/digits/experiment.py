@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from synib.data import Dataset
 from synib.measure import calibration, temperature
 from synib.models import FusionModel
-from synib.studies.base import Experiment, Row, grid, leads, option, told
+from synib.studies.base import Experiment, Row, describe_leads, grid, leads, option
 from synib.studies.charts import Bars, Figure, Table
 from synib.studies.digits.data import DIGITS, digits
 from synib.training import Cell, Learner
@@ -182,7 +182,7 @@ class Digits(Experiment):
         said = []
         for rival in RIVALS:
             ours = [m for m in self.methods if m == "experts" or "synib" in m]
-            above = told({m: found.get((m, f"synergy_over_{rival}")) for m in ours})
+            above = describe_leads({m: found.get((m, f"synergy_over_{rival}")) for m in ours})
             said += [f"Above {rival}: {'; '.join(above)}"] if above else []
         n = min(self.seeds, SPEAKERS)
         head = f"Lead in synergy accuracy, speaker by speaker, with 95 % intervals (Student's t, n = {n})"

@@ -15,7 +15,7 @@ from synib.models import FusionModel, memes_model
 from synib.models.memes import TokenFusion, TokenHead
 from synib.models.pretrained import Tune
 from synib.objective import Categorical, Family
-from synib.studies.base import Experiment, Row, grid, leads, option, told
+from synib.studies.base import Experiment, Row, describe_leads, grid, leads, option
 from synib.studies.charts import Bars, Figure, Table
 from synib.studies.hateful_memes.data import ROWS, Prepared, prepared
 from synib.studies.hateful_memes.files import HATEFUL_MEMES
@@ -234,7 +234,7 @@ class HatefulMemes(Experiment):
             (f"test_accuracy_over_{RIVAL}", "accuracy above vanilla fusion"),
             (f"subset_accuracy_over_{CONTROL}", "subset accuracy above the control"),
         ):
-            above = told({m: found.get((m, metric)) for m in self.methods if m.startswith(OURS)})
+            above = describe_leads({m: found.get((m, metric)) for m in self.methods if m.startswith(OURS)})
             said += [f"SynIB's {words}, seed by seed, with 95 % intervals (Student's t): {', '.join(above)}."] * bool(
                 above
             )

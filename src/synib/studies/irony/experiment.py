@@ -14,7 +14,7 @@ from synib.data import Dataset, Split
 from synib.measure import auc, best_shift, f1_by_class
 from synib.models import FusionModel, resnet_model
 from synib.objective import Categorical, Family
-from synib.studies.base import Experiment, Row, grid, leads, option, told
+from synib.studies.base import Experiment, Row, describe_leads, grid, leads, option
 from synib.studies.charts import Figure, Panel, Panels, Series, Table, label
 from synib.studies.features import RAVDESS
 from synib.studies.irony import settings as given
@@ -290,7 +290,7 @@ class IronyRates(Experiment):
         said = []
         for alpha in self.alpha:
             ours = [m for m in self.methods if m.startswith(OURS)]
-            above = told({m: found.get((m, f"{metric}_over_{RIVAL}", alpha, donors)) for m in ours})
+            above = describe_leads({m: found.get((m, f"{metric}_over_{RIVAL}", alpha, donors)) for m in ours})
             said += [f"α = {alpha:g}: {', '.join(above)}"] if above else []
         if not said:
             return ""

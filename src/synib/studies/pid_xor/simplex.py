@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from synib.data import Dataset
 from synib.models import FusionModel, pid_xor_model
-from synib.studies.base import Experiment, Row, grid, option
+from synib.studies.base import Experiment, Row, grid, option, settings_of
 from synib.studies.charts import Figure, Table, Triangle, Triangles, label
 from synib.studies.pid_xor.data import pid_xor
 from synib.training import Cell
@@ -22,32 +22,9 @@ REFERENCE = {"p_u1": 0.45, "p_u2": 0.0, "p_r": 0.45, "p_s": 0.10}
 # App. "PID-Controlled XOR". The text has no batch size, number of epochs, learning rate, weight decay or dropout rate. Here: 15
 # equal batches, as many epochs as the paper's figures show, and the rest chosen on validation accuracy among 36 candidates for
 # each method: `synib reproduce search --of pid-simplex`, docs/results/pid-search.
-COMMON = {
-    "epochs": EPOCHS, "batch_size": 120, "unimodal_weight": 1.0, "dropout": 0.5, "detach_heads": True,
-    "weight_decay": 1e-5,
-}  # fmt: skip
-SETTINGS: dict[str, dict[str, Any]] = {
-    "vanilla": COMMON | {"lr": 3e-3, "weight_decay": 1e-4},
-    "synib-oracle": COMMON | {"lr": 3e-4, "weight": 10.0, "blocks": ["synergy"]},
-    "synib-random": COMMON | {"lr": 3e-4, "weight": 3.0, "p": 0.5},
-    "synib-learned": COMMON | {"lr": 3e-4, "weight": 1.0, "steps": 4, "mask_lr": 0.5, "sparsity": 1e-2},
-    "confidence": COMMON | {"lr": 3e-4, "weight": 10.0},
-    "synib-marginal": COMMON | {"lr": 3e-4, "weight": 1.0, "draws": 4},
-    "masked-oracle": COMMON | {"lr": 3e-3, "weight_decay": 1e-3, "blocks": ["unique", "redundant"]},
-    "masked-random": COMMON | {"lr": 1e-3, "p": 0.5},
-}
+SETTINGS = settings_of(__package__)["pid-simplex"]
 # The best of the same candidates among those without dropout whose heads train the encoders: here the paper's figures come out.
-WITHOUT = {"dropout": 0.0, "detach_heads": False, "weight_decay": 1e-5, "lr": 3e-5}
-PLAIN: dict[str, dict[str, Any]] = {
-    "vanilla": WITHOUT,
-    "synib-oracle": WITHOUT | {"weight": 10.0},
-    "synib-random": WITHOUT | {"weight": 10.0},
-    "synib-learned": WITHOUT | {"weight": 10.0, "sparsity": 1e-2},
-    "confidence": WITHOUT | {"weight": 10.0},
-    "synib-marginal": WITHOUT | {"weight": 30.0},
-    "masked-oracle": WITHOUT,
-    "masked-random": WITHOUT | {"lr": 3e-3, "weight_decay": 1e-4},
-}
+PLAIN = settings_of(__package__)["pid-simplex-plain"]
 # Figures "PID-XOR training dynamics" and "Gradient geometry under SynIB": (total, synergy) at the reference mixture.
 PAPER = {
     "vanilla": (0.944, 0.50),
@@ -84,7 +61,7 @@ class PIDExperiment(Experiment):
     )
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        return SETTINGS if self.regime == "tuned" else {m: given | PLAIN[m] for m, given in SETTINGS.items()}
+        return SETTINGS if self.regime == "tuned" else PLAIN
 
     @classmethod
     def quickly(cls, given: Mapping[str, Any]) -> dict[str, Any]:

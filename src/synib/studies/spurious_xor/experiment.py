@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from synib.data import Dataset
 from synib.models import FusionModel, spurious_xor_model
-from synib.studies.base import Experiment, Row, option
+from synib.studies.base import Experiment, Row, option, settings_of
 from synib.studies.charts import Chart, Figure, Series, label
 from synib.studies.spurious_xor.data import TestShortcut, parity
 from synib.training import Cell
@@ -16,17 +16,7 @@ from synib.training import Cell
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0)
 
 # App. "Spurious XOR", Training Configuration and Mask Variants; the marginal form is ours.
-COMMON = {"epochs": 100, "batch_size": 128, "unimodal_weight": 0.05}
-PLAIN = COMMON | {"lr": 1e-2, "weight_decay": 1e-3}
-PENALISED = COMMON | {"lr": 3e-4, "weight_decay": 1e-5, "weight": 10.0}
-SETTINGS: dict[str, dict[str, Any]] = {
-    "vanilla": PLAIN,
-    "confidence": PENALISED,
-    "synib-random": PENALISED | {"p": 0.4},
-    "synib-learned": PENALISED | {"steps": 50, "mask_lr": 3.0, "sparsity": 0.03, "init": -4.0},
-    "synib-marginal": PENALISED | {"lr": 1e-3, "draws": 16},
-    "synib-oracle": PENALISED | {"blocks": ["signal"]},
-}
+SETTINGS = settings_of(__package__)["spurious-xor"]
 PAPER_AT_1 = {"vanilla": 0.50, "synib-random": 0.68, "synib-learned": 0.83, "synib-oracle": 1.00}
 
 

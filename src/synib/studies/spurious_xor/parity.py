@@ -4,20 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from synib.studies.base import grid
-from synib.studies.spurious_xor.experiment import SETTINGS, SpuriousXOR
+from synib.studies.base import grid, settings_of
+from synib.studies.spurious_xor.experiment import SpuriousXOR
 
 # Chosen on validation accuracy at β = 0: `synib reproduce search --of parity`, docs/results/parity-search. Learned masks,
 # too slow to search on a CPU, take the oracle's choice and the 20 inner steps of PID-XOR. What was seen before the candidates
 # were drawn up, test results among it: docs/results/parity-notes.md.
-CHOSEN: dict[str, dict[str, Any]] = {
-    "vanilla": {"lr": 1e-2, "weight_decay": 1e-3},
-    "confidence": {"lr": 3e-3, "weight_decay": 1e-3},
-    "synib-random": {"lr": 3e-3, "weight_decay": 1e-3},
-    "synib-learned": {"lr": 1e-3, "weight_decay": 1e-5, "steps": 20},
-    "synib-marginal": {"lr": 1e-3, "weight_decay": 1e-3},
-    "synib-oracle": {"lr": 1e-3, "weight_decay": 1e-5},
-}
+SETTINGS = settings_of(__package__)["parity"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +32,7 @@ class Parity(SpuriousXOR):
     beta: tuple[float, ...] = (0.0, 1.0, 2.0)
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        return {method: settings | CHOSEN[method] for method, settings in SETTINGS.items()}
+        return SETTINGS
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
         """The paper has no such task, so learning rate and weight decay are searched, six candidates for each method.
