@@ -168,18 +168,18 @@ def _check_fold(fold: int) -> int:
 
 
 def _counts(classes: int, parts: str, features: dict[str, int]) -> Callable[[Sequence[Path]], str]:
-    def look(found: Sequence[Path]) -> str:
-        table = read_table(found[0], features, (parts,), classes)
+    def describe(paths: Sequence[Path]) -> str:
+        table = read_table(paths[0], features, (parts,), classes)
         values, counts = np.unique(table[parts], return_counts=True)
         each = ", ".join(f"{value} {n:,}" for value, n in zip(values.tolist(), counts.tolist(), strict=True))
         widths = ", ".join(f"{name} {table[name].shape[-1]}" for name in features)
         return f"{len(table['label']):,} examples ({parts} {each}); {widths}"
 
-    return look
+    return describe
 
 
-def _file(sha256: str, look: Callable[[Sequence[Path]], str]) -> tuple[File]:
-    return (File("features.npz", "frozen features, labels and splits", sha256=sha256, look=look),)
+def _file(sha256: str, describe: Callable[[Sequence[Path]], str]) -> tuple[File]:
+    return (File("features.npz", "frozen features, labels and splits", sha256=sha256, look=describe),)
 
 
 MOSI = Source(

@@ -10,7 +10,6 @@ from synib.data.media import log_stft, read_audio, read_frames
 from synib.studies.irony.construction import Irony
 from synib.studies.irony.crema_d import (
     CONTRADICTIONS,
-    EMOTIONS,
     actor_splits,
     list_clips,
     load,
@@ -23,17 +22,10 @@ SIZE = {"size": 16}
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory, write_sound, write_video):
-    """Five actors, six emotions, two clips of each, and the cache of them all."""
-    folder = tmp_path_factory.mktemp("template") / "crema-d"
-    for actor in range(1001, 1006):
-        for k, emotion in enumerate(EMOTIONS):
-            for sentence in ("DFA", "IEO"):
-                name = f"{actor}_{sentence}_{emotion}_XX"
-                tone = 2.0 * actor + 100 * k + 50 * (sentence == "IEO")
-                write_sound(folder / "AudioWAV" / f"{name}.wav", 0.1, 22_050, tone=tone)
-                kind = "mp4" if k == 0 else "flv"
-                write_video(folder / "VideoFlash" / f"{name}.{kind}", (20 * k, 30 * k), fps=2, size=(32, 32))
+def template(crema_d_root, tmp_path_factory):
+    """CREMA-D's folders with the cache of all clips."""
+    ignored = shutil.ignore_patterns("synib-cache")
+    folder = Path(shutil.copytree(crema_d_root, tmp_path_factory.mktemp("template") / "crema-d", ignore=ignored))
     read_clips(folder, **SIZE)
     return folder
 

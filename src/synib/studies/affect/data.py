@@ -44,7 +44,7 @@ SEQUENCES: dict[str, tuple[Source, Callable[..., Dataset]]] = {
     "ur-funny": (multibench.UR_FUNNY, multibench.ur_funny),
 }
 FEATURES = {"mosi": features.MOSI, "mustard": features.MUSTARD}
-MULTIPLE = 8  # of which the number of training examples is one: a last batch of one example could not be shuffled
+MULTIPLE = 8  # divides the number of training examples: a last batch of a single example could not be shuffled
 
 
 class DataSpec(NamedTuple):

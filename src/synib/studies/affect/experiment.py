@@ -148,7 +148,7 @@ class Affect(Experiment):
         return {"data": {"scheme": point["scheme"], "folds": list(folds)}}
 
     def described(self) -> dict[str, Mapping[str, Any]]:
-        return {m: {k: v for k, v in given.items() if k != "data"} for m, given in super().described().items()}
+        return {m: {k: v for k, v in s.items() if k != "data"} for m, s in super().described().items()}
 
     @property
     def repeats(self) -> tuple[int, str]:

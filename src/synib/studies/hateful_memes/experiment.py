@@ -85,7 +85,7 @@ class HatefulMemes(Experiment):
 
     def defaults(self) -> dict[str, dict[str, Any]]:
         settings = settings_of(__package__)[self.name]
-        return settings if self.tune != "full" else {m: given | {"lr": FULL_LR} for m, given in settings.items()}
+        return settings if self.tune != "full" else {m: own | {"lr": FULL_LR} for m, own in settings.items()}
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
         """18 for every method: three learning rates, two dropout rates, three values of its own setting."""
@@ -103,7 +103,7 @@ class HatefulMemes(Experiment):
         return {"data": {**encoders, "tune": self.tune, "longest": self.longest}}
 
     def described(self) -> dict[str, Mapping[str, Any]]:
-        return {m: {k: v for k, v in given.items() if k != "data"} for m, given in super().described().items()}
+        return {m: {k: v for k, v in s.items() if k != "data"} for m, s in super().described().items()}
 
     def cells(self) -> list[Cell]:
         """Every method with every seed, and the control beside vanilla fusion."""
@@ -236,12 +236,12 @@ class Projection(nn.Module):
     """A trained projection of a frozen encoder's tokens.
 
     Args:
-        given, width: Width of a token, before and after.
+        width, new_width: Width of a token, before and after.
     """
 
-    def __init__(self, given: int, width: int) -> None:
+    def __init__(self, width: int, new_width: int) -> None:
         super().__init__()
-        self.norm, self.map = nn.LayerNorm(given), nn.Linear(given, width)
+        self.norm, self.map = nn.LayerNorm(width), nn.Linear(width, new_width)
 
     def forward(self, x: Tokens) -> Tokens:
         return Tokens(self.map(self.norm(x.values.to(self.map.weight.dtype))), x.padding)

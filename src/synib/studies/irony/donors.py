@@ -1,6 +1,7 @@
 """The construction of irony for one split: which examples become ironic, and which donor gives each its voice."""
 
 import zlib
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -72,32 +73,62 @@ def make_ironic(
     if within is not None and len(within) != len(y):
         raise ValueError(f"within has a key for each of the {len(y)} examples; got {len(within)}.")
     n = int(alpha * len(y) / len(follows) + 1e-9)  # floor, without falling below a whole number by rounding
-    # The draws depend on the clips: two folds whose labels have the same order must differ in who is ironic.
-    key = keys.fold(keys.key(seed), "irony", donors, split, zlib.crc32(v.astype("<i8").tobytes()))
-    group: list[Hashable] = [None] * len(y) if within is None else list(within)
-    sizes = np.bincount(y, minlength=len(follows))
     if n > len(y):
         raise ValueError(
             f"alpha is at most {len(follows)}; alpha={alpha:g} needs {n} ironic examples, and split {split!r} has {len(y)}."
         )
-    if donors == "paper":
-        chosen = keys.permutation(keys.fold(key, "order"), len(y)).numpy()[:n]
-    else:
-        chosen = _stratified(y, _shares(sizes, n, key), key)
-    left = sizes - np.bincount(y[chosen], minlength=len(follows))
-    if used_up := [name for name, was, now in zip(contradictions, sizes, left, strict=True) if was and not now]:
+    # The draws depend on the clips: two folds whose labels have the same order must differ in who is ironic.
+    key = keys.fold(keys.key(seed), "irony", donors, split, zlib.crc32(v.astype("<i8").tobytes()))
+    groups: list[Hashable] = [None] * len(y) if within is None else list(within)
+    examples = _Examples(y, groups, follows, list(contradictions), split, key)
+    order = keys.permutation(keys.fold(key, "order"), len(y)).numpy()
+    ironic = order[:n] if donors == "paper" else _stratified(examples, order, n)
+    if used_up := sorted(set(y.tolist()) - set(np.delete(y, ironic).tolist())):
         raise ValueError(
-            f"alpha={alpha:g} makes all examples of {used_up[0]!r} in split {split!r} ironic, which leaves the class empty: "
-            "choose a smaller alpha."
+            f"alpha={alpha:g} makes all examples of {examples.names[used_up[0]]!r} in split {split!r} ironic, which leaves the "
+            "class empty: choose a smaller alpha."
         )
-    if donors == "paper":
-        rows = _paper_donors(chosen, y, group, follows, list(contradictions), split, key)
-    else:
-        rows = _balanced_donors(chosen, y, group, follows, list(contradictions), split, key, exchange=within is None)
+    exchange = within is None
+    rows = _paper_donors(examples, ironic) if donors == "paper" else _balanced_donors(examples, ironic, exchange)
     new_audio, new_label = a.copy(), y.copy()
-    new_audio[chosen] = a[rows]
-    new_label[chosen] = len(follows)
+    new_audio[ironic] = a[rows]
+    new_label[ironic] = len(follows)
     return Triplets(v, new_audio, new_label)
+
+
+class _Examples(NamedTuple):
+    """The examples of a split.
+
+    Attributes:
+        label: Class number of each.
+        group: Key of each, which its donor has too.
+        follows: Class number → class numbers that contradict it.
+        names: The classes.
+        split: The split's name.
+        key: Of the random draws.
+    """
+
+    label: Rows
+    group: list[Hashable]
+    follows: list[list[int]]
+    names: list[str]
+    split: str
+    key: Tensor
+
+    def members(self, rows: Rows) -> dict[tuple[Hashable, int], list[int]]:
+        """Group and label → those of the rows that have them, in their order."""
+        members: dict[tuple[Hashable, int], list[int]] = {}
+        for i in rows.tolist():
+            members.setdefault((self.group[i], int(self.label[i])), []).append(i)
+        return members
+
+    def no_donor(self, row: int, labels: Sequence[int]) -> ValueError:
+        """The error for an example without a possible donor."""
+        names = " or ".join(repr(self.names[k]) for k in labels)
+        with_key = "" if self.group[row] is None else f" with {self.group[row]!r}"
+        return ValueError(
+            f"Split {self.split!r} has no donor for {self.names[self.label[row]]!r}: no example of {names}{with_key}."
+        )
 
 
 def check_contradictions(contradictions: Contradictions) -> list[list[int]]:
@@ -131,87 +162,69 @@ def check_rows(name: str, x: ArrayLike) -> Rows:
     return array.astype(np.int64)
 
 
-def _shares(sizes: Rows, n: int, key: Tensor) -> Rows:
-    """The number n divided among the classes in proportion to their sizes, by the largest remainder."""
-    exact = n * sizes / max(int(sizes.sum()), 1)
+def _stratified(examples: _Examples, order: Rows, n: int) -> Rows:
+    """The first examples of each class in an order, n in all: in proportion to the classes, by the largest remainder."""
+    y = examples.label
+    sizes = np.bincount(y, minlength=len(examples.names))
+    exact = n * sizes / max(len(y), 1)
     shares = np.floor(exact + 1e-9).astype(np.int64)
-    tie = keys.permutation(keys.fold(key, "ties"), len(sizes)).numpy()
-    order = np.lexsort((tie, -np.round(exact - shares, 9)))
-    shares[order[: n - shares.sum()]] += 1
-    return shares
-
-
-def _stratified(y: Rows, shares: Rows, key: Tensor) -> Rows:
-    order = keys.permutation(keys.fold(key, "order"), len(y)).numpy()
+    tie = keys.permutation(keys.fold(examples.key, "ties"), len(sizes)).numpy()
+    by_remainder = np.lexsort((tie, -np.round(exact - shares, 9)))
+    shares[by_remainder[: n - shares.sum()]] += 1
     return np.concatenate([order[y[order] == k][:share] for k, share in enumerate(shares)])
 
 
-def _paper_donors(
-    chosen: Rows, y: Rows, group: list[Hashable], follows: list[list[int]], names: list[str], split: str, key: Tensor
-) -> Rows:
+def _paper_donors(examples: _Examples, ironic: Rows) -> Rows:
+    y, follows = examples.label, examples.follows
     # A draw for each example, used or not: the donor of an example does not change with alpha.
-    which, who = (keys.uniform(keys.fold(key, name), (len(y),)).double().numpy() for name in ("label", "donor"))
-    members = _members(y, group)
-    rows = np.empty_like(chosen)
-    for at, i in enumerate(chosen):
-        labels = [k for k in follows[y[i]] if (group[i], k) in members]
+    which, who = (
+        keys.uniform(keys.fold(examples.key, name), (len(y),)).double().numpy() for name in ("label", "donor")
+    )
+    members = examples.members(np.arange(len(y)))
+    donors = np.empty_like(ironic)
+    for at, i in enumerate(ironic):
+        group = examples.group[i]
+        labels = [k for k in follows[y[i]] if (group, k) in members]
         if not labels:
-            contradicting = " or ".join(repr(names[k]) for k in follows[y[i]])
-            raise ValueError(
-                f"Split {split!r} has no donor for {names[y[i]]!r}: no example of {contradicting}{_with_key(group[i])}."
-            )
-        pool = members[group[i], labels[int(which[i] * len(labels))]]
-        rows[at] = pool[int(who[i] * len(pool))]
-    return rows
+            raise examples.no_donor(i, follows[y[i]])
+        pool = members[group, labels[int(which[i] * len(labels))]]
+        donors[at] = pool[int(who[i] * len(pool))]
+    return donors
 
 
-def _balanced_donors(
-    chosen: Rows,
-    y: Rows,
-    group: list[Hashable],
-    follows: list[list[int]],
-    names: list[str],
-    split: str,
-    key: Tensor,
-    *,
-    exchange: bool,
-) -> Rows:
+def _balanced_donors(examples: _Examples, ironic: Rows, exchange: bool) -> Rows:
     """A donor for each: the donors' labels are a permutation of the examples' own labels, and no pair agrees."""
-    if not len(chosen):
-        return chosen
-    heard = _derangement(y[chosen], follows, names, split, key)
-    order = keys.permutation(keys.fold(key, "donor"), len(y)).numpy()
-    if exchange:
-        order = order[np.isin(order, chosen)]
-    members = _members(y[order], [group[i] for i in order])
-    used: dict[tuple[Hashable, int], int] = {}
-    rows = np.empty_like(chosen)
-    for at, (i, k) in enumerate(zip(chosen, heard, strict=True)):
-        pool = members.get((group[i], int(k)))
+    if not len(ironic):
+        return ironic
+    heard = _derangement(examples, examples.label[ironic])
+    order = keys.permutation(keys.fold(examples.key, "donor"), len(examples.label)).numpy()
+    members = examples.members(order[np.isin(order, ironic)] if exchange else order)
+    used: Counter[tuple[Hashable, int]] = Counter()
+    donors = np.empty_like(ironic)
+    for at, (i, k) in enumerate(zip(ironic, heard.tolist(), strict=True)):
+        pool = members.get((examples.group[i], k))
         if pool is None:
-            raise ValueError(
-                f"Split {split!r} has no donor for {names[y[i]]!r}: no example of {names[k]!r}{_with_key(group[i])}."
-            )
-        turn = used[group[i], int(k)] = used.get((group[i], int(k)), -1) + 1
-        rows[at] = order[pool[turn % len(pool)]]  # in turn: no donor is used again before all were
-    return rows
+            raise examples.no_donor(i, [k])
+        donors[at] = pool[used[examples.group[i], k] % len(pool)]  # in turn: no donor is used again before all were
+        used[examples.group[i], k] += 1
+    return donors
 
 
-def _derangement(y: Rows, follows: list[list[int]], names: list[str], split: str, key: Tensor) -> Rows:
+def _derangement(examples: _Examples, y: Rows) -> Rows:
     """A permutation of the labels y that agrees with y nowhere and prefers the map's pairs."""
-    classes = len(follows)
+    classes = len(examples.names)
     rows = np.bincount(y, minlength=classes)
     columns = rows.copy()
     most = int(rows.argmax())
     if 2 * rows[most] > len(y):
         raise ValueError(
-            f"Balanced donors need a label in no more than half of the ironic examples; in split {split!r} {rows[most]} of "
-            f"{len(y)} are {names[most]!r}: use a larger split, another alpha, or donors='paper'."
+            f"Balanced donors need a label in no more than half of the ironic examples; in split {examples.split!r} "
+            f"{rows[most]} of {len(y)} are {examples.names[most]!r}: use a larger split, another alpha, or donors='paper'."
         )
     preference = 1.0 - np.eye(classes)
-    for k, others in enumerate(follows):
+    for k, others in enumerate(examples.follows):
         preference[k, others] *= PREFERENCE
-    draws = keys.uniform(keys.fold(key, "pairs"), (len(y),)).double().numpy()
+    draws = keys.uniform(keys.fold(examples.key, "pairs"), (len(y),)).double().numpy()
     assigned: list[list[int]] = [[] for _ in range(classes)]
     for step, u in enumerate(draws):
         weights = preference * rows[:, None] * columns
@@ -229,14 +242,3 @@ def _derangement(y: Rows, follows: list[list[int]], names: list[str], split: str
         assigned[seen].append(new)
     turns = [iter(labels) for labels in assigned]
     return np.array([next(turns[k]) for k in y], np.int64)
-
-
-def _members(y: Rows, group: list[Hashable]) -> dict[tuple[Hashable, int], list[int]]:
-    members: dict[tuple[Hashable, int], list[int]] = {}
-    for i, k in enumerate(y.tolist()):
-        members.setdefault((group[i], k), []).append(i)
-    return members
-
-
-def _with_key(group: Hashable) -> str:
-    return "" if group is None else f" with {group!r}"

@@ -104,7 +104,7 @@ class IronyRates(Experiment):
 
     def defaults(self) -> dict[str, dict[str, Any]]:
         settings = settings_of(__package__)[self.name if self.source == "ravdess" else f"{self.name}-{self.source}"]
-        return {method: given | {"epochs": self.epochs} for method, given in settings.items()}
+        return {method: own | {"epochs": self.epochs} for method, own in settings.items()}
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
         """27 for every method: three learning rates, three dropout rates, three values of its own setting."""
@@ -153,7 +153,7 @@ class IronyRates(Experiment):
             self.model(cell, Dataset(empty, empty, None))
 
     def described(self) -> dict[str, Mapping[str, Any]]:
-        return {m: {k: v for k, v in given.items() if k != "data"} for m, given in super().described().items()}
+        return {m: {k: v for k, v in s.items() if k != "data"} for m, s in super().described().items()}
 
     @property
     def repeats(self) -> tuple[int, str]:

@@ -52,7 +52,7 @@ def tables(
     over = f"_over_{RIVAL}"
     compared = any(metric.endswith(over) for _, metric, _, _ in rows)
     rates = [(f"α = {alpha:g}", alpha) for alpha in alphas]
-    made = []
+    result = []
     for kind, (metric, words) in product(donors, METRICS.items()):
         columns = {
             f"{heading}{more}": (metric + suffix, alpha)
@@ -60,7 +60,7 @@ def tables(
             for more, suffix in (("", ""), (", above vanilla", over))[: 1 + compared]
         }
         body = {m: [rows.get((m, name, alpha, kind)) for name, alpha in columns.values()] for m in methods}
-        made.append(
+        result.append(
             Table(f"{words}, {kind} donors", list(columns), body, note=_note(summary, methods, alphas, metric, kind))
         )
     for kind in donors:
@@ -72,7 +72,7 @@ def tables(
             "n counts folds. A constant is added to irony's log-probability: for each model the one with the best macro F1 on "
             f"validation data. Leads over {RIVAL} are in summary.csv."
         )
-        made.append(
+        result.append(
             Table(f"F1 with irony's threshold set on validation, {kind} donors", list(columns), body, note=note)
         )
     columns = {
@@ -86,7 +86,7 @@ def tables(
         "n counts folds. How often an emotion is ironic is counted on training examples, and applied to the true emotions of "
         "test examples. An uninformative modality has an AUC of 0.5, and the F1 of predicting irony always."
     )
-    return [*made, Table("irony without a model", list(columns), body, of="what is known", note=note)]
+    return [*result, Table("irony without a model", list(columns), body, of="what is known", note=note)]
 
 
 def _note(summary: Sequence[Row], methods: Sequence[str], alphas: Sequence[float], metric: str, donors: str) -> str:
