@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 import synib
-from synib.measure.additive import emap
+from synib.measure.emap import emap
 from synib.models import pid_xor_model
 
 WIDTHS = {"x1": 32, "x2": 32}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from synib import Bernoulli, FusionModel
 from synib.data import Dataset, Split
 from synib.measure import interaction_gain
-from synib.measure.estimate import proportion, statistics
+from synib.measure.stats import proportion, statistics
 from synib.methods import build
 from synib.models import spurious_xor_model
 from synib.objective import Objective

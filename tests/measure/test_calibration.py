@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from synib import Bernoulli, Categorical, Gaussian
-from synib.measure import calibration, scores, temperature
+from synib import Bernoulli
+from synib.measure import calibration, scores
 
 pytest.importorskip("torchmetrics")
 N = 120
@@ -72,76 +72,3 @@ def test_a_calibrated_model_has_a_small_error_and_bins_on_the_diagonal():
 def test_no_bins_are_refused(case):
     with pytest.raises(ValueError, match="bins is a whole number of at least 1; got 0"):
         calibration(*case, 0)
-
-
-def sampled(family, n=20_000):
-    """Logits, and targets drawn from just what they say."""
-    if isinstance(family, Bernoulli):
-        logits = 2 * torch.randn(n, 1)
-        return logits, (torch.rand(n, 1) < logits.sigmoid()).long()[:, 0]
-    logits = 2 * torch.randn(n, 3)
-    return logits, torch.multinomial(logits.softmax(1), 1)[:, 0]
-
-
-FAMILIES = pytest.mark.parametrize("family", [Bernoulli(), Categorical()], ids=str)
-
-
-@FAMILIES
-def test_calibrated_logits_have_temperature_1_to_sampling_error(family):
-    assert temperature(*sampled(family), family) == pytest.approx(1, abs=0.05)
-
-
-@FAMILIES
-@pytest.mark.parametrize("t", [0.1, 0.5, 3.0, 20.0])
-def test_a_known_temperature_is_found_again(family, t):
-    logits, y = sampled(family)
-    own = temperature(logits, y, family)
-    assert temperature(t * logits, y, family) == pytest.approx(t * own, rel=1e-3)
-    assert temperature((t * logits).requires_grad_(), y, family) == pytest.approx(t, rel=0.05)
-
-
-@FAMILIES
-@pytest.mark.parametrize("t", [0.2, 1.0, 5.0])
-def test_no_other_temperature_has_a_smaller_log_loss(family, t):
-    logits, y = sampled(family, 500)
-    logits = (t * logits).double()
-    found = temperature(logits, y, family)
-
-    def loss(at):
-        return family.nll(logits / at, y).mean().item()
-
-    assert all(loss(found) <= loss(at) + 1e-9 for at in (1.0, 0.9 * found, 1.1 * found, *np.logspace(-2, 2, 20)))
-    if t != 1:
-        assert loss(found) < loss(1.0) - 1e-3
-
-
-@FAMILIES
-def test_recalibrated_predictions_are_the_same_and_have_a_smaller_error(family):
-    logits, y = sampled(family, 4000)
-    t = temperature(4 * logits[:2000], y[:2000], family)
-    sure, calibrated = (x[2000:] for x in (4 * logits, 4 * logits / t))
-    before, after = (calibration(x, y[2000:], family=family, resamples=2) for x in (sure, calibrated))
-    assert after.error < 0.5 * before.error
-    right = [sum(a.value * n for a, n in zip(c.accuracy, c.count, strict=True) if n) for c in (before, after)]
-    assert right[0] == pytest.approx(right[1])
-
-
-def test_where_all_is_right_the_temperature_is_small_and_still_a_number():
-    y = torch.arange(40) % 2
-    assert 0 < temperature(2.0 * y - 1, y, Bernoulli()) < 0.1
-    assert 10 < temperature(1.0 - 2 * y, y, Bernoulli()) < 1000
-
-
-@pytest.mark.parametrize(
-    ("logits", "target", "family", "sentence"),
-    [
-        (torch.zeros(4, 2), torch.zeros(4), Gaussian(1), "family is Bernoulli.* or Categorical.*; got Gaussian"),
-        (torch.zeros(4), torch.zeros(3), Bernoulli(), "one target for each of 4 examples"),
-        (torch.zeros(4), torch.full((4,), 2), Bernoulli(), "0 or 1; got 2"),
-        (torch.zeros(4, 3), torch.zeros(3, dtype=torch.long), Categorical(), "4 whole class numbers"),
-        (torch.zeros(4, 3), torch.full((4,), 3), Categorical(), "classes 0 to 2; got 3"),
-    ],
-)
-def test_what_has_no_temperature_is_refused(logits, target, family, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        temperature(logits, target, family)

@@ -27,7 +27,7 @@ from synib import (
     Unimodal,
     keys,
 )
-from synib.measure.corruption import usage
+from synib.measure.usage import usage
 
 # The truth: X1 a fair coin, X2 rarely 1, P(Y = 1 | x1, x2) in eighths; all cells of the table, each as often as it is probable.
 OF_8 = {(0, 0): 1, (0, 1): 6, (1, 0): 5, (1, 1): 7}

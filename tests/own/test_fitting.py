@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from synib.objective import Bernoulli, Categorical, Gaussian
-from synib.own.fitting import best_temperature, calibrated, log_loss, predict, train
+from synib.measure.stats import temperature, tempered
+from synib.own.fitting import log_loss, predict, train
 from synib.own.folds import folds
 from synib.own.recipe import methods_of
 from synib.own.table import Table
@@ -71,7 +71,7 @@ def test_every_row_is_predicted_by_a_model_of_the_fold_that_tests_it(found):
             on_validation = predict(one.learners[i][0], recipe.split(i, fold.validation)).numpy()
             assert np.allclose(one.validation[i][0], on_validation, atol=1e-5)
             target = torch.from_numpy(made.target[fold.validation])
-            fitted = best_temperature(outcome.family, torch.from_numpy(on_validation), target)
+            fitted = temperature(torch.from_numpy(on_validation), target, outcome.family, pseudocount=1.0)
             assert one.temperature[0, i] == pytest.approx(fitted, rel=1e-3)
 
 
@@ -125,7 +125,7 @@ def test_the_candidate_of_a_fold_is_the_best_on_its_validation_rows_over_seeds()
         best = int(one.losses[i].argmin())
         assert (one.chosen[i]["lr"], one.chosen[i]["dropout"]) == tried[best]
         again = [
-            log_loss(outcome.family, calibrated(outcome.family, one.validation[i][s], one.temperature[s, i]),
+            log_loss(outcome.family, tempered(outcome.family, one.validation[i][s], one.temperature[s, i]),
                      made.target[fold.validation])
             for s in range(2)
         ]  # fmt: skip
@@ -163,26 +163,6 @@ def test_progress_begins_at_0_ends_at_all_and_never_goes_back():
     assert done[0] == 0
     assert done[-1] == pytest.approx(of[0])
     assert list(done) == sorted(done)
-
-
-def test_a_temperature_makes_right_targets_likeliest_and_is_never_surer_than_the_rows_allow():
-    g = torch.Generator().manual_seed(0)
-    logits = 3 * torch.randn(4000, 1, generator=g)
-    target = (torch.rand(4000, 1, generator=g) < logits.sigmoid()).long().flatten()
-    assert best_temperature(Bernoulli(), 5 * logits, target) == pytest.approx(5, rel=0.1)
-    both = torch.cat([torch.zeros_like(logits), logits], 1)
-    assert best_temperature(Categorical(), both, target) == pytest.approx(
-        best_temperature(Bernoulli(), logits, target), rel=1e-3
-    )
-    sure = torch.where(target == 1, 9.0, -9.0)[:40, None]
-    by = best_temperature(Bernoulli(), sure, target[:40])
-    assert float((sure / by).abs().max().sigmoid()) == pytest.approx(1 - 1 / 42, abs=1e-3)
-    mean = torch.randn(4000, 1, generator=g)
-    said = torch.cat([mean, torch.zeros_like(mean)], 1)
-    by = best_temperature(Gaussian(), said, mean + 2 * torch.randn(4000, 1, generator=g))
-    assert by == pytest.approx(2, rel=0.05)
-    assert np.allclose(np.exp(calibrated(Gaussian(), said.numpy(), by)[:, 1] / 2), by)
-    assert np.array_equal(calibrated(Gaussian(), said.numpy(), by)[:, 0], said[:, 0])
 
 
 @pytest.mark.parametrize(

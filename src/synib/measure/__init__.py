@@ -1,25 +1,23 @@
 """What the data hold, what a model uses, and where its gradient goes: one call each, on any model."""
 
-from synib.measure.additive import Emap, emap
-from synib.measure.calibration import Calibration, Scores, calibration, scores, temperature
-from synib.measure.corruption import CorruptionScores, Usage, Use, scores_under_corruption, usage
-from synib.measure.detect import detectability
-from synib.measure.estimate import Estimate, bootstrap, interval, statistics
-from synib.measure.gain import InteractionGain, interaction_gain
+from synib.measure.agreement_table import Agreement, AgreementTable, agreement_table
+from synib.measure.auc import auc
+from synib.measure.calibration import Calibration, calibration
+from synib.measure.detectability import detectability
+from synib.measure.emap import Emap, emap
+from synib.measure.f1 import best_shift, f1_by_class
+from synib.measure.interaction import Interaction, interaction
+from synib.measure.interaction_gain import InteractionGain, interaction_gain
 from synib.measure.metrics import accuracies, correct, group_losses
 from synib.measure.ntk import NTK, ntk
 from synib.measure.pid import PID, PIDEstimate, broja, pid_neural, pid_quantised
-from synib.measure.products import product_gain
-from synib.measure.ranking import auc, best_shift, f1_by_class
-from synib.measure.shapley import Interaction, interaction
-from synib.measure.subset import (
-    Agreement,
-    AgreementTable,
-    SynergySubset,
-    agreement_table,
-    shuffle_within_class,
-    synergy_subset,
-)
+from synib.measure.product_gain import product_gain
+from synib.measure.scores import Scores, scores
+from synib.measure.scores_under_corruption import CorruptionScores, scores_under_corruption
+from synib.measure.shuffle_within_class import shuffle_within_class
+from synib.measure.stats import Estimate, bootstrap, interval, statistics, temperature
+from synib.measure.synergy_subset import SynergySubset, synergy_subset
+from synib.measure.usage import Usage, Use, usage
 
 __all__ = [
     "NTK",

@@ -4,13 +4,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from synib import keys
-from synib.measure.estimate import Estimate, interval
-from synib.measure.models import Encoded
+from synib.measure.encoded import Encoded
 
 Read = Callable[[Tensor], Tensor]
 GROUPS = 16  # of background draws, left out one at a time to see how much the draws matter
@@ -115,21 +113,6 @@ def margins(encoded: Encoded, read: Read) -> dict[str, Tensor]:
                 sums[name] = said.new_zeros(n, said.shape[1])
             sums[name].index_add_(0, rows, said)
     return {name: (s / (total // n) * n)[None] for name, s in sums.items()}
-
-
-def widened(estimate: Estimate, without: Sequence[float], finite: float) -> Estimate:
-    """An interval over examples, made wider by what the choice of background draws adds (a jackknife over their groups).
-
-    The two errors are independent, so their reaches add as squares.
-    """
-    groups = len(without)
-    if groups < 2 or finite == 0.0 or not np.isfinite([*without, estimate.low]).all():
-        return estimate
-    se = finite * math.sqrt((groups - 1) / groups * float(np.sum((np.array(without) - np.mean(without)) ** 2)))
-    _, reach = interval(0.0, se, groups, estimate.level)
-    low = estimate.value - math.hypot(estimate.value - estimate.low, reach)
-    high = estimate.value + math.hypot(estimate.high - estimate.value, reach)
-    return Estimate(estimate.value, low, high, estimate.n, estimate.level)
 
 
 def _blocks(total: int, encoded: Encoded) -> Iterator[Tensor]:

@@ -1,17 +1,13 @@
-"""Ordinary scores of predictions, and whether they are right as often as they are sure."""
+"""Calibration: whether predictions are right as often as they are confident."""
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.measure.arrays import Array, class_family, class_probabilities
-from synib.measure.estimate import Estimate, bootstrap, check_resampling, proportion, unknown
+from synib.measure.arrays import Array, class_probabilities
+from synib.measure.stats import Estimate, check_resampling, proportion
 from synib.objective import Family
 
 BINS = 15
@@ -19,7 +15,7 @@ BINS = 15
 
 @dataclass(frozen=True)
 class Calibration:
-    """What :func:`calibration` tells for each bin, for a calibration plot (accuracy over confidence).
+    """The result of :func:`calibration` for each bin, for a calibration plot (accuracy over confidence).
 
     Attributes:
         edges: ``(bins + 1,)``; a bin holds confidences from its left edge up to, not including, its right one.
@@ -79,141 +75,3 @@ def calibrate(p: Array, y: Array, bins: int, resamples: int, seed: int) -> Calib
             confidence[b] = top[inside].mean()
         accuracy.append(proportion(hits, inside, draws=resamples, seed=seed))
     return Calibration(edges, confidence, tuple(accuracy), count)
-
-
-def temperature(parameters: Tensor, target: Tensor, family: Family) -> float:
-    r"""The temperature at which predictions are best calibrated: :math:`\arg\min_T` of the mean log-loss of logits / T.
-
-    Fit it on validation data, and divide the logits of new predictions by it (Guo et al., ICML 2017). What is predicted does
-    not change, only how sure it is.
-
-    Args:
-        parameters: Logits.
-        target: Classes.
-        family: Bernoulli or Categorical.
-    """
-    from scipy.optimize import minimize_scalar
-
-    logits, families = parameters.detach().double(), class_family(family)
-    families.check_target(logits, target)
-
-    def loss(log_t: float) -> float:
-        return float(families.nll(logits / np.exp(log_t), target).mean())
-
-    return float(np.exp(minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").x))
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What :func:`scores` tells, as fractions in [0, 1].
-
-    Attributes:
-        accuracy: Share of right predictions.
-        macro_f1: Mean of ``f1`` over the classes that have one.
-        f1: For each class; NaN for one that neither occurs nor is predicted.
-        auroc: Mean over classes of one against the rest; NaN where a class is absent.
-        ece: Expected calibration error: mean over bins of |accuracy − confidence|, weighted by their examples.
-        confidence: Mean probability of the predicted class.
-        note: Why something is NaN; empty if nothing is.
-    """
-
-    accuracy: Estimate
-    macro_f1: Estimate
-    f1: tuple[Estimate, ...]
-    auroc: Estimate
-    ece: Estimate
-    confidence: Estimate
-    note: str = ""
-
-    def __str__(self) -> str:
-        lines = [f"{name:10}  {getattr(self, name)}" for name in ("accuracy", "macro_f1", "auroc", "ece", "confidence")]
-        lines += [f"f1 class {c:<2} {one}" for c, one in enumerate(self.f1)]
-        return "\n".join(lines + [self.note] * bool(self.note))
-
-
-def scores(
-    prediction: ArrayLike | Tensor,
-    target: ArrayLike | Tensor,
-    family: Family | None = None,
-    *,
-    resamples: int = 200,
-    seed: int = 0,
-) -> Scores:
-    """Accuracy, F1 of each class and their mean, AUROC, ECE (15 bins) and confidence, by torchmetrics.
-
-    A Bernoulli prediction is scored as one of two classes: F1 and AUROC are means over both, and confidence is that of the
-    predicted class.
-
-    An ECE adds up distances, so sampling noise makes it too large, and that of resamples larger still. Its interval
-    therefore mirrors the resamples' percentiles at the value (basic bootstrap), within [0, 1] and up to the value at least.
-    Some of the bias stays: of a perfectly calibrated model the interval reaches 0 only about six times in ten.
-
-    Args:
-        prediction: The family's parameters, as an array or tensor.
-        target: The true labels.
-        family: ``Bernoulli()`` or ``Categorical()`` (default).
-        resamples: For the intervals.
-        seed: Of the resampling.
-    """
-    check_resampling(seed, resamples=resamples)
-    p, y = class_probabilities(prediction, target, family)
-    return score(p[:, None], y, resamples, seed)
-
-
-def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
-    """Scores of predictions ``(n, draws, classes)``; intervals resample examples with all their draws."""
-    try:
-        from torchmetrics.functional import classification as of
-    except ImportError as error:
-        raise ImportError("Scores need torchmetrics: pip install synib[audit]") from error
-
-    draws, classes = p.shape[1:]
-    settings = {"num_classes": classes, "validate_args": False}
-    predicted, top = p.argmax(2), p.max(2)
-    missing = sorted(set(range(classes)) - set(y.tolist()))
-
-    def estimate(
-        metric: Callable[[Tensor, Tensor], Any], x: Array, method: Literal["percentile", "basic"] = "percentile"
-    ) -> Estimate:
-        def statistic(rows: Array) -> float:
-            labels = torch.from_numpy(y[rows]).repeat_interleave(draws)
-            return float(metric(torch.from_numpy(x[rows]).flatten(0, 1), labels))
-
-        return bootstrap(statistic, np.arange(len(y)), draws=resamples, seed=seed, vectorized=False, method=method)
-
-    def f1(labels: Tensor, y: Tensor) -> Tensor:
-        each = of.multiclass_f1_score(labels, y, average=None, **settings)
-        seen = torch.bincount(torch.cat([labels, y]), minlength=classes) > 0
-        return torch.where(seen, each, math.nan)
-
-    def auroc(x: Tensor, y: Tensor) -> Tensor:
-        # A resample may lack a class, of which torchmetrics would warn: it is left out there. One class alone ranks nothing.
-        there = y.unique()
-        if len(there) == 1:
-            return torch.tensor(0.5)
-        chosen = there[1:] if classes == 2 else there  # of two classes, one against the other is the same both ways
-        return torch.stack([of.binary_auroc(x[:, c], (y == c).long(), validate_args=False) for c in chosen]).mean()
-
-    def ece(x: Tensor, y: Tensor) -> Tensor:
-        # A confidence of exactly 1 (in single precision, which torchmetrics uses) would get a bin of its own.
-        return of.multiclass_calibration_error(x.clamp(max=1 - 1e-6), y, n_bins=BINS, **settings)
-
-    def of_class(c: int) -> Estimate:
-        if c in missing and not (predicted == c).any():
-            return unknown(len(y))
-        return estimate(lambda labels, y: f1(labels, y)[c].nan_to_num(0.0), predicted)
-
-    gap = estimate(ece, p, "basic")
-    low, high = np.clip([gap.low, gap.high], 0.0, 1.0)
-    # Of a small error the noise can be more than the whole, and the mirrored interval then ends below the value.
-    gap = replace(gap, low=float(np.minimum(low, gap.value)), high=float(np.maximum(high, gap.value)))
-    note = f"AUROC is NaN: class {', '.join(map(str, missing))} has no examples." if missing else ""
-    return Scores(
-        accuracy=proportion(predicted == y[:, None], draws=resamples, seed=seed),
-        macro_f1=estimate(lambda labels, y: f1(labels, y).nanmean(), predicted),
-        f1=tuple(of_class(c) for c in range(classes)),
-        auroc=unknown(len(y)) if missing else estimate(auroc, p),
-        ece=gap,
-        confidence=bootstrap(np.mean, top.mean(1), draws=resamples, seed=seed),
-        note=note,
-    )

@@ -26,8 +26,8 @@ from torch.func import functional_call, grad, vjp
 from synib import tokens
 from synib.checks import check_whole
 from synib.measure.arrays import Of, as_tensor, check_of, described, family_of, probabilities
+from synib.measure.encoded import Modalities, as_target, as_tensors, evaluated
 from synib.measure.metrics import check_groups
-from synib.measure.models import Modalities, as_target, as_tensors, evaluated
 from synib.objective import Family, Fusible
 from synib.tokens import Modality
 

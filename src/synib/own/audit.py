@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synib.measure import Estimate, PIDEstimate, pid_quantised
+from synib.measure.stats import standardised
 from synib.own import reliance
 from synib.own.data_checks import Finding, check
 from synib.own.fitting import Outcome, train
@@ -175,11 +176,7 @@ def _pid(table: Table, seed: int) -> dict[str, PIDEstimate]:
     if not table.classes or np.bincount(table.target[there], minlength=len(table.classes)).min() < 8:
         return {}
 
-    def scaled(x: Numbers) -> Numbers:
-        spread = x.std(0)
-        return (x - x.mean(0)) / np.where(spread > 0, spread, 1.0)
-
-    values = {name: scaled(np.asarray(x[there], dtype=np.float64)) for name, x in table.modalities.items()}
+    values = {name: standardised(np.asarray(x[there], dtype=np.float64)) for name, x in table.modalities.items()}
     asked = list(values)[:1] if len(values) == 2 else list(values)
     rest = {name: np.concatenate([x for other, x in values.items() if other != name], 1) for name in asked}
     return {name: pid_quantised(values[name], rest[name], table.target[there], seed=seed) for name in asked}

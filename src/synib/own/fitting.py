@@ -1,7 +1,6 @@
 """Training on a user's own rows: every method over folds, candidates and seeds at once, choices on validation rows alone."""
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from synib.checks import check_whole, shown
 from synib.data import Split
+from synib.measure.stats import temperature, tempered
 from synib.methods import check_method
 from synib.objective import Family
 from synib.own.folds import Fold
@@ -83,7 +83,7 @@ class Outcome:
         found = self.methods[method]
         made = found.predictions.copy()
         for i, fold in enumerate(self.parts):
-            made[:, fold.test] = calibrated(self.family, made[:, fold.test], found.temperature[:, i, None, None])
+            made[:, fold.test] = tempered(self.family, made[:, fold.test], found.temperature[:, i, None, None])
         return made
 
     def __str__(self) -> str:
@@ -153,39 +153,6 @@ def train(
     return Outcome(recipe, found, budget, seeds)
 
 
-def calibrated(family: Family, said: NDArray[Any], by: Any) -> NDArray[Any]:
-    """Predictions after a temperature: logits divided by it; of a number, the standard deviation multiplied by it."""
-    if family.discrete:
-        return said / by
-    return said + np.concatenate(
-        [np.zeros_like(said[..., :1]), np.broadcast_to(2 * np.log(by), said[..., 1:].shape)], -1
-    )
-
-
-def best_temperature(family: Family, said: Tensor, target: Tensor) -> float:
-    """What :func:`calibrated` should divide (multiply) by, so that these targets are likeliest.
-
-    One more example of each class is thought to be there (the rule of succession), or one more number as far off as was said:
-    who is right on all of n rows is not surer than about 1 - 1/n.
-    """
-    said = said.double()
-    if not family.discrete:
-        mean, log_variance = said.unbind(-1)
-        wrong = (target.double().reshape(mean.shape) - mean).square() / log_variance.exp()
-        return math.sqrt((float(wrong.sum()) + 1.0) / (len(said) + 1))
-    from scipy.optimize import minimize_scalar
-
-    logits = torch.cat([torch.zeros_like(said), said], 1) if said.shape[1] == 1 else said
-    weight = torch.full_like(logits, 1 / len(logits)).scatter_add_(
-        1, target.reshape(-1, 1).long(), logits.new_ones(len(logits), 1)
-    )
-
-    def loss(log_t: float) -> float:
-        return -float((weight * (logits / math.exp(log_t)).log_softmax(1)).sum())
-
-    return math.exp(minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").x)
-
-
 def log_loss(family: Family, said: NDArray[Any] | Tensor, target: NDArray[Any] | Tensor) -> float:
     """Mean negative log-likelihood, in nats."""
     return float(family.nll(torch.as_tensor(said).double(), torch.as_tensor(target)).mean())
@@ -231,8 +198,8 @@ def fit_shard(
     done.fleet.retire()
     fitted = []
     for i, (one, split) in enumerate(zip(said, splits, strict=True)):
-        by = best_temperature(recipe.family, one, split.target)
-        loss = log_loss(recipe.family, calibrated(recipe.family, one.numpy(), by), split.target)
+        by = temperature(one, split.target, recipe.family, pseudocount=1.0)
+        loss = log_loss(recipe.family, tempered(recipe.family, one.numpy(), by), split.target)
         fitted.append(Fitted(partial(done.fleet.learner, i), one, by, loss))
     return fitted
 

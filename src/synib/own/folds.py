@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from synib import keys
 from synib.checks import check_whole
+from synib.measure.stats import assign
 
 if TYPE_CHECKING:
     from synib.own.table import Table
@@ -50,7 +50,7 @@ def folds(table: "Table", k: int = 5, seed: int = 0) -> list[Fold]:
     if table.split is not None:
         return [_split_by_column(table, k, seed)]
     every = np.arange(len(table.target))
-    part = _deal(table, every, k, seed)
+    part = _assign(table, every, k, seed)
     made = [_fold(part == (i + 1) % k, part == i, every) for i in range(k)]
     for i, fold in enumerate(made):
         _check(table, fold, f"fold {i + 1} of {k}")
@@ -69,7 +69,7 @@ def final(table: "Table", k: int = 5, seed: int = 0) -> Fold:
 
 def held_out(table: "Table", rows: Rows, k: int = 5, seed: int = 0) -> tuple[Rows, Rows]:
     """Some rows cut in two: to train on, and a ``k``-th of them to choose on, dealt as :func:`folds` deals them."""
-    chosen = _deal(table, rows, check_whole("k", k, 2), seed) == 0
+    chosen = _assign(table, rows, check_whole("k", k, 2), seed) == 0
     return rows[~chosen], rows[chosen]
 
 
@@ -116,33 +116,16 @@ def _fold(validation: NDArray[np.bool_], test: NDArray[np.bool_], every: Rows) -
     return Fold(every[~validation & ~test], every[validation], every[test])
 
 
-def _deal(table: "Table", rows: Rows, k: int, seed: int) -> NDArray[np.int64]:
+def _assign(table: "Table", rows: Rows, k: int, seed: int) -> Rows:
     """The part of each of these rows, from 0 to ``k`` - 1."""
-    key = keys.fold(keys.key(seed), "folds")
-    stratum = strata(table)[rows]
     if table.group is None:
         if len(rows) < k:
             raise ValueError(f"{k} folds need at least {k} rows; there are {len(rows)}.")
-        order = keys.permutation(key, len(rows)).numpy()
-        part = np.empty(len(rows), dtype=np.int64)
-        part[order[np.argsort(stratum[order], kind="stable")]] = np.arange(len(rows)) % k
-        return part
-    _, of_row = np.unique(np.asarray(table.group)[rows], return_inverse=True)
-    groups = int(of_row.max(initial=-1)) + 1
-    if groups < k:
-        raise ValueError(f"{k} folds need at least {k} groups, since no group is in two; there are {groups}.")
-    counts = np.zeros((groups, int(stratum.max()) + 2))
-    np.add.at(counts, (of_row, stratum), 1.0)
-    counts[:, -1] = counts.sum(1)  # and all of them, so that parts have one size too
-    share = counts / np.maximum(counts.sum(0), 1.0)
-    order = keys.permutation(key, groups).numpy()
-    part_of = np.zeros(groups, dtype=np.int64)
-    held = np.zeros((k, counts.shape[1]))
-    for group in order[np.argsort(-counts[order, -1], kind="stable")]:
-        # Adding to a part costs what the sum of squared shares grows by; an empty part costs nothing, so none stays empty.
-        part_of[group] = np.argmin(held @ share[group])
-        held[part_of[group]] += share[group]
-    return part_of[of_row]
+        return assign(len(rows), k, seed, strata(table)[rows])
+    names, group = np.unique(np.asarray(table.group)[rows], return_inverse=True)
+    if len(names) < k:
+        raise ValueError(f"{k} folds need at least {k} groups, since no group is in two; there are {len(names)}.")
+    return assign(len(rows), k, seed, strata(table)[rows], group)
 
 
 def _check(table: "Table", fold: Fold, where: str) -> None:

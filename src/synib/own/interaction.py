@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from synib.measure import Estimate, InteractionGain, interaction_gain, product_gain
-from synib.measure.products import leading, scores
+from synib.measure.product_gain import principal_components, product_scores
+from synib.measure.stats import deal
 from synib.own.fitting import Outcome
 from synib.own.table import Table
 from synib.own.verdict import over
@@ -168,13 +169,13 @@ def _products_of_numbers(
 ) -> Interaction:
     """Products, of what a linear combination of the means leaves of numbers."""
     y = target[asked]
-    part, blocks = _dealt(len(y), group, seed), leading(modalities, len(y))
+    part, blocks = _dealt(len(y), group, seed), principal_components(modalities, len(y))
     means = np.stack([x[:, 0] for x in own.values()], 1)
     fitted: dict[str, list[tuple[Numbers, Numbers]]] = {"additive": [], "fusion": []}
     for fold in np.unique(part):
         others = part != fold
         rest = y[others] - _line(means[others], y[others])(means[others])
-        told, new = (found[..., 0].T for found in scores(blocks, rest[:, None], part, fold))
+        told, new = (found[..., 0].T for found in product_scores(blocks, rest[:, None], part, fold))
         known, asked_for = np.column_stack([means[others], told]), np.column_stack([means[~others], new])
         squares = means.shape[1] + len(blocks)
         fitted["additive"].append((known[:, :squares], asked_for[:, :squares]))
@@ -216,8 +217,9 @@ def _line(x: Numbers, y: Numbers) -> Callable[[Numbers], Numbers]:
 
 
 def _dealt(rows: int, group: NDArray[np.str_] | None, seed: int) -> NDArray[np.int64]:
+    """The fold of each row, drawn without regard to the target; groups stay together."""
     random = np.random.default_rng(seed)
     if group is None:
-        return random.permutation(rows) % FOLDS
-    _, which = np.unique(group, return_inverse=True)
-    return (random.permutation(which.max() + 1) % FOLDS)[which]
+        return deal(np.argsort(random.permutation(rows)), FOLDS)
+    names, which = np.unique(group, return_inverse=True)
+    return deal(np.argsort(random.permutation(len(names))), FOLDS)[which]

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from synib import keys
 from synib.checks import shown
+from synib.measure.stats import tempered
 from synib.objective import Family
 from synib.own.answers import Answers
-from synib.own.fitting import calibrated, log_loss, train
+from synib.own.fitting import log_loss, train
 from synib.own.folds import final
 from synib.own.recipe import Own, Scaling, family_of
 from synib.own.table import Table
@@ -145,7 +146,7 @@ class Predictor:
                         other = self.background[name]
                         taken[name] = other[torch.arange(draws) % len(other)].repeat_interleave(len(rows), 0)
                     said = self.scaling.parameters(self.family, self.answers.combine(taken).double().numpy())
-                    sure = torch.from_numpy(calibrated(self.family, said, self.temperature))
+                    sure = torch.from_numpy(tempered(self.family, said, self.temperature))
                     result[rows] = self.family.average(sure.unflatten(0, (each, len(rows))))
         return result.numpy()
 
@@ -229,7 +230,7 @@ def fit(
     recipe, found = outcome.recipe, outcome.methods[name]
     target = table.target[recipe.parts[0].validation]
     by_seed = [
-        log_loss(recipe.family, calibrated(recipe.family, said, t), target)
+        log_loss(recipe.family, tempered(recipe.family, said, t), target)
         for said, t in zip(found.validation[0], found.temperature[:, 0], strict=True)
     ]
     best = int(np.argmin(by_seed))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synib.measure.stats import standardisation
 from synib.own.fitting import Outcome
 from synib.own.interaction import averaged, looked_at, products
 from synib.own.table import Table
@@ -78,11 +79,10 @@ def _side(
     """1 or -1 for each unit, by a random direction of a modality; 0 for those that lack it. None if nothing divides them."""
     there = np.asarray(table.present[name])[rows]
     x = np.asarray(table.modalities[name][rows[there]], dtype=np.float64)
-    spread = x.std(0)
-    scale = np.where(spread > 1e-6 * np.abs(x).max(0), spread, np.inf)
+    _, factor = standardisation(x)
     have, mine = np.unique(unit[there], return_inverse=True)
     for _ in range(REDRAWN):
-        along = _mean(x @ (random.normal(size=x.shape[1]) / scale), mine)
+        along = _mean(x @ (random.normal(size=x.shape[1]) * factor), mine)
         middle = np.median(along)
         # Of few different values many are the middle.
         above = min(along > middle, along >= middle, key=lambda up: abs(up.mean() - 0.5))

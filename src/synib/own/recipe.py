@@ -14,6 +14,7 @@ from torch import Tensor
 
 from synib.checks import check_whole
 from synib.data import Dataset, Split
+from synib.measure.stats import standardisation
 from synib.methods import build
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Categorical, Family, Gaussian, Objective
@@ -26,7 +27,6 @@ Numbers = NDArray[np.float64]
 
 STEPS = 600  # of training, or as many epochs as MOST
 MOST = 40  # epochs
-CHUNK = 1 << 14  # rows that are looked at at once
 KEPT = 1 << 30  # bytes of prepared folds that stay in memory
 OF_MODEL = ("hidden", "dropout")
 OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "rows")
@@ -71,10 +71,7 @@ class Scaling:
         mean, factor = {}, {}
         for name, x in table.modalities.items():
             there = rows[np.asarray(table.present[name])[rows]]
-            mean[name], spread = _moments(x, there)
-            # Rounding alone gives a constant column a spread of about 1e-8 of its size.
-            varies = spread > 1e-6 * np.abs(mean[name])
-            factor[name] = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
+            mean[name], factor[name] = standardisation(x, there)
         target = (0.0, 1.0)
         if not table.classes:
             y = np.asarray(table.target, dtype=np.float64)[rows]
@@ -239,17 +236,6 @@ class Own:
             f"rows: up to {max(lost.values())} of each were left out of a fold. All test rows are predicted."
         )
         return cut, (said,)
-
-
-def _moments(x: ArrayLike, rows: Rows) -> tuple[Numbers, Numbers]:
-    """Mean and standard deviation of every column over some rows, of which a few are in memory at a time."""
-    table = np.asanyarray(x)
-    if not len(rows):
-        return np.zeros(table.shape[1]), np.zeros(table.shape[1])
-    pieces = [rows[at : at + CHUNK] for at in range(0, len(rows), CHUNK)]
-    mean = sum(table[p].astype(np.float32, copy=False).sum(0, dtype=np.float64) for p in pieces) / len(rows)
-    square = sum(np.square(table[p].astype(np.float32, copy=False) - mean).sum(0) for p in pieces) / len(rows)
-    return mean, np.sqrt(square)
 
 
 def family_of(classes: Sequence[str]) -> tuple[Family, int]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synib.measure import Estimate, bootstrap
-from synib.measure.estimate import difference, ratio
+from synib.measure.stats import Estimate, mean
 from synib.own.folds import Fold, folds
 from synib.own.table import Table
 
@@ -167,14 +166,10 @@ def _paired(table: Table, ours: Numbers, theirs: Numbers) -> Estimate:
 
 def _interval(table: Table, x: Numbers) -> Estimate:
     """Mean over tested rows; where there are groups these are resampled, since rows of one are not independent."""
-    asked = ~np.isnan(x)
-    if table.group is None:
-        if table.classes and x[asked].min() < 0:
-            return difference(np.maximum(x[asked], 0), np.maximum(-x[asked], 0))
-        return bootstrap(np.mean, x[asked])
-    _, which = np.unique(table.group[asked], return_inverse=True)
-    sums, sizes = np.bincount(which, x[asked]), np.bincount(which).astype(np.float64)
-    return bootstrap(ratio, sums, sizes)
+    tested = ~np.isnan(x)
+    if table.group is not None:
+        return mean(x[tested], table.group[tested])
+    return mean(x[tested], lowest=-1.0 if table.classes and x[tested].min() < 0 else None)
 
 
 def _said(table: Table, score: Estimate) -> str:

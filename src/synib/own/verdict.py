@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synib.measure import Estimate
-from synib.measure.estimate import bootstrap, difference, ratio
+from synib.measure.stats import above_zero, difference, mean
 from synib.own.shortcuts import Shortcut
 
 Answer = Literal["present", "absent", "unclear"]
@@ -114,11 +114,7 @@ def answer(evidence: Estimate, lead: Estimate, tried: int) -> Answer:
         lead: The same in accuracy, or in the share of variance explained.
         tried: How many fusions were tried, of which this is the best: so many times more sure one must be.
     """
-    from scipy.stats import norm  # slow to import
-
-    tail = (1 - evidence.level) / 2
-    error = (evidence.high - evidence.low) / 2 / norm.ppf(1 - tail)
-    if evidence.value > norm.ppf(1 - tail / tried) * error and lead.low > 0:
+    if above_zero(evidence, tried) and lead.low > 0:
         return "present"
     return "absent" if lead.high < SMALL else "unclear"
 
@@ -126,15 +122,12 @@ def answer(evidence: Estimate, lead: Estimate, tried: int) -> Answer:
 def over(ours: Numbers, theirs: Numbers, group: NDArray[Any] | None, seed: int = 0) -> Estimate:
     """Mean lead of one score of each example over another, ``(rows,)`` or ``(seeds, rows)``; rows that are NaN are left out."""
     lead = np.atleast_2d(ours - theirs).mean(0)
-    asked = ~np.isnan(lead)
-    if group is None:
-        ours, theirs = np.atleast_2d(ours).mean(0)[asked], np.atleast_2d(theirs).mean(0)[asked]
-        inside = min(ours.min(), theirs.min()) >= 0 and max(ours.max(), theirs.max()) <= 1
-        return difference(ours, theirs, seed=seed) if inside else bootstrap(np.mean, lead[asked], seed=seed)
-    _, which = np.unique(group[asked], return_inverse=True)
-    sizes = np.bincount(which).astype(np.float64)
-    found = bootstrap(ratio, np.bincount(which, lead[asked]), sizes, seed=seed)
-    return Estimate(found.value, found.low, found.high, int(asked.sum()), found.level)
+    tested = ~np.isnan(lead)
+    if group is not None:
+        return mean(lead[tested], group[tested], seed=seed)
+    ours, theirs = np.atleast_2d(ours).mean(0)[tested], np.atleast_2d(theirs).mean(0)[tested]
+    shares = min(ours.min(), theirs.min()) >= 0 and max(ours.max(), theirs.max()) <= 1
+    return difference(ours, theirs, seed=seed) if shares else mean(lead[tested], seed=seed)
 
 
 def sentences(

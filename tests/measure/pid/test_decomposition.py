@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from synib.measure.estimate import Estimate
 from synib.measure.pid import PID, PIDEstimate
+from synib.measure.stats import Estimate
 
 
 def test_the_summary_of_nulls():

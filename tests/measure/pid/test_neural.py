@@ -9,7 +9,7 @@ from synib.measure.pid import broja, pid_neural
 from synib.measure.pid.alignment import aligned_information
 from synib.measure.pid.decomposition import COMPONENTS
 from synib.measure.pid.neural import _aligned, _recalibrated, _seeded, _told
-from synib.measure.pid.procedure import halves
+from synib.measure.stats import halves
 
 QUICK = {
     "hidden": 32,

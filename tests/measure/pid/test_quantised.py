@@ -8,7 +8,7 @@ import torch
 
 from synib.measure.pid import broja, pid_quantised
 from synib.measure.pid.decomposition import COMPONENTS
-from synib.measure.pid.procedure import halves
+from synib.measure.stats import halves
 
 N = 1200
 

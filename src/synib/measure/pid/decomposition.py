@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from synib.measure.arrays import Array
-from synib.measure.estimate import Estimate
+from synib.measure.stats import Estimate, p_value
 
 COMPONENTS = ("redundant", "unique1", "unique2", "synergy")
 
@@ -95,7 +95,7 @@ class PIDEstimate:
         Permuted labels are told by nothing. So a small one says that there is information, not that this component holds
         some of it: where another component is large, see whether this one's interval leaves 0.
         """
-        return {name: _p(getattr(self, name).value, draws) for name, draws in self._draws()}
+        return {name: p_value(getattr(self, name).value, draws) for name, draws in self._draws()}
 
     def _draws(self) -> list[tuple[str, Array]]:
         return [(name, np.array([getattr(one, name) for one in self.null])) for name in COMPONENTS]
@@ -109,9 +109,3 @@ class PIDEstimate:
             null = f"{mean[name]:.3f} ± {spread[name]:.3f}   p {p[name]:.3f}" if self.null else "none"
             lines.append(f"{name:<10}{getattr(self, name)!s:<25}{null}")
         return "\n".join(lines)
-
-
-def _p(value: float, draws: Array) -> float:
-    if np.isnan(value) or np.isnan(draws).any():
-        return float("nan")
-    return float(1 + (draws >= value).sum()) / (1 + len(draws))

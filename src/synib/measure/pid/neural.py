@@ -10,15 +10,17 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn import functional as F
 
+from synib import logistic
 from synib.checks import check_number
 from synib.measure.arrays import Array
-from synib.measure.estimate import check_resampling
 from synib.measure.pid.alignment import Alignment, aligned_information
 from synib.measure.pid.decomposition import PIDEstimate, decompose
-from synib.measure.pid.procedure import Pointwise, checked, estimate, halves
+from synib.measure.pid.estimate import Pointwise, checked, estimate
+from synib.measure.stats import check_resampling, halves, standardisation
 from synib.models.mlp import mlp
 
 CHUNK = 1024  # held-out examples that are aligned with each other at once
+RIDGE = 2e-6  # of the recalibration
 LOWEST = -20.0  # what log-probabilities are held above, so that no single example decides a slope
 
 
@@ -121,9 +123,7 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def _standardised(x: Array, fitted: Tensor, device: torch.device) -> Tensor:
-    mean, deviation = x[fitted.cpu()].mean(0), x[fitted.cpu()].std(0)
-    scaled = (x - mean) / np.where(deviation > 0, deviation, 1.0)
-    return torch.as_tensor(scaled, dtype=torch.float32, device=device)
+    return torch.as_tensor(standardisation(x, fitted.cpu().numpy())(x), dtype=torch.float32, device=device)
 
 
 def _scores(
@@ -162,26 +162,11 @@ def _recalibrated(scores: list[Tensor], target: Tensor, held: Tensor) -> Tensor:
     """
     stacked = torch.stack(scores).clamp(min=LOWEST)
     stacked = stacked - stacked.mean(2, keepdim=True)
-    slopes = torch.zeros(len(scores), dtype=stacked.dtype, device=stacked.device, requires_grad=True)
-    intercepts = torch.zeros(stacked.shape[2], dtype=stacked.dtype, device=stacked.device, requires_grad=True)
-    optimiser = torch.optim.LBFGS([slopes, intercepts], max_iter=200, line_search_fn="strong_wolfe")
-
-    def logits(rows: Tensor) -> Tensor:
-        return torch.einsum("s,snc->nc", slopes, stacked[:, rows]) + intercepts
-
-    def closure() -> Tensor:
-        optimiser.zero_grad()
-        ridge = 1e-6 * (slopes.square().sum() + intercepts.square().sum())
-        loss = F.cross_entropy(logits(held), target[held]) + ridge
-        loss.backward()
-        return loss
-
-    optimiser.step(closure)
-    with torch.no_grad():
-        if len(scores) == 1 and slopes[0] <= 0:
-            prior = torch.bincount(target[held], minlength=stacked.shape[2]).double() / len(held)
-            return prior.clamp(min=1e-12).expand(stacked.shape[1], -1)
-        return logits(torch.arange(stacked.shape[1], device=held.device)).softmax(1).clamp(min=1e-12)
+    slopes, intercepts = logistic.fit(stacked[:, held], target[held], ridge=RIDGE, bias_ridge=RIDGE)
+    if len(scores) == 1 and slopes[0] <= 0:
+        prior = torch.bincount(target[held], minlength=stacked.shape[2]).double() / len(held)
+        return prior.clamp(min=1e-12).expand(stacked.shape[1], -1)
+    return (torch.tensordot(slopes, stacked, 1) + intercepts).softmax(1).clamp(min=1e-12)
 
 
 def _told(p: Tensor, prior: Tensor, target: Tensor) -> Tensor:

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from synib.checks import check_whole
 from synib.measure.arrays import Array
-from synib.measure.estimate import check_resampling
 from synib.measure.pid.broja import solve
 from synib.measure.pid.decomposition import PIDEstimate, decompose
-from synib.measure.pid.procedure import Pointwise, checked, estimate, halves
+from synib.measure.pid.estimate import Pointwise, checked, estimate
+from synib.measure.stats import check_resampling, halves
 
 
 def pid_quantised(

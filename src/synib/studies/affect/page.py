@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from synib.measure.subset import ENOUGH
+from synib.measure.synergy_subset import ENOUGH
 from synib.studies.affect.data import INDEPENDENT, MODALITIES, MULTIBENCH, OFFICIAL, Form
 from synib.studies.aggregate import synib_leads
 from synib.studies.base import Row

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from synib import Bernoulli, Gaussian
-from synib.measure.additive import emap
-from synib.measure.shapley import interaction, interaction_values
+from synib.measure.emap import emap
+from synib.measure.interaction import interaction, interaction_values
 
 
 def signs(n=2, repeats=10):

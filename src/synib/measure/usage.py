@@ -1,10 +1,9 @@
-"""What a model loses when a modality is corrupted: its ordinary scores, and how much it uses each."""
+"""How much a model uses each modality: MIPD, and the fall of accuracy and confidence when it is corrupted."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -12,102 +11,11 @@ from torch import Tensor
 from synib import keys, tokens
 from synib.checks import check_kind
 from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
-from synib.masks.base import mask_shape
-from synib.measure.arrays import class_family, class_probabilities, family_of, probabilities
-from synib.measure.calibration import BINS, Calibration, Scores, calibrate, score
-from synib.measure.estimate import Estimate, bootstrap, check_resampling
+from synib.measure.arrays import family_of, probabilities
+from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
 from synib.measure.metrics import correct
-from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
+from synib.measure.stats import Estimate, check_resampling, mean
 from synib.objective import Bernoulli, Family, Reference, Uniform
-
-
-@dataclass(frozen=True)
-class CorruptionScores:
-    """What :func:`scores_under_corruption` tells.
-
-    Attributes:
-        intact: Scores on the data as they are.
-        corrupted: Modality → scores with this modality replaced.
-        calibration: Modality, or ``""`` for intact data → what a calibration plot shows.
-    """
-
-    intact: Scores
-    corrupted: Mapping[str, Scores]
-    calibration: Mapping[str, Calibration]
-
-    def __str__(self) -> str:
-        rows = {"intact": self.intact, **{f"{name} corrupted": s for name, s in self.corrupted.items()}}
-        width = max(map(len, rows))
-        lines = [f"{'':{width}}  {'accuracy':20}  {'macro F1':20}  {'AUROC':20}  {'ECE':20}  confidence"]
-        for name, s in rows.items():
-            cells = "  ".join(f"{one!s:20}" for one in (s.accuracy, s.macro_f1, s.auroc, s.ece, s.confidence))
-            lines.append(f"{name:{width}}  {cells.rstrip()}")
-        return "\n".join(lines + sorted({s.note for s in rows.values() if s.note}))
-
-
-def scores_under_corruption(
-    predict: Model,
-    modalities: Modalities,
-    target: ArrayLike | Tensor,
-    noise: Noise | None = None,
-    *,
-    draws: int = 4,
-    family: Family | None = None,
-    chunk: int = CHUNK,
-    resamples: int = 200,
-    seed: int = 0,
-) -> CorruptionScores:
-    """:func:`scores` on intact data, and with each modality corrupted whole.
-
-    What the result says depends on what fills the gap. With :class:`~synib.ShuffledNoise`, the default, a swapped pair
-    looks like a real one and no model can tell: look at accuracy, which says whether the model uses the modality, and read
-    nothing into its confidence. To ask whether a model is unsure when a modality is gone, pass what does not look like data,
-    ``StandardNoise()`` or the noise it was trained with: a model that works through the interaction of its modalities
-    should then lose its confidence along with its accuracy. One that rests on a shortcut in modality i stays confident when
-    another is corrupted.
-
-    Every draw is scored by itself, since a model in use meets one corrupted input and not an average over many;
-    an average would look uncertain even where each prediction is confident. Intervals resample examples together with
-    all their draws.
-
-    Args:
-        predict: A :class:`~synib.FusionModel`, whose latents are computed once, or any callable from modalities to the
-            family's parameters. A module is put into evaluation mode, and back into the mode it was in.
-        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first.
-        target: The true labels.
-        noise: What replaces a modality; another example's values by default (:class:`~synib.ShuffledNoise`), which tells
-            what the model uses and not whether it notices.
-        draws: How many corrupted copies of each example.
-        family: ``Bernoulli()`` or ``Categorical()`` (default).
-        chunk: How many examples the model sees at a time.
-        resamples: For the intervals.
-        seed: Of counterfactuals and resampling.
-    """
-    family = class_family(family)
-    noise = ShuffledNoise() if noise is None else check_kind("noise", noise, Noise, "ShuffledNoise()")
-    check_resampling(seed, draws=draws, resamples=resamples)
-    key = keys.fold(keys.key(seed), "corruption")
-    found: dict[str, list[Tensor]] = {}
-    with evaluated(predict), evaluated(noise):
-        model = Encoded(predict, modalities, chunk)
-        rows = torch.arange(model.size, device=model.device)
-        found[""] = [model.mixed({}, rows)]
-        for name in model.names:
-            x = model.modalities[name]
-            whole = torch.ones(mask_shape(x, "modality"), dtype=torch.bool, device=model.device)
-            for draw in range(draws):
-                mine = keys.fold(key, name, draw)
-                if noise.shuffles:  # what fills a row is already encoded
-                    prediction = model.mixed({name: noise.rows(mine, model.size, device=model.device)}, rows)
-                else:
-                    prediction = model.mixed({}, rows, {name: noise.corrupt(x, whole, mine, name)})
-                found.setdefault(name, []).append(prediction)
-    told, bins = {}, {}
-    for name, predictions in found.items():
-        p, y = zip(*(class_probabilities(one, target, family) for one in predictions), strict=True)
-        each = np.stack(p, 1)
-        told[name], bins[name] = score(each, y[0], resamples, seed), calibrate(each, y[0], BINS, resamples, seed)
-    return CorruptionScores(told.pop(""), told, bins)
 
 
 @dataclass(frozen=True)
@@ -127,7 +35,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Usage:
-    """What :func:`usage` found.
+    """The result of :func:`usage`.
 
     Args:
         modalities: For each modality how much it is used.
@@ -233,7 +141,7 @@ def usage(
         alone = {name: encoded.model.head(name, encoded.latents[name]).double() for name in heads}
 
     def estimate(x: Tensor) -> Estimate:
-        return bootstrap(np.mean, x, level=level, seed=seed)
+        return mean(x, level=level, seed=seed)
 
     def right(p: Tensor) -> Tensor:
         return correct(family, p, y).double()

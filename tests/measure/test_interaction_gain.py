@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.special import expit, log_softmax, logit
 
-from synib.measure.gain import interaction_gain, log_probabilities
+from synib.measure import interaction_gain
+from synib.measure.combination import log_probabilities
 
 N = 1500
 
@@ -283,7 +284,7 @@ def test_it_works_where_gradients_are_off():
         ({"target": np.arange(99) % 2}, r"one row for each of 99 labels.*got .*\(100, 2\)"),
         ({"fusion": np.zeros((100, 3))}, r"the same classes; got .*\(100, 2\), \(100, 3\)"),
         ({"fusion": np.zeros((100, 2, 2))}, r"fusion needs finite predictions.*got shape \(100, 2, 2\)\."),
-        ({"fusion": np.full(100, np.nan)}, r"got shape \(100,\) with others among them"),
+        ({"fusion": np.full(100, np.nan)}, r"got shape \(100,\) with NaN or infinite values"),
         ({"given": "odds"}, "'logits' or 'probabilities'; got 'odds'"),
         ({"given": "probabilities"}, r"unimodal\['a'\] has no probabilities: pass given='logits'"),
         ({"folds": 1}, "between 2 and half the examples, 50; got 1"),
@@ -326,16 +327,6 @@ def test_groups_of_one_example_are_no_groups():
     plain, alone = interaction_gain(own, fusion, y), interaction_gain(own, fusion, y, groups=np.arange(200))
     assert alone.log_loss.value == pytest.approx(plain.log_loss.value, abs=0.02)
     assert alone.log_loss.high - alone.log_loss.low == pytest.approx(plain.log_loss.high - plain.log_loss.low, rel=0.25)
-
-
-def test_folds_keep_groups_together_and_are_of_nearly_one_size():
-    from synib.measure.gain import _folds_of
-
-    group = np.repeat(np.arange(12), [1, 9, 3, 5, 5, 2, 8, 4, 6, 7, 2, 8])
-    part = _folds_of(group, 4, 0)
-    assert all(len(np.unique(part[group == g])) == 1 for g in range(12))
-    assert np.ptp(np.bincount(part)) <= 3
-    assert len(np.unique(part)) == 4
 
 
 @pytest.mark.parametrize(

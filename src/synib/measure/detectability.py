@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from synib import keys
 from synib.checks import check_kind, check_whole
-from synib.measure.models import Modalities, as_target, as_tensors, evaluated
-from synib.measure.ranking import auc
+from synib.measure.auc import auc
+from synib.measure.encoded import Modalities, as_target, as_tensors, evaluated
+from synib.measure.stats import standardisation
 from synib.objective import Fusible, SynIB
 from synib.objective.checks import check_model
 from synib.tokens import Modality, Tokens, take, values
@@ -62,14 +63,14 @@ def detectability(
             intact, corrupted = objective.counterfactuals(model, half, y[rows], keys.fold(key, i))
             first_draw = {label: _vectors(one)[: len(rows)] for label, one in corrupted.items()}
             seen.append((_vectors(intact), first_draw))
-    (real, changed), (other_real, other_changed) = seen
-    mean, deviation = real.mean(0), real.std(0).clamp(min=1e-6)
-    found = {}
-    for label in changed:
-        learned, asked = (torch.cat(pair) for pair in ((real, changed[label]), (other_real, other_changed[label])))
-        score = _probe((learned - mean) / deviation, (asked - mean) / deviation, seed)
-        found[label] = auc(score, np.arange(len(score)) >= len(other_real))
-    return found
+    (train, train_corrupted), (test, test_corrupted) = seen
+    mean, factor = (torch.from_numpy(x).to(train) for x in standardisation(train.cpu()))
+    result = {}
+    for label in train_corrupted:
+        fitted, held_out = torch.cat([train, train_corrupted[label]]), torch.cat([test, test_corrupted[label]])
+        score = _probe((fitted - mean) * factor, (held_out - mean) * factor, seed)
+        result[label] = auc(score, np.arange(len(score)) >= len(test))
+    return result
 
 
 def _vectors(given: Mapping[str, Any]) -> Tensor:

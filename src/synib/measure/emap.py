@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -11,9 +10,10 @@ from torch import Tensor
 from synib.checks import check_whole
 from synib.measure import background as backgrounds
 from synib.measure.arrays import Array, Of, check_of, family_of, probabilities
-from synib.measure.estimate import Estimate, bootstrap, check_resampling
+from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
 from synib.measure.metrics import correct
-from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
+from synib.measure.stats import Estimate, check_resampling, widen
+from synib.measure.stats import mean as mean_of
 from synib.objective import Bernoulli, Family
 
 EXACT = 4_000_000  # combinations: with more than two modalities, up to so many are all evaluated
@@ -145,10 +145,10 @@ def emap(
     left = [] if exact else [project(group) for group in range(background.groups)]
 
     def mean(x: Tensor) -> Estimate:
-        return bootstrap(np.mean, x, level=level, seed=seed)
+        return mean_of(x, level=level, seed=seed)
 
     def including_draws(of_whole: Tensor, of_left: list[Tensor]) -> Estimate:
-        return backgrounds.widened(mean(of_whole), [float(x.mean()) for x in of_left], background.finite)
+        return widen(mean(of_whole), [float(x.mean()) for x in of_left], background.finite)
 
     def compared(
         score: Callable[[Tensor], Tensor], given_up: Callable[[Tensor, Tensor], Tensor]

@@ -1,4 +1,4 @@
-"""How well scores rank one kind of example, how well each class is found, and where to draw the line for a rare one."""
+"""F1 of each class, and the threshold at which a rare class has the best macro F1."""
 
 import math
 
@@ -8,35 +8,6 @@ from torch import Tensor
 
 from synib.checks import check_whole
 from synib.measure.arrays import Array, as_numbers, without_column
-
-
-def auc(score: ArrayLike | Tensor, positive: ArrayLike | Tensor) -> float:
-    """How often a positive example has a higher score than another, a tie counting half: the area under the ROC curve.
-
-    Args:
-        score: A number for each example; infinite ones can be ranked too.
-        positive: Which examples are positive, true or false.
-
-    Returns:
-        A number in [0, 1], 0.5 for scores that tell nothing; NaN where all examples are of one kind.
-
-    Example:
-        >>> from synib.measure import auc
-        >>> auc([0.1, 0.4, 0.4, 0.8], [False, True, False, True])
-        0.875
-    """
-    scores, which = as_numbers(without_column(score, "The score"), "The score"), without_column(positive, "positive")
-    if which.dtype != np.bool_:
-        raise ValueError(f"positive says true or false of each example; got {which.dtype}: pass target == one_class.")
-    if scores.ndim != 1 or scores.shape != which.shape:
-        raise ValueError(f"The score is one number for each example, {which.shape}; got {scores.shape}.")
-    if np.isnan(scores).any():
-        raise ValueError(f"Scores are numbers; {int(np.isnan(scores).sum())} of {len(scores)} are NaN.")
-    ours, theirs = scores[which], np.sort(scores[~which])
-    if not (ours.size and theirs.size):
-        return math.nan
-    below, below_or_equal = (np.searchsorted(theirs, ours, side) for side in ("left", "right"))
-    return float((below + below_or_equal).mean() / (2 * theirs.size))
 
 
 def f1_by_class(predicted: ArrayLike | Tensor, target: ArrayLike | Tensor, classes: int) -> Array:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from synib.checks import check_whole
 from synib.measure.arrays import Array, as_numbers, without_column
-from synib.measure.estimate import bootstrap
 from synib.measure.pid.decomposition import COMPONENTS, PID, PIDEstimate
+from synib.measure.stats import mean, permutations
 
 BIT = float(np.log(2.0))
 Pointwise = Mapping[str, Array]
@@ -41,14 +41,10 @@ def estimate(
     shares = measured(y, 0)
     found: dict[str, Any] = {}
     for name in COMPONENTS:
-        one = bootstrap(np.mean, shares[name] / BIT, level=level, draws=draws, seed=seed)
+        one = mean(shares[name] / BIT, level=level, draws=draws, seed=seed)
         found[name] = replace(one, value=_rounded(one.value), low=_rounded(one.low), high=_rounded(one.high))
-    rng = np.random.default_rng([seed, 1])
     null = []
-    for k in range(nulls):
-        permuted = y.copy()
-        for rows in parts:
-            permuted[rows] = rng.permutation(y[rows])
+    for k, permuted in enumerate(permutations(y, parts, nulls, seed)):
         shares = measured(permuted, 1 + k)
         means: dict[str, Any] = {name: _rounded(shares[name].mean() / BIT) for name in COMPONENTS}
         null.append(PID(**means))
@@ -108,19 +104,3 @@ def _missing(label: Any) -> bool:
         return label is None or bool(label != label)  # NaN alone differs from itself
     except TypeError:  # the NA of pandas is neither equal nor different
         return True
-
-
-def halves(labels: Array, seed: int) -> tuple[Array, Array]:
-    """Rows in two parts of about equal size, at random, with half of each class in both."""
-    order = np.random.default_rng([seed, 0]).permutation(len(labels))
-    first = np.zeros(len(labels), dtype=bool)
-    odd = 0
-    for label in np.unique(labels):
-        rows = order[labels[order] == label]
-        first[rows[: (len(rows) + 1 - odd) // 2]] = True
-        odd = (odd + len(rows)) % 2  # the one too many goes to the first part, then to the second
-    # Only those on the wrong side change places, so that this is as near as it can be to a split that ignores classes.
-    half = (len(labels) + 1) // 2
-    out, back = np.flatnonzero(~first[order[:half]]), half + np.flatnonzero(first[order[half:]])
-    order[out], order[back] = order[back], order[out]
-    return order[:half], order[half:]

@@ -12,8 +12,8 @@ from torch import Tensor
 from synib.checks import check_whole
 from synib.measure import background as backgrounds
 from synib.measure.arrays import Array, Of, check_of, family_of, probabilities
-from synib.measure.estimate import Estimate, bootstrap, check_resampling, ratio, unknown
-from synib.measure.models import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
+from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
+from synib.measure.stats import Estimate, bootstrap, check_resampling, ratio, unknown, widen
 from synib.objective import Categorical, Family, Gaussian
 
 NOTHING = 1e-6  # of the outputs' size: below, a model's behaviour is rounding
@@ -148,7 +148,7 @@ def interaction(
         if constant:
             return unknown(encoded.size, level)
         over_examples = bootstrap(ratio, part(values), behaviour, level=level, seed=seed)
-        wide = backgrounds.widened(over_examples, [float(part(v) / v.sum()) for v in without], background.finite)
+        wide = widen(over_examples, [float(part(v) / v.sum()) for v in without], background.finite)
         return Estimate(wide.value, max(0.0, wide.low), min(1.0, wide.high), wide.n, level)
 
     pairs = list(itertools.combinations(range(len(names)), 2))

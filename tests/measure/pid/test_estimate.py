@@ -5,7 +5,8 @@ import pytest
 
 from synib.measure.pid import pid_neural, pid_quantised
 from synib.measure.pid.decomposition import COMPONENTS
-from synib.measure.pid.procedure import estimate, halves
+from synib.measure.pid.estimate import estimate
+from synib.measure.stats import halves
 
 
 @pytest.mark.parametrize("seed", range(3))

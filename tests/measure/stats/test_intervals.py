@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from synib.measure import Estimate, bootstrap, interval, statistics
-from synib.measure.estimate import difference, proportion
+from synib.measure.stats import difference, proportion
 
 
 def test_a_bootstrap_interval_covers_the_truth_as_often_as_it_says():
@@ -93,7 +93,7 @@ def test_no_resamples_are_refused():
 
 
 def test_arrays_of_different_length_are_refused():
-    with pytest.raises(ValueError, match=r"a row for each example; got \[3, 2\] rows"):
+    with pytest.raises(ValueError, match=r"as many rows; got \[3, 2\] rows"):
         bootstrap(lambda a, b, axis: a.mean(axis), [1, 2, 3], [1, 2])
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ import torch
 from torch import nn
 
 from synib import Bernoulli, FusionModel, Gaussian
-from synib.measure import additive
-from synib.measure.additive import emap
-from synib.measure.background import widened
+from synib.measure.emap import emap
+from synib.measure.stats import widen
 from synib.models.fusion import ConcatFusion
 from synib.tokens import Tokens
+
+module = sys.modules["synib.measure.emap"]
 
 
 def signs(n=2, repeats=10):
@@ -184,11 +186,11 @@ def test_the_interval_grows_by_what_the_draws_really_vary(n, examples, pairs, mo
     reaches = {}
 
     def seen(estimate, without, finite):
-        wide = widened(estimate, without, finite)
+        wide = widen(estimate, without, finite)
         reaches[wide.value] = math.sqrt((wide.high - wide.value) ** 2 - (estimate.high - estimate.value) ** 2)
         return wide
 
-    monkeypatch.setattr(additive.backgrounds, "widened", seen)
+    monkeypatch.setattr(module, "widen", seen)
     values = [emap(model, x, y, pairs=pairs, seed=s).log_loss_added.value for s in range(25)]
     reach = np.mean([reaches[value] for value in values])
     assert 0.6 < reach / (2.13 * np.std(values, ddof=1)) < 1.8
@@ -203,11 +205,11 @@ def test_the_seed_decides_the_sample(mixed_case):
 
 def test_many_combinations_of_three_modalities_are_sampled_by_default(monkeypatch, mixed_case):
     model, x, y = mixed_case(3, 10)
-    monkeypatch.setattr(additive, "EXACT", 999)
-    monkeypatch.setattr(additive, "MANY", 20)
+    monkeypatch.setattr(module, "EXACT", 999)
+    monkeypatch.setattr(module, "MANY", 20)
     found = emap(model, x, y)
     assert (found.exact, found.pairs) == (False, 20)
-    monkeypatch.setattr(additive, "EXACT", 1000)
+    monkeypatch.setattr(module, "EXACT", 1000)
     assert emap(model, x, y).exact
 
 

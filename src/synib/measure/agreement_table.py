@@ -1,0 +1,100 @@
+"""The agreement table: which modalities are right alone, and whether the fusion is right there."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib.measure.arrays import all_are_right, check_unimodal, true_labels
+from synib.measure.stats import Estimate, check_resampling, proportion
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One row of :func:`agreement_table`: the examples that exactly these modalities get right alone.
+
+    Attributes:
+        right: The modalities that are right; all others are wrong.
+        examples: How many examples these are (with seeds: the mean over seeds).
+        fusion_right, fusion_wrong: On how many of them the fusion model is right, and wrong.
+        share: ``examples`` as a share of all.
+        accuracy: ``fusion_right`` as a share of ``examples``.
+    """
+
+    right: tuple[str, ...]
+    examples: float
+    fusion_right: float
+    fusion_wrong: float
+    share: Estimate
+    accuracy: Estimate
+
+
+@dataclass(frozen=True)
+class AgreementTable:
+    """Rows for all patterns of which modalities are right; printed as a table."""
+
+    rows: tuple[Agreement, ...]
+
+    def __getitem__(self, right: str | tuple[str, ...]) -> Agreement:
+        """The row of the examples that exactly these modalities, or this one, get right."""
+        wanted = {right} if isinstance(right, str) else set(right)
+        for row in self.rows:
+            if set(row.right) == wanted:
+                return row
+        names = ", ".join(map(repr, self.rows[-1].right))
+        raise KeyError(f"There is no row of {right!r}; its names are some of {names}.")
+
+    def __str__(self) -> str:
+        names = [" + ".join(row.right) or "none" for row in self.rows]
+        width = max(len("right alone"), *map(len, names))
+        lines = [f"{'right alone':{width}}  examples  fusion right  fusion wrong  accuracy of the fusion"]
+        for name, row in zip(names, self.rows, strict=True):
+            counts = f"{row.examples:8.6g}  {row.fusion_right:12.6g}  {row.fusion_wrong:12.6g}"
+            lines.append(f"{name:{width}}  {counts}  {row.accuracy}")
+        return "\n".join(lines)
+
+
+def agreement_table(
+    unimodal: Mapping[str, ArrayLike | Tensor],
+    fusion: ArrayLike | Tensor,
+    target: ArrayLike | Tensor,
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> AgreementTable:
+    """Which modalities are right alone × whether the fusion is right: 2ⁿ rows for n modalities, fewest right first.
+
+    >>> table = agreement_table({"a": [0, 1, 1, 0], "b": [0, 0, 1, 1]}, [1, 1, 1, 0], [1, 1, 1, 0])
+    >>> table["a",].examples, table[()].fusion_right
+    (2.0, 1.0)
+
+    Args:
+        unimodal: Modality → predicted labels, ``(examples,)`` or ``(seeds, examples)``.
+        fusion: Predicted labels of the fusion model, likewise; seeds belong together.
+        target: The true labels.
+        resamples, seed: Of the intervals, which resample examples.
+    """
+    check_resampling(seed, resamples=resamples)
+    check_unimodal(unimodal)
+    y = true_labels(target)
+    names = list(unimodal)
+    if "fusion" in names:
+        raise ValueError(f"No modality of unimodal can be called 'fusion'; got {names}.")
+    found = all_are_right({**unimodal, "fusion": fusion}, y)
+    hits = found.pop("fusion")
+    rows = []
+    for size in range(len(names) + 1):
+        for right in itertools.combinations(names, size):
+            cell = np.all([found[n] == (n in right) for n in names], axis=0)
+            count, good = cell.sum(1).mean(), (cell & hits).sum(1).mean()
+            rows.append(
+                Agreement(
+                    right, float(count), float(good), float(count - good),
+                    proportion(cell.T, draws=resamples, seed=seed),
+                    proportion(hits.T, cell.T, draws=resamples, seed=seed),
+                )
+            )  # fmt: skip
+    return AgreementTable(tuple(rows))

@@ -1,0 +1,112 @@
+"""A model's ordinary scores on intact data, and with each modality corrupted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib import keys
+from synib.checks import check_kind
+from synib.masks import Noise, ShuffledNoise
+from synib.masks.base import mask_shape
+from synib.measure.arrays import class_family, class_probabilities
+from synib.measure.calibration import BINS, Calibration, calibrate
+from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated
+from synib.measure.scores import Scores, score
+from synib.measure.stats import check_resampling
+from synib.objective import Family
+
+
+@dataclass(frozen=True)
+class CorruptionScores:
+    """The result of :func:`scores_under_corruption`.
+
+    Attributes:
+        intact: Scores on the data as they are.
+        corrupted: Modality → scores with this modality replaced.
+        calibration: Modality, or ``""`` for intact data → what a calibration plot shows.
+    """
+
+    intact: Scores
+    corrupted: Mapping[str, Scores]
+    calibration: Mapping[str, Calibration]
+
+    def __str__(self) -> str:
+        rows = {"intact": self.intact, **{f"{name} corrupted": s for name, s in self.corrupted.items()}}
+        width = max(map(len, rows))
+        lines = [f"{'':{width}}  {'accuracy':20}  {'macro F1':20}  {'AUROC':20}  {'ECE':20}  confidence"]
+        for name, s in rows.items():
+            cells = "  ".join(f"{one!s:20}" for one in (s.accuracy, s.macro_f1, s.auroc, s.ece, s.confidence))
+            lines.append(f"{name:{width}}  {cells.rstrip()}")
+        return "\n".join(lines + sorted({s.note for s in rows.values() if s.note}))
+
+
+def scores_under_corruption(
+    predict: Model,
+    modalities: Modalities,
+    target: ArrayLike | Tensor,
+    noise: Noise | None = None,
+    *,
+    draws: int = 4,
+    family: Family | None = None,
+    chunk: int = CHUNK,
+    resamples: int = 200,
+    seed: int = 0,
+) -> CorruptionScores:
+    """:func:`scores` on intact data, and with each modality corrupted whole.
+
+    What the result says depends on what fills the gap. With :class:`~synib.ShuffledNoise`, the default, a swapped pair
+    looks like a real one and no model can tell: look at accuracy, which says whether the model uses the modality, and read
+    nothing into its confidence. To ask whether a model is unsure when a modality is gone, pass what does not look like data,
+    ``StandardNoise()`` or the noise it was trained with: a model that works through the interaction of its modalities
+    should then lose its confidence along with its accuracy. One that rests on a shortcut in modality i stays confident when
+    another is corrupted.
+
+    Every draw is scored by itself, since a model in use meets one corrupted input and not an average over many;
+    an average would look uncertain even where each prediction is confident. Intervals resample examples together with
+    all their draws.
+
+    Args:
+        predict: A :class:`~synib.FusionModel`, whose latents are computed once, or any callable from modalities to the
+            family's parameters. A module is put into evaluation mode, and back into the mode it was in.
+        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first.
+        target: The true labels.
+        noise: What replaces a modality; another example's values by default (:class:`~synib.ShuffledNoise`), which tells
+            what the model uses and not whether it notices.
+        draws: How many corrupted copies of each example.
+        family: ``Bernoulli()`` or ``Categorical()`` (default).
+        chunk: How many examples the model sees at a time.
+        resamples: For the intervals.
+        seed: Of counterfactuals and resampling.
+    """
+    family = class_family(family)
+    noise = ShuffledNoise() if noise is None else check_kind("noise", noise, Noise, "ShuffledNoise()")
+    check_resampling(seed, draws=draws, resamples=resamples)
+    key = keys.fold(keys.key(seed), "corruption")
+    predictions: dict[str, list[Tensor]] = {}
+    with evaluated(predict), evaluated(noise):
+        model = Encoded(predict, modalities, chunk)
+        rows = torch.arange(model.size, device=model.device)
+        predictions[""] = [model.mixed({}, rows)]
+        for name in model.names:
+            x = model.modalities[name]
+            everything = torch.ones(mask_shape(x, "modality"), dtype=torch.bool, device=model.device)
+            predictions[name] = []
+            for draw in range(draws):
+                draw_key = keys.fold(key, name, draw)
+                if noise.shuffles:  # the other example's values are already encoded
+                    source = noise.rows(draw_key, model.size, device=model.device)
+                    predictions[name].append(model.mixed({name: source}, rows))
+                else:
+                    corrupted = noise.corrupt(x, everything, draw_key, name)
+                    predictions[name].append(model.mixed({}, rows, {name: corrupted}))
+    scored, calibrated = {}, {}
+    for name, each in predictions.items():
+        p, y = zip(*(class_probabilities(one, target, family) for one in each), strict=True)
+        stacked = np.stack(p, 1)
+        scored[name] = score(stacked, y[0], resamples, seed)
+        calibrated[name] = calibrate(stacked, y[0], BINS, resamples, seed)
+    return CorruptionScores(scored.pop(""), scored, calibrated)

@@ -1,0 +1,99 @@
+"""Folds: which examples are fitted and which are held out, with classes spread evenly and groups kept together."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from synib import keys
+from synib.checks import is_whole, shown
+
+Rows = NDArray[np.int64]
+LEAST_GROUPS = 4  # fewer cannot be resampled
+
+
+def assign(rows: int, folds: int, seed: int, strata: Rows | None = None, groups: Rows | None = None) -> Rows:
+    """The fold of each row, from 0 to ``folds`` - 1.
+
+    Without groups every stratum is dealt out evenly, up to one row. Groups stay together: the largest first, each goes to the
+    fold where it adds least to the sum of squared shares of strata and of rows.
+
+    Args:
+        rows: Number of rows.
+        folds: Number of folds.
+        seed: Seed of the order in which rows, or groups, are dealt out.
+        strata: The class of each row, as a number; ``None`` for one class.
+        groups: The group of each row, as a number from 0.
+    """
+    key = keys.fold(keys.key(seed), "folds")
+    if groups is None:
+        return deal(keys.permutation(key, rows).numpy(), folds, strata)
+    sizes = np.bincount(groups).astype(np.float64)
+    weights = sizes[:, None]
+    if strata is not None:
+        weights = np.zeros((len(sizes), int(strata.max(initial=0)) + 2))
+        np.add.at(weights, (groups, strata), 1.0)
+        weights[:, -1] = sizes  # folds should be even in their number of rows, too
+        weights /= np.maximum(weights.sum(0), 1.0)
+    order = keys.permutation(key, len(sizes)).numpy()
+    return assign_groups(weights, order[np.argsort(-sizes[order], kind="stable")], folds)[groups]
+
+
+def deal(order: Rows, folds: int, strata: Rows | None = None) -> Rows:
+    """The fold of each row, dealt out in this order, one stratum after the other."""
+    if strata is not None:
+        order = order[np.argsort(strata[order], kind="stable")]
+    fold = np.empty(len(order), dtype=np.int64)
+    fold[order] = np.arange(len(order)) % folds
+    return fold
+
+
+def assign_groups(weights: NDArray[np.float64], order: Rows, folds: int) -> Rows:
+    """The fold of each group: in this order, each goes where it adds least to the sum of the folds' squared weights.
+
+    Args:
+        weights: The number of rows of each group, ``(groups, 1)``, or its shares of several strata, ``(groups, strata)``.
+        order: The groups, in the order in which they are placed; large ones first leaves the folds even.
+        folds: Number of folds.
+    """
+    fold, held = np.zeros(len(weights), dtype=np.int64), np.zeros((folds, weights.shape[1]))
+    for group in order:
+        fold[group] = np.argmin(held @ weights[group])  # an empty fold costs nothing, so none stays empty
+        held[fold[group]] += weights[group]
+    return fold
+
+
+def halves(labels: Rows, seed: int) -> tuple[Rows, Rows]:
+    """Rows in two random parts of about equal size, with half of each class in both."""
+    order = np.random.default_rng([seed, 0]).permutation(len(labels))
+    first = np.zeros(len(labels), dtype=bool)
+    odd = 0
+    for label in np.unique(labels):
+        rows = order[labels[order] == label]
+        first[rows[: (len(rows) + 1 - odd) // 2]] = True
+        odd = (odd + len(rows)) % 2  # the one too many goes to the first part, then to the second
+    # Only those on the wrong side change places, so that this is as near as it can be to a split that ignores classes.
+    half = (len(labels) + 1) // 2
+    out, back = np.flatnonzero(~first[order[:half]]), half + np.flatnonzero(first[order[half:]])
+    order[out], order[back] = order[back], order[out]
+    return order[:half], order[half:]
+
+
+def check_folds(rows: int, folds: int, least: int = 2) -> None:
+    """Raise ``ValueError`` where so many rows cannot be split into so many folds of at least two."""
+    half = rows // 2
+    if half < least:
+        raise ValueError(f"{('Two', 'Three')[least - 2]} folds need at least {2 * least} examples; got {rows}.")
+    if not is_whole(folds) or not least <= folds <= half:
+        raise ValueError(f"folds is a whole number between {least} and half the examples, {half}; got {shown(folds)}.")
+
+
+def group_numbers(groups: ArrayLike, rows: int) -> Rows:
+    """The number of each row's group, from 0."""
+    names = np.asarray(groups)
+    if names.shape != (rows,):
+        raise ValueError(f"groups names the group of each of {rows} examples; got shape {names.shape}.")
+    _, number = np.unique(names.astype(str), return_inverse=True)
+    if number.max() + 1 < LEAST_GROUPS:
+        raise ValueError(
+            f"Intervals resample groups, which takes at least {LEAST_GROUPS} of them; got {number.max() + 1}."
+        )
+    return number

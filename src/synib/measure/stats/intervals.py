@@ -1,0 +1,265 @@
+"""Intervals: a number with the range in which the truth lies, by the bootstrap or from a standard error."""
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib.checks import check_whole, is_number, shown
+from synib.measure.arrays import Array, as_array
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value, its interval at confidence ``level``, and the number of examples behind it; NaN where these are too few."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    level: float = 0.95
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def bootstrap(
+    statistic: Callable[..., Any],
+    *data: ArrayLike | Tensor,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+    vectorized: bool = True,
+    method: Literal["percentile", "basic"] = "percentile",
+) -> Estimate:
+    """A statistic of examples, with its bootstrap interval.
+
+    >>> import numpy as np
+    >>> print(bootstrap(np.mean, [0.0, 1.0, 1.0, 1.0] * 50))
+    0.750 [0.690, 0.815]
+
+    Args:
+        statistic: A function of one or more arrays. If ``vectorized`` it takes ``axis``, as numpy's functions do.
+        data: One or more arrays with a row for each example; rows of several arrays are resampled together.
+        level: Confidence level.
+        draws: Number of resamples.
+        seed: Seed of the resampling.
+        vectorized: Whether the statistic takes ``axis``.
+        method: The resamples' percentiles, or these mirrored at the value (``"basic"``), for a biased statistic.
+    """
+    check_resampling(seed, level, draws=draws)
+    if not callable(statistic):
+        raise ValueError(f"statistic is a function such as np.mean, before the data; got {type(statistic).__name__}.")
+    if vectorized and not _takes_axis(statistic):
+        raise ValueError("statistic takes axis, as np.mean does; give vectorized=False for one that does not.")
+    from scipy.stats import bootstrap as resample  # slow to import
+
+    arrays = [as_array(x) for x in data]
+    if not arrays or not all(x.ndim for x in arrays):
+        got = "a single number" if arrays else "none"
+        raise ValueError(f"The bootstrap needs at least one array with a row for each example; got {got}.")
+    n = len(arrays[0])
+    if any(len(x) != n for x in arrays):
+        raise ValueError(f"Arrays that are resampled together have as many rows; got {[len(x) for x in arrays]} rows.")
+    if n == 0:
+        return unknown(0, level)
+    try:
+        value = _single_number(statistic(*arrays, axis=0) if vectorized else statistic(*arrays))
+    except TypeError:
+        not_numeric = [str(x.dtype) for x in arrays if x.dtype.kind not in "biufc"]
+        if not not_numeric:
+            raise
+        raise ValueError(f"The statistic takes numbers; got {', '.join(not_numeric)}.") from None
+    if n == 1:
+        return Estimate(value, np.nan, np.nan, 1, level)
+    limits = resample(
+        arrays, statistic, paired=True, vectorized=vectorized, axis=0, n_resamples=draws, confidence_level=level,
+        method=method, rng=np.random.default_rng(seed), batch=max(1, 2_000_000 // n) if vectorized else None,
+    ).confidence_interval  # fmt: skip
+    return Estimate(value, float(limits.low), float(limits.high), n, level)
+
+
+def mean(
+    x: ArrayLike | Tensor,
+    groups: ArrayLike | None = None,
+    *,
+    lowest: float | None = None,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> Estimate:
+    """The mean of examples, with an interval that resamples examples, or whole groups where these are given.
+
+    Args:
+        x: A number for each example.
+        groups: The group of each example, where examples of one group are not independent.
+        lowest: The least value that an example can have where the largest is 1: 0 for hits, -1 for differences of hits. Then
+            the interval also allows for outcomes that were not seen (:func:`proportion`).
+        level: Confidence level.
+        draws: Number of resamples.
+        seed: Seed of the resampling.
+    """
+    values = as_array(x)
+    if groups is not None:
+        _, group = np.unique(np.asarray(groups), return_inverse=True)
+        sums, sizes = np.bincount(group, values), np.bincount(group).astype(np.float64)
+        return replace(bootstrap(ratio, sums, sizes, level=level, draws=draws, seed=seed), n=len(values))
+    if lowest is not None:
+        return proportion(values, lowest=lowest, level=level, draws=draws, seed=seed)
+    return bootstrap(np.mean, values, level=level, draws=draws, seed=seed)
+
+
+def proportion(
+    hits: ArrayLike | Tensor,
+    members: ArrayLike | Tensor | None = None,
+    *,
+    lowest: float = 0.0,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> Estimate:
+    r"""The share of hits among members, with a bootstrap interval over examples.
+
+    Where all examples agree, resampling shows no spread. An outcome that did not occur in n examples can still have a
+    rate of :math:`1 - (\alpha / 2)^{1/n}` (the exact binomial limit); the interval allows for that at either end of [0, 1].
+
+    >>> print(proportion([1, 1, 1, 1, 1, 1, 1, 1, 1, 1]))
+    1.000 [0.692, 1.000]
+
+    Args:
+        hits: 0 or 1, or a mean of such, ``(examples,)`` or ``(examples, repeats)``; repeats of an example stay together.
+        members: Which of them count; all by default.
+        lowest: The least value of a hit; see :func:`difference`.
+        level: Confidence level.
+        draws: Number of resamples.
+        seed: Seed of the resampling.
+    """
+    x = as_array(hits)
+    x, counted = np.broadcast_arrays(x, np.ones_like(x, dtype=bool) if members is None else as_array(members))
+    repeats = tuple(range(1, x.ndim))
+    inside, weight = np.where(counted, x, 0.0).sum(repeats), counted.sum(repeats)
+    inside, weight = inside[weight > 0], weight[weight > 0]
+    estimate = bootstrap(ratio, inside, weight, level=level, draws=draws, seed=seed)
+    if not estimate.n or np.ptp(inside / weight):
+        return estimate
+    unseen = 1 - ((1 - level) / 2) ** (1 / estimate.n)
+    low = estimate.value - unseen * (estimate.value - lowest)
+    high = estimate.value + unseen * (1 - estimate.value)
+    return Estimate(estimate.value, low, high, estimate.n, level)
+
+
+def difference(
+    hits: ArrayLike | Tensor,
+    other: ArrayLike | Tensor,
+    members: ArrayLike | Tensor | None = None,
+    *,
+    draws: int = 2000,
+    seed: int = 0,
+) -> Estimate:
+    """The share of hits minus that of ``other``, paired by example; see :func:`proportion`.
+
+    Where all differences are equal the interval allows for unseen ones, of the same rate, at either end of [-1, 1].
+    """
+    return proportion(as_array(hits).astype(float) - as_array(other), members, lowest=-1.0, draws=draws, seed=seed)
+
+
+def statistics(numbers: Sequence[float]) -> dict[str, float | int | None]:
+    """Mean, standard error of the mean, and n; ``None`` where there are too few numbers."""
+    try:
+        n, total = len(numbers), sum(numbers)
+    except TypeError:
+        raise ValueError(f"Statistics are those of a list of numbers; got {shown(numbers)}.") from None
+    if n == 0:
+        return {"mean": None, "se": None, "n": 0}
+    average = total / n
+    if n == 1:
+        return {"mean": average, "se": None, "n": 1}
+    variance = sum((x - average) ** 2 for x in numbers) / (n - 1)
+    return {"mean": average, "se": math.sqrt(variance / n), "n": n}
+
+
+def interval(mean: float, se: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """The confidence interval of a mean of ``n`` normal numbers (Student's t)."""
+    if mean is None or se is None:
+        raise ValueError(
+            "An interval needs a mean and its standard error, which only 2 numbers or more have; got None."
+        )
+    from scipy.stats import t as student  # slow to import
+
+    reach = float(student.ppf((1 + level) / 2, n - 1)) * se
+    return mean - reach, mean + reach
+
+
+def widen(estimate: Estimate, without: Sequence[float], correction: float = 1.0) -> Estimate:
+    """An interval made wider by a second, independent source of error, known from a jackknife over groups of draws.
+
+    Args:
+        estimate: With the interval of the first source of error.
+        without: The value with each group of draws left out in turn.
+        correction: What the jackknife's standard error is multiplied with: below 1 for draws from a finite set.
+    """
+    groups = len(without)
+    if groups < 2 or correction == 0.0 or not np.isfinite([*without, estimate.low]).all():
+        return estimate
+    squares = float(np.sum((np.array(without) - np.mean(without)) ** 2))
+    se = correction * math.sqrt((groups - 1) / groups * squares)
+    _, reach = interval(0.0, se, groups, estimate.level)
+    low = estimate.value - math.hypot(estimate.value - estimate.low, reach)
+    high = estimate.value + math.hypot(estimate.high - estimate.value, reach)
+    return replace(estimate, low=low, high=high)
+
+
+def above_zero(estimate: Estimate, comparisons: int = 1) -> bool:
+    """Whether a value is above 0 at its confidence level, corrected for being the best of several (Bonferroni).
+
+    The standard error is that of a normal distribution with this interval.
+    """
+    from scipy.stats import norm  # slow to import
+
+    tail = (1 - estimate.level) / 2
+    error = (estimate.high - estimate.low) / 2 / norm.ppf(1 - tail)
+    return bool(estimate.value > norm.ppf(1 - tail / comparisons) * error)
+
+
+def check_resampling(seed: int, level: float = 0.95, **counts: int) -> None:
+    """Raise ``ValueError`` where the settings of an interval are wrong.
+
+    Args:
+        seed: Seed of the resampling.
+        level: Confidence level.
+        counts: Whole numbers of at least 1, such as the number of resamples, by the caller's names for them.
+    """
+    check_whole("seed", seed, least=0)
+    if not is_number(level) or not 0 < level < 1:
+        raise ValueError(f"level, the confidence of the interval, lies between 0 and 1; got {shown(level)}.")
+    for name, count in counts.items():
+        check_whole(name, count)
+
+
+def unknown(n: int, level: float = 0.95) -> Estimate:
+    """The estimate where n examples are not enough for one."""
+    return Estimate(np.nan, np.nan, np.nan, n, level)
+
+
+def ratio(part: Array, whole: Array, axis: int) -> Array:
+    """A sum divided by another: a statistic for :func:`bootstrap`."""
+    return part.sum(axis) / whole.sum(axis)
+
+
+def _takes_axis(statistic: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(statistic).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C have no signature: they may
+        return True
+    return any(p.name == "axis" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _single_number(value: Any) -> float:
+    if np.size(value) != 1:
+        raise ValueError(f"A statistic of examples is one number; got shape {np.shape(value)}.")
+    return float(value)

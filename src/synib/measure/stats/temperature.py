@@ -1,0 +1,57 @@
+"""Temperature: how far predictions have to be softened or sharpened to be calibrated."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synib.checks import shown
+from synib.objective import Bernoulli, Categorical, Family, Gaussian
+
+
+def temperature(parameters: Tensor, target: Tensor, family: Family, pseudocount: float = 0.0) -> float:
+    r"""The temperature at which predictions are best calibrated: :math:`\arg\min_T` of the mean log-loss of logits / T.
+
+    Fit it on validation data, and divide the logits of new predictions by it (Guo et al., ICML 2017). What is predicted does
+    not change, only how confident it is. A Gaussian's standard deviation is multiplied by it instead.
+
+    Args:
+        parameters: The family's parameters: logits, or mean and log-variance.
+        target: Classes or numbers.
+        family: Bernoulli, Categorical or Gaussian.
+        pseudocount: Weight of one more example of each class (of one more number, as far off as was predicted), so that a model
+            that is right on all of n rows gets no confidence above about 1 - 1 / n (the rule of succession).
+    """
+    if not isinstance(family, Bernoulli | Categorical | Gaussian) or (isinstance(family, Gaussian) and family.dim > 1):
+        raise ValueError(f"family is Bernoulli(), Categorical() or Gaussian(); got {shown(family)}.")
+    family.check_target(parameters, target)
+    values = parameters.detach().double()
+    if not family.discrete:
+        mean, log_variance = values.unbind(-1)
+        squares = (target.double().reshape(mean.shape) - mean).square() / log_variance.exp()
+        return math.sqrt((float(squares.sum()) + pseudocount) / (len(values) + pseudocount))
+    from scipy.optimize import minimize_scalar  # slow to import
+
+    def loss(log_t: float) -> float:
+        logits = values / np.exp(log_t)
+        total = float(family.nll(logits, target).mean())
+        return total + pseudocount / len(values) * _every_class(family, logits) if pseudocount else total
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").x))
+
+
+def tempered(family: Family, parameters: NDArray[Any], by: Any) -> NDArray[Any]:
+    """Predictions after a temperature: logits divided by it; of a number, the standard deviation multiplied by it."""
+    if family.discrete:
+        return parameters / by
+    log_variance = np.broadcast_to(2 * np.log(by), parameters[..., 1:].shape)
+    return parameters + np.concatenate([np.zeros_like(parameters[..., :1]), log_variance], -1)
+
+
+def _every_class(family: Family, logits: Tensor) -> float:
+    """The mean log-loss of an example of each class, summed over the classes."""
+    full = torch.cat([torch.zeros_like(logits), logits], 1) if isinstance(family, Bernoulli) else logits
+    return -float(full.log_softmax(1).sum(1).mean())

@@ -1,0 +1,84 @@
+"""Temperature: the best one is found, predictions keep their order, and few rows never make a model certain."""
+
+import numpy as np
+import pytest
+import torch
+
+from synib import Bernoulli, Categorical, Gaussian
+from synib.measure import calibration, temperature
+from synib.measure.stats import tempered
+
+FAMILIES = pytest.mark.parametrize("family", [Bernoulli(), Categorical()], ids=str)
+
+
+def sampled(family, n=4000):
+    """Logits, and targets drawn from just these probabilities."""
+    if isinstance(family, Bernoulli):
+        logits = 2 * torch.randn(n, 1)
+        return logits, (torch.rand(n, 1) < logits.sigmoid()).long()[:, 0]
+    logits = 2 * torch.randn(n, 3)
+    return logits, torch.multinomial(logits.softmax(1), 1)[:, 0]
+
+
+@FAMILIES
+@pytest.mark.parametrize("t", [0.1, 1.0, 20.0])
+def test_a_known_temperature_is_found_and_no_other_has_a_smaller_log_loss(family, t):
+    logits, y = sampled(family)
+    scaled = (t * logits).double()
+    found = temperature(scaled, y, family)
+    assert found == pytest.approx(t, rel=0.1)
+    assert temperature(scaled.clone().requires_grad_(), y, family) == found
+
+    def loss(at):
+        return family.nll(scaled / at, y).mean().item()
+
+    assert all(loss(found) <= loss(at) + 1e-9 for at in (1.0, 0.9 * found, 1.1 * found, *np.logspace(-2, 2, 20)))
+
+
+@FAMILIES
+def test_recalibrated_predictions_are_the_same_and_have_a_smaller_error(family):
+    logits, y = sampled(family)
+    t = temperature(4 * logits[:2000], y[:2000], family)
+    sure, calibrated = (x[2000:] for x in (4 * logits, 4 * logits / t))
+    before, after = (calibration(x, y[2000:], family=family, resamples=2) for x in (sure, calibrated))
+    assert after.error < 0.5 * before.error
+    right = [sum(a.value * n for a, n in zip(c.accuracy, c.count, strict=True) if n) for c in (before, after)]
+    assert right[0] == pytest.approx(right[1])
+
+
+def test_where_all_is_right_the_temperature_is_small_and_still_a_number():
+    y = torch.arange(40) % 2
+    assert 0 < temperature(2.0 * y - 1, y, Bernoulli()) < 0.1
+    assert 10 < temperature(1.0 - 2 * y, y, Bernoulli()) < 1000
+
+
+def test_with_a_pseudocount_n_right_rows_allow_a_confidence_of_about_1_minus_1_over_n():
+    y = torch.arange(40) % 2
+    sure = torch.where(y == 1, 9.0, -9.0)[:, None]
+    t = temperature(sure, y, Bernoulli(), pseudocount=1.0)
+    assert float((sure / t).abs().max().sigmoid()) == pytest.approx(1 - 1 / 42, abs=1e-3)
+    both = torch.cat([torch.zeros_like(sure), sure], 1)
+    assert temperature(both, y, Categorical(), pseudocount=1.0) == pytest.approx(t, rel=1e-3)
+
+
+def test_the_temperature_of_a_number_multiplies_its_standard_deviation():
+    mean = torch.randn(4000, 1)
+    predicted = torch.cat([mean, torch.zeros_like(mean)], 1)
+    t = temperature(predicted, mean + 2 * torch.randn(4000, 1), Gaussian(), pseudocount=1.0)
+    assert t == pytest.approx(2, rel=0.05)
+    after = tempered(Gaussian(), predicted.numpy(), t)
+    assert np.allclose(np.exp(after[:, 1] / 2), t)
+    assert np.array_equal(after[:, 0], predicted[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("logits", "target", "family", "sentence"),
+    [
+        (torch.zeros(4, 5), torch.zeros(4, 2), Gaussian(2), "got Gaussian"),
+        (torch.zeros(4), torch.zeros(3), Bernoulli(), "one target for each of 4 examples"),
+        (torch.zeros(4, 3), torch.full((4,), 3), Categorical(), "classes 0 to 2; got 3"),
+    ],
+)
+def test_a_family_without_a_temperature_and_targets_that_do_not_fit_are_refused(logits, target, family, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        temperature(logits, target, family)
