@@ -11,6 +11,7 @@ from torch import Tensor
 
 from synib.checks import shown
 from synib.data.dataset import Dataset, Split
+from synib.measure.stats import assign_groups, standardisation
 from synib.own.from_arrays import read_npz
 
 Array = np.ndarray[Any, Any]
@@ -54,32 +55,19 @@ def grouped_folds(groups: Iterable[object], folds: int) -> Array:
         groups: The group of each example (its video, its speaker); a group is in one fold only.
         folds: Number of folds.
     """
-    group_of = list(groups)
-    counts = Counter(group_of)
+    names = [str(group) for group in groups]
+    counts = Counter(names)
     if len(counts) < folds:
         raise ValueError(f"{folds} folds need at least {folds} groups; got {len(counts)}.")
-    sizes, fold_of = [0] * folds, {}
-    for group in sorted(counts, key=lambda g: (-counts[g], str(g))):
-        fold_of[group] = int(np.argmin(sizes))
-        sizes[fold_of[group]] += counts[group]
-    return np.array([fold_of[group] for group in group_of])
+    largest_first = sorted(counts, key=lambda name: (-counts[name], name))
+    sizes = np.array([[counts[name]] for name in largest_first], np.float64)
+    fold = dict(zip(largest_first, assign_groups(sizes, np.arange(len(sizes)), folds), strict=True))
+    return np.array([fold[name] for name in names])
 
 
 def standardised(x: dict[str, Array], train: Array) -> dict[str, Array]:
     """Modalities with mean 0 and standard deviation 1 over the training rows (and frames); features constant there are 0."""
-    scaled = {}
-    for name, v in x.items():
-        mean, scale = scaling(v[train].reshape(-1, v.shape[-1]))
-        scaled[name] = ((v - mean) * scale).astype(np.float32)
-    return scaled
-
-
-def scaling(train: Array) -> tuple[Array, Array]:
-    """Mean of each column, and 1 / standard deviation, or 0 where a column is constant."""
-    x = train.astype(np.float64)
-    mean, deviation = x.mean(0), x.std(0)
-    constant = deviation <= 1e-6 * np.abs(x).max(0)
-    return mean, np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, deviation))
+    return {name: standardisation(v[train].reshape(-1, v.shape[-1]))(v).astype(np.float32) for name, v in x.items()}
 
 
 def dataset(

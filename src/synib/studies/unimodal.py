@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from synib.data import Dataset
-from synib.studies.tables import scaling
+from synib.logistic import minimise
+from synib.measure.stats import standardisation
 from synib.tokens import Modality, Tokens
 
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # of the penalty on squared weights; chosen by validation log-loss
@@ -29,8 +30,8 @@ def regress(x: Sequence[Tensor], y: Sequence[Tensor]) -> Tensor:
         x: Training, validation and test rows.
         y: Training and validation labels, 0 and 1.
     """
-    mean, scale = map(torch.from_numpy, scaling(x[0].numpy()))
-    train, validation, test = ((part.double() - mean) * scale for part in x)
+    scale = standardisation(x[0].numpy())
+    train, validation, test = (torch.from_numpy(scale(part.numpy())) for part in x)
     fits = [_fit(train, y[0], strength) for strength in STRENGTHS]
     losses = [float(_loss(validation @ w + b, y[1])) for w, b in fits]
     w, b = fits[int(np.argmin(losses))]
@@ -49,17 +50,13 @@ def as_vectors(x: Modality) -> Tensor:
 
 
 def _fit(x: Tensor, y: Tensor, strength: float) -> tuple[Tensor, Tensor]:
-    w, b = x.new_zeros(x.shape[1], requires_grad=True), x.new_zeros((), requires_grad=True)
-    optimiser = torch.optim.LBFGS([w, b], max_iter=100, line_search_fn="strong_wolfe")
+    """Weights and an intercept, which is not penalised."""
 
-    def closure() -> Tensor:
-        optimiser.zero_grad()
-        loss = _loss(x @ w + b, y) + 0.5 * strength * w.square().sum()
-        torch.autograd.backward([loss])
-        return loss
+    def objective(theta: Tensor) -> Tensor:
+        return _loss(x @ theta[:-1] + theta[-1], y) + 0.5 * strength * theta[:-1].square().sum()
 
-    optimiser.step(closure)
-    return w.detach(), b.detach()
+    theta = minimise(objective, x.new_zeros(x.shape[1] + 1))
+    return theta[:-1], theta[-1]
 
 
 def _loss(logits: Tensor, y: Tensor) -> Tensor:
