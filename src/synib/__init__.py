@@ -4,7 +4,6 @@
 """
 
 import importlib
-from importlib import import_module
 
 TYPE_CHECKING = False  # to type checkers it is true; importing it from typing would take longer than all else here
 

@@ -5,6 +5,7 @@ import pytest
 from synib.data import Dataset
 from synib.objective import Objective
 from synib.studies import EXPERIMENTS, Experiment, SpuriousXOR
+from synib.studies.affect import baselines as affect_baselines
 from synib.studies.affect import data as affect_data
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import Cell
@@ -83,7 +84,7 @@ class TestEveryExperiment:
         if name.startswith("affect"):
             monkeypatch.setenv("SYNIB_DATA", str(affect_root))
         yield
-        for cached in (affect_data.data_of, affect_data._read, affect_data.known):
+        for cached in (affect_data.load, affect_data.read, affect_baselines.baselines):
             cached.cache_clear()
 
     def test_it_comes_back_from_its_config(self, name):

@@ -1,4 +1,4 @@
-"""Tables of features: folds that keep groups whole, standardising, groups of examples."""
+"""Tables of features: reading, folds of groups, scaling."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_folds_do_not_depend_on_the_order_of_the_examples():
 
 
 def test_fewer_groups_than_folds_are_refused():
-    with pytest.raises(ValueError, match="3 folds need as many groups; there are 2"):
+    with pytest.raises(ValueError, match="3 folds need at least 3 groups; got 2"):
         grouped_folds(["a", "b", "a"], 3)
 
 
@@ -36,33 +36,30 @@ def test_standardising_uses_the_training_rows_alone_and_all_frames():
     x[:, :, 2] = 7
     x[35:, :, 2] = 9
     train = np.arange(30)
-    done = standardised({"x": x}, train)["x"]
-    assert done.dtype == np.float32
-    np.testing.assert_allclose(done[train][..., :2].mean((0, 1)), 0, atol=1e-5)
-    np.testing.assert_allclose(done[train][..., :2].std((0, 1)), 1, atol=1e-5)
-    assert not done[..., 2].any()  # constant in training: it says nothing, also where it changes later
+    scaled = standardised({"x": x}, train)["x"]
+    assert scaled.dtype == np.float32
+    np.testing.assert_allclose(scaled[train][..., :2].mean((0, 1)), 0, atol=1e-5)
+    np.testing.assert_allclose(scaled[train][..., :2].std((0, 1)), 1, atol=1e-5)
+    assert not scaled[..., 2].any()  # constant in training, though not later
     x[30:] = 100
-    np.testing.assert_array_equal(standardised({"x": x}, train)["x"][train], done[train])
+    np.testing.assert_array_equal(standardised({"x": x}, train)["x"][train], scaled[train])
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"label": np.array([0, 1, 2])}, "labels are 0 to 1; got 2"),
-        ({"label": np.array([0, -1, 1])}, "labels are 0 to 1; got -1"),
         ({"label": np.array([0.0, 1.0, 1.0])}, "label should be whole numbers, one for each example; got float64"),
-        ({"label": np.array(1)}, "label should be whole numbers"),
         ({"x": np.zeros((2, 2))}, r"x should have a row for each of 3 labels; it is \(2, 2\)"),
         ({"x": np.zeros(3)}, r"x should be numbers in 2 dimensions; got float64 \(3,\)"),
-        ({"x": np.array([["a"]] * 3)}, "x should be numbers in 2 dimensions"),
         ({"x": np.array([[0.0], [np.nan], [np.inf]])}, "x holds NaN or Inf in 2 rows, first in row 1"),
         ({"id": np.array([["a"]] * 3)}, r"id should be one value for each example; got <U1 \(3, 1\)"),
     ],
 )
-def test_columns_that_do_not_fit_together_are_named(tmp_path, changed, said):
+def test_invalid_columns_are_named(tmp_path, changed, message):
     whole = {"label": np.array([0, 1, 1]), "x": np.zeros((3, 2)), "id": np.array(["a", "b", "c"])}
     np.savez(tmp_path / "t.npz", **whole)
     assert read_table(tmp_path / "t.npz", {"x": 2}, ["id"], 2).keys() == whole.keys()
     np.savez(tmp_path / "t.npz", **(whole | changed))
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         read_table(tmp_path / "t.npz", {"x": 2}, ["id"], 2)

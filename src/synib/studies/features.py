@@ -1,4 +1,4 @@
-"""MOSI, MUStARD and RAVDESS as one vector for each modality and example, from ``features.npz`` files."""
+"""MOSI, MUStARD and RAVDESS from ``features.npz`` files: one vector for each modality of an example."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,9 +12,9 @@ from synib.data.files import File, Source, check_disjoint
 from synib.studies.tables import (
     Array,
     Table,
+    check_modalities,
     check_one_of,
     check_values,
-    chosen,
     dataset,
     grouped_folds,
     read_table,
@@ -37,24 +37,23 @@ def mosi(
 ) -> Dataset:
     """CMU-MOSI: is an utterance positive? One vector each for text, audio and video.
 
-    Features are standardised by the training examples; what is constant there is 0. Tested on the official 31 videos.
+    Features are standardised by the training examples; constant ones are 0. The official 31 test videos are tested.
 
-    Of the release's own numbers, text and video look fitted to the labels of all training videos, those that validate in any
-    fold among them: choose nothing on validation with them, or leave them out (``modalities=("text", "audio")``).
+    The release's own text and video features look fitted to the labels of all training videos, including those of the
+    validation set in any fold: do not choose settings with them, or leave them out (``modalities=("text", "audio")``).
 
     Args:
         root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
-        text: ``"minilm"`` (sentence vectors of the transcripts), or ``"text"``, the release's own, whose training rows look
-            fitted to their labels.
-        fold: Which fifth of the 62 training videos validates, 0 to 4; ``None`` is the 6 videos of the file, of which only 35 %
-            of the examples are positive (51 % in training, 62 % in test).
+        text: ``"minilm"`` (sentence vectors of the transcripts), or ``"text"``, the release's own.
+        fold: Which fifth of the 62 training videos is the validation set, 0 to 4; ``None``: the 6 videos that the file names,
+            where only 35 % of the examples are positive (51 % in training, 62 % at test).
         modalities: Of text, audio and video.
     """
-    names = chosen(modalities, ("text", "audio", "video"))
+    names = check_modalities(modalities, ("text", "audio", "video"))
     check_one_of("text", text, ("minilm", "text"))
-    columns = {"text": text, "audio": "audio", "video": "video"}
-    notes = ("id", "video_id", "transcript")
-    table = read_table(MOSI.file(root), {columns[m]: 2 for m in names}, (*notes, "split"), 2)
+    arrays = {"text": text, "audio": "audio", "video": "video"}
+    columns = ("id", "video_id", "transcript")
+    table = read_table(MOSI.file(root), {arrays[m]: 2 for m in names}, (*columns, "split"), 2)
     check_values("mosi", table, "split", ("train", "valid", "test"))
     part = table["split"].copy()
     if fold is not None:
@@ -63,8 +62,8 @@ def mosi(
         part[training] = np.where(folds == _check_fold(fold), "valid", "train")
     rows = [np.flatnonzero(part == name) for name in ("train", "valid", "test")]
     check_disjoint("video", *(table["video_id"][r] for r in rows))
-    x = {m: table[columns[m]].astype(np.float32) for m in names}
-    return dataset(table, standardised(x, rows[0]), rows, notes)
+    x = {m: table[arrays[m]].astype(np.float32) for m in names}
+    return dataset(table, standardised(x, rows[0]), rows, columns)
 
 
 def mustard(
@@ -76,26 +75,27 @@ def mustard(
     frames: Frames = "mean",
     groups: Sequence[str] = (),
 ) -> Dataset:
-    """MUStARD: is a line of a TV show sarcastic? Frozen features; standardised by the training examples.
+    """MUStARD: is a line of a TV show sarcastic? Frozen features, standardised by the training examples.
 
-    Where a clip was cut from predicts the label: frame size and frame rate alone tell much of it. So those, the
-    level and the length are in every split's ``columns``, and ``groups`` makes groups of them, to see what a model rests on.
+    A clip's source predicts its label: frame size and frame rate alone predict much of it. These, the audio level and the
+    duration are in every split's ``columns``, and ``groups`` makes groups of them, to see what a model relies on.
 
     Args:
         root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
-        scheme: ``"official"``: the authors' fold ``fold`` is tested and the next validates; speakers are in all of them.
-            ``"speaker-independent"``: Friends is tested, and fifth ``fold`` of the other shows' speakers validates.
+        scheme: ``"official"``: the authors' fold ``fold`` is the test set and the next the validation set; speakers are in all
+            folds. ``"speaker-independent"``: Friends is the test set, and fifth ``fold`` of the other shows' speakers the
+            validation set.
         fold: 0 to 4.
         modalities: Of text, context, audio, audio_logmel and video.
         frames: The mean over a clip's 8 frames, or ``"all"``: (examples, 8, width).
         groups: Columns whose values become groups: frame_size, fps, audio_level, duration_s, speaker, show. Numbers with more
-            than 5 values are cut at the training examples' median.
+            than 5 values are split at the training examples' median.
     """
-    names = chosen(modalities, ("text", "context", "audio", "audio_logmel", "video"))
+    names = check_modalities(modalities, ("text", "context", "audio", "audio_logmel", "video"))
     check_one_of("scheme", scheme, ("official", "speaker-independent"))
     check_one_of("frames", frames, ("mean", "all"))
-    notes = ("id", "speaker", "show", "frame_size", "fps", "audio_level", "duration_s")
-    table = read_table(MUSTARD.file(root), {m: 2 + (m == "video") for m in names}, (*notes, "fold", "si_test"), 2)
+    columns = ("id", "speaker", "show", "frame_size", "fps", "audio_level", "duration_s")
+    table = read_table(MUSTARD.file(root), {m: 2 + (m == "video") for m in names}, (*columns, "fold", "si_test"), 2)
     check_values("mustard", table, "fold", range(FOLDS))
     check_values("mustard", table, "si_test", (0, 1))
     _check_fold(fold)
@@ -109,7 +109,7 @@ def mustard(
     x = {m: table[m].astype(np.float32) for m in names}
     if "video" in x and frames == "mean":
         x["video"] = x["video"].mean(1)
-    return dataset(table, standardised(x, rows[0]), rows, notes, groups)
+    return dataset(table, standardised(x, rows[0]), rows, columns, groups)
 
 
 def ravdess(
@@ -122,20 +122,20 @@ def ravdess(
 ) -> Dataset:
     """RAVDESS speech: which of 8 emotions does an actor play? Frozen audio features and face action units.
 
-    Actor-disjoint: the actors of fold ``fold`` are tested, those of the next validate, the others train.
+    Actor-disjoint: the actors of fold ``fold`` are the test set, those of the next the validation set, the others train.
 
     Args:
         root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
         fold: 0 to 4.
-        standardise: By the ``"training"`` examples, or each ``"actor"`` by the actor's own, without labels: it brings much, and
-            needs all of a new actor's recordings before the first answer.
+        standardise: By the ``"training"`` examples, or each ``"actor"`` by the actor's own, without labels: much better, but it
+            needs all recordings of a new actor before the first prediction.
         modalities: Of audio, audio_logmel and visual.
         groups: Columns whose values become groups: actor, intensity, statement, repetition, duration_s.
     """
-    names = chosen(modalities, ("audio", "audio_logmel", "visual"))
+    names = check_modalities(modalities, ("audio", "audio_logmel", "visual"))
     check_one_of("standardise", standardise, ("training", "actor"))
-    notes = ("id", "actor", "intensity", "statement", "repetition", "duration_s")
-    table = read_table(RAVDESS.file(root), dict.fromkeys(names, 2), (*notes, "fold"), 8)
+    columns = ("id", "actor", "intensity", "statement", "repetition", "duration_s")
+    table = read_table(RAVDESS.file(root), dict.fromkeys(names, 2), (*columns, "fold"), 8)
     check_values("ravdess", table, "fold", range(FOLDS))
     rows = _by_fold(table["fold"], _check_fold(fold))
     check_disjoint("actor", *(table["actor"][r] for r in rows))
@@ -147,7 +147,7 @@ def ravdess(
                 x[name][own] = by_own
     else:
         x = standardised(x, rows[0])
-    return dataset(table, x, rows, notes, groups)
+    return dataset(table, x, rows, columns, groups)
 
 
 def _by_fold(folds: Array, test: int) -> list[Array]:
@@ -157,7 +157,7 @@ def _by_fold(folds: Array, test: int) -> list[Array]:
 
 
 def _speakers(table: Table) -> Array:
-    """A speaker of a show: "PERSON" is somebody else in every show."""
+    """Speakers by show: "PERSON" is somebody else in every show."""
     return np.array([f"{show} {speaker}" for show, speaker in zip(table["show"], table["speaker"], strict=True)])
 
 
@@ -168,18 +168,18 @@ def _check_fold(fold: int) -> int:
 
 
 def _counts(classes: int, parts: str, features: dict[str, int]) -> Callable[[Sequence[Path]], str]:
-    def look(found: Sequence[Path]) -> str:
-        table = read_table(found[0], features, (parts,), classes)
+    def describe(paths: Sequence[Path]) -> str:
+        table = read_table(paths[0], features, (parts,), classes)
         values, counts = np.unique(table[parts], return_counts=True)
         each = ", ".join(f"{value} {n:,}" for value, n in zip(values.tolist(), counts.tolist(), strict=True))
         widths = ", ".join(f"{name} {table[name].shape[-1]}" for name in features)
         return f"{len(table['label']):,} examples ({parts} {each}); {widths}"
 
-    return look
+    return describe
 
 
-def _file(sha256: str, look: Callable[[Sequence[Path]], str]) -> tuple[File]:
-    return (File("features.npz", "frozen features, labels and splits", sha256=sha256, look=look),)
+def _file(sha256: str, describe: Callable[[Sequence[Path]], str]) -> tuple[File]:
+    return (File("features.npz", "frozen features, labels and splits", sha256=sha256, look=describe),)
 
 
 MOSI = Source(

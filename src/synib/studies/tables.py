@@ -1,5 +1,6 @@
-"""Tables of features: an array for each column, a row for each example; folds, standardising and groups."""
+"""Tables of features, with an array for each column and a row for each example: reading, folds, scaling, groups."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synib.checks import check_whole, shown
+from synib.checks import shown
 from synib.data.dataset import Dataset, Split
+from synib.measure.stats import assign_groups, standardisation
 from synib.own.from_arrays import read_npz
 
 Array = np.ndarray[Any, Any]
@@ -17,13 +19,13 @@ Table = dict[str, Array]
 
 
 def read_table(path: Path, features: dict[str, int], others: Sequence[str], classes: int) -> Table:
-    """The columns of an .npz, if they fit together.
+    """The columns of an .npz file, checked.
 
     Args:
         path: The file.
-        features: Column of numbers → how many dimensions it has.
-        others: Columns of one value for each example.
-        classes: Labels are 0 to one less.
+        features: Column of numbers → its number of dimensions.
+        others: Columns with one value for each example.
+        classes: Number of classes; labels are 0 to one less.
     """
     table = read_npz(path, ("label", *others, *features))
     label = table["label"]
@@ -31,8 +33,7 @@ def read_table(path: Path, features: dict[str, int], others: Sequence[str], clas
         raise ValueError(
             f"{path}: label should be whole numbers, one for each example; got {label.dtype} {label.shape}."
         )
-    outside = sorted(set(label.tolist()) - set(range(classes)))
-    if outside:
+    if outside := sorted(set(label.tolist()) - set(range(classes))):
         raise ValueError(f"{path}: labels are 0 to {classes - 1}; got {outside[0]}.")
     for name, x in table.items():
         if x.ndim == 0 or len(x) != len(label):
@@ -48,63 +49,53 @@ def read_table(path: Path, features: dict[str, int], others: Sequence[str], clas
 
 
 def grouped_folds(groups: Iterable[object], folds: int) -> Array:
-    """The fold of each example: groups stay whole, and folds are as even as a greedy choice makes them; always the same.
+    """The fold of each example, without randomness: the largest group goes to the smallest fold, then the next largest.
 
     Args:
-        groups: The group of each example (its video, its speaker).
-        folds: How many.
+        groups: The group of each example (its video, its speaker); a group is in one fold only.
+        folds: Number of folds.
     """
-    of_example = list(groups)
-    sizes = {group: of_example.count(group) for group in dict.fromkeys(of_example)}
-    check_whole("folds", folds, least=2)
-    if len(sizes) < folds:
-        raise ValueError(f"{folds} folds need as many groups; there are {len(sizes)}.")
-    filled, fold_of = [0] * folds, {}
-    for group in sorted(sizes, key=lambda g: (-sizes[g], str(g))):
-        fold_of[group] = int(np.argmin(filled))
-        filled[fold_of[group]] += sizes[group]
-    return np.array([fold_of[group] for group in of_example])
+    names = [str(group) for group in groups]
+    counts = Counter(names)
+    if len(counts) < folds:
+        raise ValueError(f"{folds} folds need at least {folds} groups; got {len(counts)}.")
+    largest_first = sorted(counts, key=lambda name: (-counts[name], name))
+    sizes = np.array([[counts[name]] for name in largest_first], np.float64)
+    fold = dict(zip(largest_first, assign_groups(sizes, np.arange(len(sizes)), folds), strict=True))
+    return np.array([fold[name] for name in names])
 
 
 def standardised(x: dict[str, Array], train: Array) -> dict[str, Array]:
-    """Mean 0 and deviation 1 over the training rows (and frames); what is constant there says nothing, and is 0."""
-    done = {}
-    for name, v in x.items():
-        seen = v[train].reshape(-1, v.shape[-1]).astype(np.float64)
-        mean, spread = seen.mean(0), seen.std(0)
-        constant = spread <= 1e-6 * np.abs(seen).max(0)
-        scale = np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, spread))
-        done[name] = ((v - mean) * scale).astype(np.float32)
-    return done
+    """Modalities with mean 0 and standard deviation 1 over the training rows (and frames); features constant there are 0."""
+    return {name: standardisation(v[train].reshape(-1, v.shape[-1]))(v).astype(np.float32) for name, v in x.items()}
 
 
 def dataset(
-    table: Table, x: dict[str, Array], rows: Sequence[Array], notes: Sequence[str], groups: Sequence[str] = ()
+    table: Table, x: dict[str, Array], rows: Sequence[Array], columns: Sequence[str], groups: Sequence[str] = ()
 ) -> Dataset:
     """Training, validation and test examples of a table.
 
     Args:
-        table: Where labels and notes are.
+        table: Holds the labels and columns.
         x: The modalities.
-        rows: Of training, validation and test.
-        notes: Columns that become the splits' ``columns``.
+        rows: Positions of the training, validation and test examples.
+        columns: Those that the splits keep.
         groups: Those of them that become groups, one for each value.
     """
-    wanted = [groups] if isinstance(groups, str) else list(groups)
-    possible = [name for name in notes if name not in ("id", "transcript")]
-    for name in wanted:
-        check_one_of("groups", name, possible)
-    members = {name: found for column in wanted for name, found in _members(column, table[column], rows[0]).items()}
+    names = [groups] if isinstance(groups, str) else list(groups)
+    for name in names:
+        check_one_of("groups", name, [column for column in columns if column not in ("id", "transcript")])
+    members = {name: rows_in for column in names for name, rows_in in _members(column, table[column], rows[0]).items()}
     for name, part in zip(("train", "validation", "test"), rows, strict=True):
         if len(part) < 2:
-            raise ValueError(f"Every part needs at least 2 examples; {name} has {len(part)}.")
+            raise ValueError(f"Every split needs at least 2 examples; {name} has {len(part)}.")
 
     def split(part: Array) -> Split:
         return Split(
             {name: torch.from_numpy(v[part]) for name, v in x.items()},
             torch.from_numpy(table["label"][part].astype(np.int64)),
-            {name: found[torch.from_numpy(part)] for name, found in members.items()},
-            {name: table[name][part].tolist() for name in notes},
+            {name: rows_in[torch.from_numpy(part)] for name, rows_in in members.items()},
+            {name: table[name][part].tolist() for name in columns},
         )
 
     train, validation, test = map(split, rows)
@@ -112,7 +103,7 @@ def dataset(
 
 
 def _members(column: str, x: Array, train: Array) -> dict[str, Tensor]:
-    """Which examples have each value of a column; a number of many values is cut at its median."""
+    """Group → which examples are in it: one for each value of a column, or two where a number has more than 5 values."""
     if x.dtype.kind == "f" and len(np.unique(x)) > 5:
         high = x > np.median(x[train])
         return {f"{column}=low": torch.from_numpy(~high), f"{column}=high": torch.from_numpy(high)}
@@ -120,7 +111,7 @@ def _members(column: str, x: Array, train: Array) -> dict[str, Tensor]:
             for value in np.unique(x)}  # fmt: skip
 
 
-def chosen(modalities: Sequence[str], known: Sequence[str]) -> list[str]:
+def check_modalities(modalities: Sequence[str], known: Sequence[str]) -> list[str]:
     """The modalities, if they are at least two of those known."""
     names = [modalities] if isinstance(modalities, str) else list(modalities)
     if len(names) < 2 or len(set(names)) != len(names) or not set(names) <= set(known):
@@ -129,14 +120,13 @@ def chosen(modalities: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def check_one_of(name: str, value: object, known: Sequence[str]) -> None:
-    """Raise ``ValueError`` if an option has a value that it cannot have."""
+    """Raise ``ValueError`` if an option has an unknown value."""
     if value not in known:
         raise ValueError(f"{name} is {', '.join(map(repr, known[:-1]))} or {known[-1]!r}; got {shown(value)}.")
 
 
 def check_values(name: str, table: Table, column: str, known: Iterable[object]) -> None:
-    """Raise ``ValueError`` if a column of the data set called ``name`` has a value that is not known."""
+    """Raise ``ValueError`` if a column of data set ``name`` has an unknown value."""
     allowed = list(known)
-    other = sorted(set(table[column].tolist()) - set(allowed), key=str)
-    if other:
-        raise ValueError(f"{name}: {column} is one of {', '.join(map(str, allowed))}; got {shown(other[0])}.")
+    if unknown := sorted(set(table[column].tolist()) - set(allowed), key=str):
+        raise ValueError(f"{name}: {column} is one of {', '.join(map(str, allowed))}; got {shown(unknown[0])}.")

@@ -72,15 +72,15 @@ def inner(images):
 
 def which_image(data, known):
     """Of every example of every split its image's number in its file, by correlation with all of them."""
-    told = {}
+    numbers = {}
     for name, split in parts(data).items():
         images = known["test" if name == "test" else "valid"][0]
         seen = inner(split.modalities["image"])
         alike = torch.corrcoef(torch.cat([seen, images]))[: len(seen), len(seen) :]
         best = alike.max(1)
         assert best.values.min() > 0.8
-        told[name] = best.indices
-    return told
+        numbers[name] = best.indices
+    return numbers
 
 
 def which_recording(split):
@@ -89,18 +89,23 @@ def which_recording(split):
     return rows, number
 
 
-def test_there_are_as_many_pairs_as_were_asked_for_of_spectrograms_and_images(cued):
+def test_splits_have_their_sizes_and_training_data_are_standardised(cued):
     assert {name: len(split) for name, split in parts(cued).items()} == SIZES
     assert cued.widths == {"audio": BANDS * FRAMES, "image": 784}
     assert all(x.isfinite().all() for split in parts(cued).values() for x in split.modalities.values())
-
-
-def test_both_modalities_are_standardised_by_the_training_statistics(cued):
     for name, x in cued.train.modalities.items():
         assert x.mean(0).abs().max() < 1e-3, name
         varied = x.std(0) > 0.5
         assert torch.allclose(x.std(0)[varied], torch.ones(()), atol=0.1)
         assert varied.float().mean() > 0.4
+
+
+def test_the_seed_alone_decides_the_data(digits_root, cued):
+    again, other = (digits(str(digits_root / "digits"), MIXTURE, seed, **SIZES) for seed in (0, 1))
+    for name, split in parts(cued).items():
+        assert torch.equal(parts(again)[name].target, split.target)
+        assert torch.equal(parts(again)[name].modalities["audio"], split.modalities["audio"])
+        assert not torch.equal(parts(other)[name].target, split.target)
 
 
 def test_the_label_is_the_parity_of_the_sum_of_both_digits(plain, known):
@@ -155,7 +160,7 @@ def test_no_image_is_in_two_splits(cued, known):
     assert len(set(numbers["test"].tolist())) > 100  # of the other file
 
 
-@pytest.mark.parametrize(("k", "who"), list(enumerate(("anna", "b_o", "carl", "dora", "emil"))))
+@pytest.mark.parametrize(("k", "who"), [(1, "b_o"), (4, "emil")])
 def test_no_speaker_is_in_two_splits_and_the_seed_says_who_is_held_out(k, who, digits_root, tmp_path):
     # Other recordings of a speaker change the one split that the speaker is in, and no other.
     root = Path(shutil.copytree(digits_root / "digits", tmp_path / "digits"))
@@ -202,17 +207,6 @@ def test_a_tone_is_in_exactly_the_u1_and_r_recordings_and_says_the_label(cued, p
             assert rows.mean((0, 2)).argmax().item() == pytest.approx(band, abs=1)
 
 
-def test_the_same_seed_gives_the_same_data_and_another_one_others(digits_root, cued):
-    again, other = (digits(str(digits_root), MIXTURE, seed, **SIZES) for seed in (0, 1))
-    for name, split in parts(cued).items():
-        assert torch.equal(parts(again)[name].target, split.target)
-        assert not torch.equal(parts(other)[name].target, split.target)
-        for modality, x in split.modalities.items():
-            assert torch.equal(parts(again)[name].modalities[modality], x)
-        for group, rows in split.groups.items():
-            assert torch.equal(parts(again)[name].groups[group], rows)
-
-
 def test_a_silent_recording_is_read(digits_root, tmp_path, write_spoken):
     root = Path(shutil.copytree(digits_root / "digits", tmp_path / "digits"))
     for file in root.glob("recordings/*_anna_?.wav"):
@@ -220,16 +214,6 @@ def test_a_silent_recording_is_read(digits_root, tmp_path, write_spoken):
     data = digits(root, MIXTURE, **SIZES)
     assert data.test.modalities["audio"].isfinite().all()
     assert len(data.test.modalities["audio"].unique(dim=0)) == 3  # as it is, and with each tone
-
-
-def test_the_folder_is_found_itself_below_its_parent_and_by_the_environment(digits_root, plain, monkeypatch):
-    own = digits(digits_root / "digits", PLAIN, **SIZES)
-    assert torch.equal(own.train.target, plain.train.target)
-    monkeypatch.setenv("SYNIB_DATA", str(digits_root))
-    assert torch.equal(digits(None, PLAIN, **SIZES).train.target, plain.train.target)
-    monkeypatch.delenv("SYNIB_DATA")
-    with pytest.raises(ValueError, match="Where are the data"):
-        digits()
 
 
 def test_a_check_counts_recordings_and_finds_both_files(digits_root):
@@ -260,43 +244,33 @@ def lead_out(root, file):
 
 WRONG = {
     "no recordings": (lambda r, w: shutil.rmtree(r / "recordings"), r"There are no recordings in .*<digit>_<speaker>"),
-    "another name": (lambda r, w: one(r).rename(one(r).with_name("three_anna_0.wav")), "three_anna_0.wav is not named"),
-    "two digits": (lambda r, w: one(r).rename(one(r).with_name("13_anna_0.wav")), "13_anna_0.wav is not named"),
+    "no digit": (lambda r, w: one(r).rename(one(r).with_name("13_anna_0.wav")), "13_anna_0.wav is not named"),
     "no index": (lambda r, w: one(r).rename(one(r).with_name("3_anna.wav")), "3_anna.wav is not named"),
     "another rate": (lambda r, w: w(one(r), np.zeros(900), rate=16_000), "has 16000 Hz, 16 bits, 1 channels; expected 8000"),
     "stereo": (lambda r, w: w(one(r), np.zeros(900), channels=2), "has 8000 Hz, 16 bits, 2 channels; expected"),
     "eight bits": (lambda r, w: w(one(r), np.zeros(900), width=1), "has 8000 Hz, 8 bits, 1 channels; expected"),
-    "no wav": (lambda r, w: one(r).write_text("three" * 200), "3_anna_0.wav is no WAV file that can be read .*RIFF"),
-    "cut in its head": (lambda r, w: cut(r, 20), r"is no WAV file that can be read \(.+\)"),
-    "cut to nothing": (lambda r, w: cut(r, 0), r"is no WAV file that can be read \(it ends too early\)"),
-    "cut in its sound": (lambda r, w: cut(r, 44 + 700), "3_anna_0.wav is cut off: it holds 700 of .* bytes"),
-    "cut in a sample": (lambda r, w: cut(r, 44 + 701), "3_anna_0.wav is cut off: it holds 701 of .* bytes"),
-    "a folder": (lambda r, w: (one(r).unlink(), one(r).mkdir()), "3_anna_0.wav is no WAV file that can be read"),
+    "no wav": (lambda r, w: one(r).write_text("three" * 200), "3_anna_0.wav is not a readable WAV file .*RIFF"),
+    "empty": (lambda r, w: cut(r, 0), r"is not a readable WAV file \(it ends too early\)"),
+    "cut in a sample": (lambda r, w: cut(r, 44 + 701), "3_anna_0.wav is truncated: it holds 701 of .* bytes"),
+    "a folder": (lambda r, w: (one(r).unlink(), one(r).mkdir()), "3_anna_0.wav is not a readable WAV file"),
     "too short": (lambda r, w: w(one(r), np.zeros(255)), "shorter than 0.032 s: it holds 255 samples"),
     "two speakers": (
         lambda r, w: [f.unlink() for f in r.glob("recordings/*") if f.name.split("_")[1] not in ("anna", "carl")],
-        "at least 3 speakers make three disjoint splits; .* has 2",
+        "Three disjoint splits need recordings of at least 3 speakers; .* has 2",
     ),
-    "no images": (lambda r, w: (r / "mnist-test.npz").unlink(), "mnist-test.npz is not there"),
-    "other arrays": (lambda r, w: np.savez(r / "mnist-test.npz", x=np.zeros(3)), "has no array inputs, targets"),
-    "no npz": (lambda r, w: (r / "mnist-test.npz").write_bytes(b"PK"), "mnist-test.npz is no .npz, or is cut"),
-    "square images": (lambda r, w: save(r, inputs=np.zeros((10, 28, 28))), r"\(10, 28, 28\) and targets .*expected \(n, 784\)"),
     "small images": (lambda r, w: save(r, inputs=np.zeros((10, 64))), r"\(10, 64\) and targets .*expected \(n, 784\)"),
     "fewer labels": (lambda r, w: save(r, targets=np.zeros(9, int)), r"targets \(9,\); expected"),
     "bytes": (lambda r, w: save(r, inputs=np.full((10, 784), 255)), "inputs other than numbers from 0 to 1 .*divide"),
-    "no numbers": (lambda r, w: save(r, inputs=np.full((10, 784), "x")), "inputs other than numbers from 0 to 1"),
     "not finite": (lambda r, w: save(r, inputs=np.full((10, 784), np.nan)), "inputs other than numbers from 0 to 1"),
     "letters": (lambda r, w: save(r, targets=np.arange(10) + 1), "targets other than whole numbers from 0 to 9"),
-    "half labels": (lambda r, w: save(r, targets=np.full(10, 0.5)), "targets other than whole numbers from 0 to 9"),
     "one image": (lambda r, w: save(r, n=1), "mnist-valid.npz holds 1 images; expected at least 2"),
-    "objects": (lambda r, w: save(r, targets=np.array([{}] * 10)), "pickles are not read here"),
     "a recording elsewhere": (lambda r, w: lead_out(r, "recordings/3_anna_0.wav"), "leads out of"),
     "images elsewhere": (lambda r, w: lead_out(r, "mnist-test.npz"), "leads out of"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_file_is_answered_by_one_sentence(case, digits_root, tmp_path, write_spoken):
+def test_an_invalid_file_is_refused(case, digits_root, tmp_path, write_spoken):
     root = Path(shutil.copytree(digits_root / "digits", tmp_path / "digits"))
     spoil, sentence = WRONG[case]
     spoil(root, write_spoken)
@@ -306,24 +280,20 @@ def test_a_wrong_file_is_answered_by_one_sentence(case, digits_root, tmp_path, w
 
 
 @pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("arguments", "message"),
     [
-        ({"mixture": (0.5, 0.2, 0.2, 0.2)}, "A mixture .* sums to 1; got"),
-        ({"mixture": (0.5, 0.5)}, "A mixture .* sums to 1; got"),
-        ({"mixture": (1.5, -0.5, 0.0, 0.0)}, "A mixture .* is not negative"),
-        ({"mixture": (float("nan"), 0.0, 0.0, 1.0)}, "A mixture .* sums to 1; got"),
-        ({"mixture": (0.5, None, 0.0, 0.5)}, "A mixture .* sums to 1; got"),
-        ({"mixture": 1.0}, "A mixture .* sums to 1; got 1.0"),
+        ({"mixture": (0.5, 0.2, 0.2, 0.2)}, "A mixture .* sum to 1; got"),
+        ({"mixture": (0.5, 0.5)}, "A mixture .* sum to 1; got"),
+        ({"mixture": (1.5, -0.5, 0.0, 0.0)}, "A mixture .* non-negative"),
+        ({"mixture": (0.5, None, 0.0, 0.5)}, "A mixture .* sum to 1; got"),
+        ({"mixture": 1.0}, "A mixture .* sum to 1; got 1.0"),
         ({"seed": 1.5}, "seed is a whole number"),
-        ({"seed": "one"}, "seed is a whole number"),
         ({"train": 0}, "Every split needs a whole number of examples"),
-        ({"root": 3}, "root is a folder's path; got 3"),
-        ({"root": "/nowhere/at/all"}, "root is a folder with data; .* is not there"),
     ],
 )
-def test_an_argument_that_cannot_be_is_answered_by_one_sentence(wrong, sentence, digits_root):
-    with pytest.raises(ValueError, match=sentence):
-        digits(**{"root": digits_root, **wrong})
+def test_an_invalid_argument_is_refused(arguments, message, digits_root):
+    with pytest.raises(ValueError, match=message):
+        digits(**{"root": digits_root, **arguments})
 
 
 @pytest.mark.skipif(
@@ -342,5 +312,5 @@ def test_the_real_recordings_and_images_load():
         assert split.target.float().mean().item() == pytest.approx(0.5, abs=0.06)
         assert all(x.isfinite().all() for x in split.modalities.values())
         cue = split.modalities["image"].view(-1, 28, 28)[:, 0, [0, -1]]  # MNIST is black there
-        told = cue.argmax(1)[split.groups["R"]]
-        assert torch.equal(told, split.target[split.groups["R"]])
+        cued = cue.argmax(1)[split.groups["R"]]
+        assert torch.equal(cued, split.target[split.groups["R"]])

@@ -1,4 +1,6 @@
-"""Clips as a data set: actors in one split, splits that are there."""
+"""Clips as a data set: every actor in one split, all splits present."""
+
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,10 +13,16 @@ PARTS = {"train": np.array([0, 1]), "validation": np.array([2, 3]), "test": np.a
 TWO = {"glad": ("sad",), "sad": ("glad",)}
 
 
+class Clip(NamedTuple):
+    id: str
+    actor: int
+    label: int
+
+
 @pytest.fixture
 def clips():
     x = torch.arange(6.0)[:, None]
-    return Clips(tuple("abcdef"), np.array([0, 1] * 3), (1, 1, 2, 2, 3, 3), x, -x, {"d": "d is broken."})
+    return Clips(tuple(Clip(name, 1 + i // 2, i % 2) for i, name in enumerate("abcdef")), x, -x, {"d": "d is broken."})
 
 
 def test_rows_follow_the_splits_and_skipped_clips_are_left_out(clips):
@@ -28,17 +36,17 @@ def test_rows_follow_the_splits_and_skipped_clips_are_left_out(clips):
 def test_an_actor_in_two_parts_is_refused(clips):
     with pytest.raises(ValueError, match="Every actor belongs to one part of the data; 3 is in train and in test"):
         clips.dataset(PARTS | {"train": np.array([0, 4]), "test": np.array([5])})
-    irony = Irony.make(clips.ids, clips.labels, TWO, {"train": [0, 4], "validation": [2], "test": [5]}, 0.0)
+    irony = Irony.make(clips.ids, [0, 1] * 3, TWO, {"train": [0, 4], "validation": [2], "test": [5]}, 0.0)
     with pytest.raises(ValueError, match="Every actor belongs to one part"):
         clips.dataset({}, irony)
 
 
-def test_a_missing_split_is_said(clips):
+def test_a_missing_split_is_named(clips):
     with pytest.raises(ValueError, match="splits train, validation, test; 'test' is missing"):
         clips.dataset({k: v for k, v in PARTS.items() if k != "test"})
 
 
 def test_an_assignment_with_a_broken_clip_is_refused(clips):
-    irony = Irony.make(clips.ids, clips.labels, TWO, PARTS, 0.0)
+    irony = Irony.make(clips.ids, [0, 1] * 3, TWO, PARTS, 0.0)
     with pytest.raises(ValueError, match="uses clip 'd', which cannot be read: d is broken"):
         clips.dataset({}, irony)

@@ -1,4 +1,4 @@
-"""Who becomes ironic, and whose voice each gets."""
+"""Which examples become ironic, and whose voice each gets."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def labels(contradictions, each=60):
     return np.tile(np.arange(len(contradictions)), each)
 
 
-def mutated(y, alpha, contradictions, **options):
+def with_irony(y, alpha, contradictions, **options):
     rows = np.arange(len(y))
     return make_ironic(rows, rows, y, alpha, contradictions, **options)
 
@@ -29,10 +29,10 @@ def spread(y, classes):
 
 @MAPS
 @DONORS
-@pytest.mark.parametrize("alpha", [0.0, 0.1, 0.55, 1.0, 2.0])
+@pytest.mark.parametrize("alpha", [0.0, 0.55, 2.0])
 def test_a_share_of_a_mean_class_becomes_ironic_in_place(contradictions, donors, alpha):
     y = labels(contradictions)
-    out = mutated(y, alpha, contradictions, donors=donors)
+    out = with_irony(y, alpha, contradictions, donors=donors)
     ironic = out.label == len(contradictions)
     assert ironic.sum() == int(alpha * 60 + 1e-9)
     assert np.array_equal(out.video, np.arange(len(y)))
@@ -44,28 +44,28 @@ def test_a_share_of_a_mean_class_becomes_ironic_in_place(contradictions, donors,
 def test_the_mean_class_counts_classes_of_all_sizes():
     y = np.array([0] * 40 + [1] * 10 + [2] * 7)
     three = {"a": ("b", "c"), "b": ("a",), "c": ("a",)}
-    assert (mutated(y, 0.5, three).label == 3).sum() == 9  # floor(0.5 * 57 / 3)
+    assert (with_irony(y, 0.5, three).label == 3).sum() == 9  # floor(0.5 * 57 / 3)
 
 
 @MAPS
 def test_donors_of_the_paper_contradict_what_is_seen(contradictions):
     y = labels(contradictions, 300)
     names = list(contradictions)
-    out = mutated(y, 2.0, contradictions)
+    out = with_irony(y, 2.0, contradictions)
     pairs = {(names[y[v]], names[y[a]]) for v, a in zip(out.video, out.audio, strict=True) if v != a}
     assert pairs == {(seen, heard) for seen, others in contradictions.items() for heard in others}
 
 
 def test_a_donor_label_is_drawn_before_the_donor():
     y = np.array([0] * 3000 + [1] * 2900 + [2] * 100)  # few of the last, yet it contradicts as often as the other
-    out = mutated(y, 0.5, {"a": ("b", "c"), "b": ("a",), "c": ("a",)})
+    out = with_irony(y, 0.5, {"a": ("b", "c"), "b": ("a",), "c": ("a",)})
     heard = y[out.audio[(out.label == 3) & (y == 0)]]
     assert abs((heard == 2).mean() - 0.5) < 0.1
 
 
 def test_a_larger_alpha_adds_to_the_ironic_examples_of_a_smaller_one():
     y = labels(CREMA_D)
-    small, large = (mutated(y, alpha, CREMA_D) for alpha in (0.3, 1.5))
+    small, large = (with_irony(y, alpha, CREMA_D) for alpha in (0.3, 1.5))
     ironic = small.label == 6
     assert (large.label[ironic] == 6).all()
     assert np.array_equal(small.audio[ironic], large.audio[ironic])
@@ -78,9 +78,9 @@ def test_balanced_donors_leave_nothing_to_tell_from_one_modality(contradictions,
     y = np.repeat(np.arange(classes), sizes[:classes])
     n = int(alpha * len(y) / classes + 1e-9)
     try:
-        out = mutated(y, alpha, contradictions, donors="balanced", seed=seed)
+        out = with_irony(y, alpha, contradictions, donors="balanced", seed=seed)
     except ValueError as e:
-        assert "no label has more than half" in str(e)  # noqa: PT017
+        assert "in no more than half" in str(e)  # noqa: PT017
         assert n < 4 or 2 * max(sizes) * n / len(y) > n - 2
         return
     ironic = out.label == classes
@@ -95,7 +95,7 @@ def test_balanced_donors_leave_nothing_to_tell_from_one_modality(contradictions,
 def test_balanced_donors_prefer_pairs_of_the_map():
     y = labels(CREMA_D, 200)
     names = list(CREMA_D)
-    out = mutated(y, 1.0, CREMA_D, donors="balanced")
+    out = with_irony(y, 1.0, CREMA_D, donors="balanced")
     pairs = [(names[y[v]], names[y[a]]) for v, a in zip(out.video, out.audio, strict=True) if v != a]
     assert len(set(pairs)) > 20
     # 43 % if all differing pairs were alike; margins allow 50 %.
@@ -106,12 +106,12 @@ def test_balanced_donors_prefer_pairs_of_the_map():
 def test_the_seed_alone_decides_and_torchs_generator_has_no_part(donors):
     y = labels(CREMA_D)
     torch.manual_seed(1)
-    first = mutated(y, 1.0, CREMA_D, donors=donors, seed=3)
+    first = with_irony(y, 1.0, CREMA_D, donors=donors, seed=3)
     torch.manual_seed(2)
-    again, other = (mutated(y, 1.0, CREMA_D, donors=donors, seed=seed) for seed in (3, 4))
+    again, other = (with_irony(y, 1.0, CREMA_D, donors=donors, seed=seed) for seed in (3, 4))
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not np.array_equal(first.label, other.label)
-    assert not np.array_equal(first.label, mutated(y, 1.0, CREMA_D, donors=donors, seed=3, split="test").label)
+    assert not np.array_equal(first.label, with_irony(y, 1.0, CREMA_D, donors=donors, seed=3, split="test").label)
 
 
 @DONORS
@@ -124,24 +124,24 @@ def test_other_clips_with_the_same_labels_are_not_mutated_alike(donors):
 @DONORS
 def test_donors_can_be_held_to_the_same_actor(donors):
     y, actors = labels(CREMA_D), np.repeat(np.arange(12), 30)
-    out = mutated(y, 1.0, CREMA_D, donors=donors, within=actors.tolist())
+    out = with_irony(y, 1.0, CREMA_D, donors=donors, within=actors.tolist())
     ironic = out.label == 6
     assert ironic.sum() == 60
     assert np.array_equal(actors[out.audio], actors[out.video])
     assert (y[out.audio[ironic]] != y[ironic]).all()
     if donors == "balanced":
         assert np.array_equal(spread(y[out.audio[ironic]], 6), spread(y[ironic], 6))
-    assert (actors[mutated(y, 1.0, CREMA_D, donors=donors).audio] != actors).any()
+    assert (actors[with_irony(y, 1.0, CREMA_D, donors=donors).audio] != actors).any()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        ({"alpha": 7}, r"alpha=7 asks for 70 ironic examples of the 60 of split 'train': alpha is at most 6\."),
-        ({"alpha": 5.99}, r"makes all 10 examples of '\w+' in split 'train' ironic, so that the class has run out"),
-        ({"alpha": 6, "donors": "balanced"}, "the class has run out"),
+        ({"alpha": 7}, "alpha is at most 6; alpha=7 needs 70 ironic examples, and split 'train' has 60"),
+        ({"alpha": 5.99}, r"makes all examples of '\w+' in split 'train' ironic, which leaves the class empty"),
+        ({"alpha": 6, "donors": "balanced"}, "leaves the class empty"),
         ({"alpha": -1}, "alpha is a number of at least 0; got -1"),
-        ({"alpha": 0.1, "donors": "balanced"}, "no label has more than half; split 'train' has 1 in all and 1 of"),
+        ({"alpha": 0.1, "donors": "balanced"}, "no more than half of the ironic examples; in split 'train' 1 of 1 are"),
         ({"donors": "mine"}, "donors is 'paper' or 'balanced'; got 'mine'"),
         ({"seed": 0.5}, "seed is a whole number; got 0.5"),
         ({"label": np.full(60, 6)}, r"Labels are class numbers 0 to 5 \(NEU, .*\); got 6"),
@@ -155,8 +155,8 @@ def test_donors_can_be_held_to_the_same_actor(donors):
         ({"contradictions": {}}, "contradictions map at least 2 classes"),
     ],
 )
-def test_a_mistake_is_one_sentence(arguments, said):
+def test_an_invalid_argument_is_refused(arguments, message):
     rows = np.arange(60)
-    given = {"video": rows, "audio": rows, "label": labels(CREMA_D, 10), "alpha": 1.0, "contradictions": CREMA_D}
-    with pytest.raises(ValueError, match=said):
-        make_ironic(**(given | arguments))
+    valid = {"video": rows, "audio": rows, "label": labels(CREMA_D, 10), "alpha": 1.0, "contradictions": CREMA_D}
+    with pytest.raises(ValueError, match=message):
+        make_ironic(**(valid | arguments))

@@ -1,4 +1,4 @@
-"""What one modality alone says about irony."""
+"""How well one modality alone predicts irony."""
 
 import os
 from pathlib import Path
@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synib.studies.irony.construction import Irony, expected_leak, make_ironic, unimodal_leak
+from synib.studies.irony.construction import Irony
 from synib.studies.irony.crema_d import CONTRADICTIONS as CREMA_D
 from synib.studies.irony.crema_d import list_clips
+from synib.studies.irony.donors import make_ironic
+from synib.studies.irony.leak import expected_leak, unimodal_leak
 from synib.studies.irony.ravdess import CONTRADICTIONS as RAVDESS
 
 MAPS = pytest.mark.parametrize("contradictions", [CREMA_D, RAVDESS], ids=["crema-d", "ravdess"])
@@ -62,15 +64,12 @@ def test_no_rule_on_one_label_beats_the_leaks_f1(examples):
     assert 0.5 <= leak.auc <= 1
 
 
-@pytest.mark.skipif(
-    "SYNIB_DATA" not in os.environ, reason="SYNIB_DATA names no folder with crema-d/SentenceFilenames.csv"
-)
-@pytest.mark.parametrize(("alpha", "f1"), [(0.1, 0.12), (0.5, 0.40), (1.0, 0.55), (2.0, 0.69)])
+@pytest.mark.parametrize(("alpha", "f1"), [(0.1, 0.12), (2.0, 0.69)])
 def test_the_leak_is_there_for_the_real_names(alpha, f1):
-    path = Path(os.environ["SYNIB_DATA"]) / "crema-d" / "SentenceFilenames.csv"
-    if not path.is_file():
-        pytest.skip(f"{path} is not there")
-    clips = list_clips(path.parent)
+    folder = Path(os.environ.get("SYNIB_DATA") or "none") / "crema-d"
+    if not (folder / "SentenceFilenames.csv").is_file():
+        pytest.skip("SYNIB_DATA names no folder with crema-d/SentenceFilenames.csv")
+    clips = list_clips(folder)
     ids, y = [clip.id for clip in clips], [clip.label for clip in clips]
     splits = {"all": np.arange(len(ids))}
     paper, balanced = (

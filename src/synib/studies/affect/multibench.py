@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from synib.checks import shown
 from synib.data.dataset import Dataset, Split
 from synib.data.files import File, Source, check_disjoint
 from synib.data.pickles import read_pickle
+from synib.studies.tables import check_modalities
 from synib.tokens import Tokens
 
 MODALITIES = ("vision", "audio", "text")
@@ -23,15 +23,15 @@ Array = np.ndarray[Any, Any]
 def mosi(root: str | Path | None = None, *, modalities: Sequence[str] = ("vision", "text")) -> Dataset:
     """CMU-MOSI: is what is said in a video positive? (MultiBench's ``mosi_raw.pkl`` or ``mosi_data.pkl``)
 
-    Examples whose text is all zero are dropped; all modalities start at the first word, and what is then missing at the end is
-    padding; numbers that are not finite are 0; the label is 1 where the sentiment is above 0. A video in two parts is refused.
+    Examples whose text is all zero are dropped; all modalities are shifted to start at the first word and padded at the end;
+    numbers that are not finite become 0; the label is 1 where the sentiment is above 0. A video in two splits is refused.
 
     Args:
         root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
         modalities: Of vision, audio and text; the paper's are vision and text.
 
     Returns:
-        Modalities are :class:`~synib.Tokens` of (examples, 50 steps, width); ``columns`` have the ids, where the file has them.
+        Modalities are :class:`~synib.Tokens` of (examples, 50 steps, width); ``columns`` hold the ids, if the file has them.
     """
     return _dataset(MOSI, root, modalities, video=True)
 
@@ -39,8 +39,8 @@ def mosi(root: str | Path | None = None, *, modalities: Sequence[str] = ("vision
 def mustard(root: str | Path | None = None, *, modalities: Sequence[str] = ("vision", "text")) -> Dataset:
     """MUStARD: is it sarcastic? (MultiBench's ``sarcasm.pkl``)
 
-    As :func:`mosi`; every feature of every example is z-scored over the example's own steps (padding stays 0), and one that
-    does not change is 0.
+    As :func:`mosi`; every feature of every example is z-scored over the example's own steps (padding stays 0), and a constant
+    one is 0.
     """
     return _dataset(MUSTARD, root, modalities, z_score=True)
 
@@ -53,24 +53,24 @@ def ur_funny(root: str | Path | None = None, *, modalities: Sequence[str] = ("vi
 def _dataset(
     source: Source, root: str | Path | None, modalities: Sequence[str], z_score: bool = False, video: bool = False
 ) -> Dataset:
-    chosen = list(modalities) if not isinstance(modalities, str) else [modalities]
-    if len(chosen) < 2 or len(set(chosen)) != len(chosen) or not set(chosen) <= set(MODALITIES):
-        raise ValueError(f"modalities are two or three of {', '.join(MODALITIES)}; got {shown(modalities)}.")
+    names = check_modalities(modalities, MODALITIES)
     path = source.file(root)
     parts = _parts(path)
-    train, validation, test = (_split(f"{path}, {name}", parts[name], chosen, z_score) for name in PARTS)
+    train, validation, test = (_split(f"{path}, {part}", parts[part], names, z_score) for part in PARTS)
     ids = [split.columns.get("id", ()) for split in (train, validation, test)]
     check_disjoint("example", *ids)
     if video:
-        check_disjoint("video", *(map(_video, of_split) for of_split in ids))
+        check_disjoint("video", *(map(_video, names_of_split) for names_of_split in ids))
     return Dataset(train, validation, test)
 
 
 def _parts(path: Path) -> Mapping[str, Any]:
     parts = read_pickle(path)
     if not isinstance(parts, dict) or not all(isinstance(parts.get(name), dict) for name in PARTS):
-        held = ", ".join(str(key)[:20] for key in list(parts)[:5]) if isinstance(parts, dict) else type(parts).__name__
-        raise ValueError(f"{path} should hold a dict of {', '.join(PARTS)}, each a dict of arrays; it holds {held}.")
+        content = (
+            ", ".join(str(key)[:20] for key in list(parts)[:5]) if isinstance(parts, dict) else type(parts).__name__
+        )
+        raise ValueError(f"{path} should hold a dict of {', '.join(PARTS)}, each a dict of arrays; it holds {content}.")
     return parts
 
 
@@ -102,39 +102,42 @@ def _split(where: str, part: Mapping[str, Any], modalities: Sequence[str], z_sco
 def _sequences(where: str, name: str, part: Mapping[str, Any]) -> Array:
     x = part.get(name)
     if not isinstance(x, np.ndarray) or x.ndim != 3 or x.dtype.kind not in "fiub" or 0 in x.shape:
-        came = f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else "none" if x is None else type(x).__name__
-        raise ValueError(f"{where}: {name} should be an array of numbers (examples, steps, width); got {came}.")
-    with np.errstate(over="ignore"):  # what is too large for it is made 0 like any infinity
-        found = x.astype(np.float32)
-    return np.nan_to_num(found, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+        raise ValueError(f"{where}: {name} should be an array of numbers (examples, steps, width); got {_describe(x)}.")
+    with np.errstate(over="ignore"):  # numbers too large for float32 become 0, like infinite ones
+        return np.nan_to_num(x.astype(np.float32), copy=False, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _labels(where: str, part: Mapping[str, Any], n: int) -> Array:
     y = part.get("labels")
     if not isinstance(y, np.ndarray) or y.size != n or y.dtype.kind not in "fiub" or not np.isfinite(y).all():
-        came = f"{y.dtype} {y.shape}" if isinstance(y, np.ndarray) else "none" if y is None else type(y).__name__
-        raise ValueError(f"{where}: labels should be {n} finite numbers, one for each text; got {came}.")
+        raise ValueError(f"{where}: labels should be {n} finite numbers, one for each text; got {_describe(y)}.")
     return (y.reshape(n) > 0).astype(np.int64)
 
 
+def _describe(x: object) -> str:
+    if isinstance(x, np.ndarray):
+        return f"{x.dtype} {x.shape}"
+    return "none" if x is None else type(x).__name__
+
+
 def _ids(where: str, part: Mapping[str, Any], keep: Array) -> list[str]:
-    """Names of the examples, where they are texts: numbers may begin anew in every part."""
+    """Names of the examples, if they are texts: numbers may restart in every split."""
     ids = part.get("id")
     if ids is None:
         return []
-    several = ids.ndim > 0 if isinstance(ids, np.ndarray) else isinstance(ids, list | tuple)
-    rows = list(ids) if several else []
+    is_sequence = ids.ndim > 0 if isinstance(ids, np.ndarray) else isinstance(ids, list | tuple)
+    rows = list(ids) if is_sequence else []
     if len(rows) != len(keep):
         raise ValueError(f"{where}: id should be one for each of {len(keep)} texts; got {len(rows)}.")
-    # A row may itself be a video's name, where the example begins, and where it ends.
-    named = ["/".join(map(_text, row)) if isinstance(row, np.ndarray | list | tuple) else _text(row) for row in rows]
-    if all(re.fullmatch(r"[\d./-]*", name) for name in named):
+    # A row may itself be a video's name, and the start and end of the example.
+    names = ["/".join(map(_text, row)) if isinstance(row, np.ndarray | list | tuple) else _text(row) for row in rows]
+    if all(re.fullmatch(r"[\d./-]*", name) for name in names):
         return []
-    return [name for name, kept in zip(named, keep, strict=True) if kept]
+    return [name for name, kept in zip(names, keep, strict=True) if kept]
 
 
 def _text(x: Any) -> str:
-    if not isinstance(x, str | bytes | int | float | np.generic):  # containers in containers can be endless as a text
+    if not isinstance(x, str | bytes | int | float | np.generic):  # nested containers can be endless as a text
         raise ValueError(f"An id is a text or a number, or a few of them; got {type(x).__name__}.")
     return (x.decode(errors="replace") if isinstance(x, bytes) else str(x))[:200]
 
@@ -145,27 +148,27 @@ def _video(name: str) -> str:
 
 
 def _z_score(x: Array, padding: Array) -> None:
-    there = ~padding[:, :, None]
-    steps = there.sum(1, keepdims=True)
+    present = ~padding[:, :, None]
+    steps = present.sum(1, keepdims=True)
     largest = np.abs(x).max(1, keepdims=True)
     x -= x.sum(1, keepdims=True) / steps
-    x *= there
+    x *= present
     spread = np.sqrt((x**2).sum(1, keepdims=True) / steps)
-    still = spread <= 1e-6 * largest  # rounding leaves a little of what does not change
-    np.divide(x, spread, out=x, where=~still)
-    x *= ~still
+    constant = spread <= 1e-6 * largest  # up to rounding
+    np.divide(x, spread, out=x, where=~constant)
+    x *= ~constant
 
 
-def _counts(found: Sequence[Path]) -> str:
-    said = []
-    parts = _parts(found[0])
+def _counts(paths: Sequence[Path]) -> str:
+    counts = []
+    parts = _parts(paths[0])
     for name in PARTS:
         part = parts[name]
-        text = _sequences(f"{found[0]}, {name}", "text", part)
+        text = _sequences(f"{paths[0]}, {name}", "text", part)
         kept = int((text != 0).any((1, 2)).sum())
         widths = ", ".join(f"{m} {part[m].shape[-1]}" for m in MODALITIES if isinstance(part.get(m), np.ndarray))
-        said.append(f"{name} {kept:,} of {len(text):,} ({widths})")
-    return "; ".join(said)
+        counts.append(f"{name} {kept:,} of {len(text):,} ({widths})")
+    return "; ".join(counts)
 
 
 _MULTIBENCH = "https://github.com/pliang279/MultiBench (its README links the affect files)"

@@ -1,4 +1,4 @@
-"""Spoken and written digits: real signals, a parity that only both together tell, and cues that make it needless."""
+"""Spoken and written digits: the parity of their sum needs both, beside cues that give it away."""
 
 import wave
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from synib.data.dataset import Dataset, Split, check_sizes, generator
 from synib.data.files import File, Source, inside
 from synib.own.from_arrays import read_npz
 
-RATE = 8000  # of the recordings, per second
-WINDOW, HOP, BANDS, FRAMES = 256, 80, 40, 24  # of a recording's spectrogram, which is stretched to so many frames
+RATE = 8000  # of the recordings, in Hz
+WINDOW, HOP, BANDS, FRAMES = 256, 80, 40, 24  # of a spectrogram, which is stretched to FRAMES frames
 SIDE, BAR = 28, 2  # pixels of an image, and of the bar at its edge
-TONES = (2600.0, 3400.0)  # cues of label 0 and 1, per second
+TONES = (2600.0, 3400.0)  # cues of label 0 and 1, in Hz
 LOUDNESS = 0.1  # of a tone, where the recording's largest amplitude is 1
 SOURCES = ("U1", "U2", "R", "S")
 
@@ -47,9 +47,9 @@ def digits(
 ) -> Dataset:
     """Pairs of a spoken and a written digit; the label is the parity of their sum.
 
-    Neither digit alone says anything about it. Some examples also carry a cue that gives the label away: a tone in the
-    recording (``U1``), a bar at the image's left or right edge (``U2``), or both (``R``); in the others (``S``, the
-    synergistic ones) only the two digits together tell. Groups say which is which.
+    Neither digit alone predicts it. Some examples also carry a cue that gives the label away: a tone in the recording
+    (``U1``), a bar at the image's left or right edge (``U2``), or both (``R``). In the others (``S``, the synergistic ones)
+    only the two digits together determine the label. Groups hold the examples of each kind.
 
     No speaker and no image is in two splits: seed *s* tests on speaker *s* mod 6, validates on the next, and trains on the
     other four. Recordings are trimmed and become log-mel spectrograms of 40 bands and 24 frames; both modalities are
@@ -59,7 +59,7 @@ def digits(
         root: The data folder, or ``$SYNIB_DATA``: in it, or in ``digits/``, are ``recordings/<digit>_<speaker>_<index>.wav``
             (Free Spoken Digit Dataset), ``mnist-valid.npz`` and ``mnist-test.npz`` (``inputs``: n × 784, ``targets``).
         mixture: Probabilities of U1, U2, R and S.
-        seed: Decides speakers, pairs and cues.
+        seed: Seed for speakers, pairs and cues.
         train, validation, test: Numbers of pairs.
     """
     check_sizes(train=train, validation=validation, test=test)
@@ -69,46 +69,46 @@ def digits(
     except (TypeError, ValueError):
         p = torch.zeros(0)
     if len(p) != 4 or not (p >= 0).all() or abs(p.sum().item() - 1.0) > 1e-6:
-        raise ValueError(f"A mixture (U1, U2, R, S) is not negative and sums to 1; got {shown(mixture)}.")
+        raise ValueError(f"A mixture (U1, U2, R, S) has non-negative shares that sum to 1; got {shown(mixture)}.")
     folder = DIGITS.find(root)
-    heard, spoken, speakers = _recordings(folder)
+    sounds, spoken, speakers = _recordings(folder)
     names = sorted(set(speakers))
     if len(names) < 3:
-        raise ValueError(f"Recordings of at least 3 speakers make three disjoint splits; {folder} has {len(names)}.")
-    for_test, for_validation = names[seed % len(names)], names[(seed + 1) % len(names)]
-    of = {
-        "train": [i for i, who in enumerate(speakers) if who not in (for_test, for_validation)],
-        "validation": [i for i, who in enumerate(speakers) if who == for_validation],
-        "test": [i for i, who in enumerate(speakers) if who == for_test],
+        raise ValueError(f"Three disjoint splits need recordings of at least 3 speakers; {folder} has {len(names)}.")
+    test_speaker, validation_speaker = names[seed % len(names)], names[(seed + 1) % len(names)]
+    split_of = {test_speaker: "test", validation_speaker: "validation"}
+    recordings = {
+        split: torch.tensor([i for i, name in enumerate(speakers) if split_of.get(name, "train") == split])
+        for split in ("train", "validation", "test")
     }
-    fitted, tested = (_images(inside(folder, f"mnist-{name}.npz")) for name in ("valid", "test"))
-    most = len(fitted[1]) * 4 // 5
-    seen = {
-        "train": (fitted[0][:most], fitted[1][:most]),
-        "validation": (fitted[0][most:], fitted[1][most:]),
-        "test": tested,
+    pages, digits_written = _images(inside(folder, "mnist-valid.npz"))
+    n_train = len(pages) * 4 // 5
+    images = {
+        "train": (pages[:n_train], digits_written[:n_train]),
+        "validation": (pages[n_train:], digits_written[n_train:]),
+        "test": _images(inside(folder, "mnist-test.npz")),
     }
 
     def draw(name: str, n: int) -> tuple[dict[str, Tensor], Tensor, dict[str, Tensor]]:
         g = generator(seed, f"digits-{name}")
-        voices = torch.tensor(of[name])[torch.randint(len(of[name]), (n,), generator=g)]
-        images, written = seen[name]
-        pages = torch.randint(len(written), (n,), generator=g)
-        target = (spoken[voices] + written[pages]) % 2
+        voices = recordings[name][torch.randint(len(recordings[name]), (n,), generator=g)]
+        pages, written = images[name]
+        rows = torch.randint(len(written), (n,), generator=g)
+        target = (spoken[voices] + written[rows]) % 2
         source = torch.multinomial(p, n, replacement=True, generator=g)
-        groups = {word: source == i for i, word in enumerate(SOURCES)}
-        tone = torch.where(groups["U1"] | groups["R"], 1 + target, 0)  # which of a recording's three versions
-        page = _with_bar(images[pages], target, groups["U2"] | groups["R"])
-        return {"audio": heard[tone, voices], "image": page}, target, groups
+        groups = {group: source == i for i, group in enumerate(SOURCES)}
+        version = torch.where(groups["U1"] | groups["R"], 1 + target, 0)  # without a tone, or with that of the label
+        page = _with_bar(pages[rows], target, groups["U2"] | groups["R"])
+        return {"audio": sounds[version, voices], "image": page}, target, groups
 
     drawn = [draw("train", train), draw("validation", validation), draw("test", test)]
     mean = {name: x.mean(0) for name, x in drawn[0][0].items()}
     deviation = {name: x.std(0) + 1e-3 for name, x in drawn[0][0].items()}
-    first, second, third = (
+    train_split, validation_split, test_split = (
         Split({name: (x - mean[name]) / deviation[name] for name, x in modalities.items()}, target, groups)
         for modalities, target, groups in drawn
     )
-    return Dataset(first, second, third)
+    return Dataset(train_split, validation_split, test_split)
 
 
 def _with_bar(images: Tensor, target: Tensor, cued: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ def _with_bar(images: Tensor, target: Tensor, cued: Tensor) -> Tensor:
 
 @lru_cache(maxsize=4)
 def _recordings(root: Path) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """Features of every recording as it is, with the tone of 0 and with that of 1; its digit; its speaker."""
+    """Features of every recording (plain, with the tone of label 0, with that of label 1), its digit, and its speaker."""
     files = sorted((root / "recordings").glob("*.wav"))
     if not files:
         raise ValueError(
@@ -155,20 +155,20 @@ def _read(file: Path) -> np.ndarray:
             claimed = sound.getnframes() * sound.getsampwidth() * sound.getnchannels()
             frames = sound.readframes(sound.getnframes())
     except (wave.Error, EOFError, OSError) as e:
-        raise ValueError(f"{file} is no WAV file that can be read ({str(e) or 'it ends too early'}).") from e
+        raise ValueError(f"{file} is not a readable WAV file ({str(e) or 'it ends too early'}).") from e
     if kind != (RATE, 2, 1):
         raise ValueError(
             f"{file} has {kind[0]} Hz, {8 * kind[1]} bits, {kind[2]} channels; expected {RATE} Hz, 16 bits, 1."
         )
-    if len(frames) < claimed:  # wave reads what is there and says nothing
-        raise ValueError(f"{file} is cut off: it holds {len(frames)} of {claimed} bytes of sound; get it anew.")
+    if len(frames) < claimed:  # wave returns a truncated file's sound without an error
+        raise ValueError(f"{file} is truncated: it holds {len(frames)} of {claimed} bytes of sound; get it again.")
     if len(frames) < 2 * WINDOW:
         raise ValueError(f"{file} is shorter than {WINDOW / RATE:.3f} s: it holds {len(frames) // 2} samples.")
     return np.frombuffer(frames, dtype="<i2").astype(np.float32) / 32768.0
 
 
 def _trimmed(sound: np.ndarray) -> np.ndarray:
-    """Without the silence around it, at one loudness: speakers differ in both, and neither is what they say."""
+    """The sound without silence around it, at a common loudness: speakers differ in both."""
     power = np.convolve(sound**2, np.ones(160) / 160, "same")
     (loud,) = np.nonzero(power > 0.01 * power.max()) if power.max() > 0 else (np.arange(len(sound)),)
     kept = sound[max(loud[0] - 200, 0) : loud[-1] + 200]
@@ -186,7 +186,7 @@ def _mel_bank() -> np.ndarray:
 
 
 def _spectrogram(sound: np.ndarray, bank: np.ndarray) -> np.ndarray:
-    """Log-mel power of equally many frames whatever the length, with mean 0 and deviation 1: ``(bands, frames)``."""
+    """Log-mel power, stretched to a common number of frames, with mean 0 and standard deviation 1: ``(bands, frames)``."""
     frames = np.lib.stride_tricks.sliding_window_view(sound, WINDOW)[::HOP] * np.hanning(WINDOW)
     mel = np.log(bank @ (np.abs(np.fft.rfft(frames)) ** 2).T + 1e-4)
     at = np.linspace(0, mel.shape[1] - 1, FRAMES)

@@ -1,4 +1,4 @@
-"""Hateful Memes (Sec. "Real-world benchmarks"): CLIP, DeBERTa, and who is right where neither tells alone."""
+"""Hateful Memes (Sec. "Real-world benchmarks"): CLIP and DeBERTa, and memes that neither the picture nor the text decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,66 +6,39 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from synib.data import Dataset, Split
-from synib.measure import auc, shuffle_within_class
+from synib.data import Dataset
+from synib.measure import auc
 from synib.models import FusionModel, memes_model
 from synib.models.memes import TokenFusion, TokenHead
 from synib.models.pretrained import Tune
 from synib.objective import Categorical, Family
-from synib.studies.base import Experiment, Row, describe_leads, grid, leads, option
+from synib.studies.aggregate import synib_leads
+from synib.studies.base import Experiment, Row, grid, leads, option, settings_of
+from synib.studies.candidates import own_values
 from synib.studies.charts import Bars, Figure, Table
+from synib.studies.control import CONTROL, REAL, RIVAL, name_control, shuffled, trainings
+from synib.studies.evaluation import predictions
 from synib.studies.hateful_memes.data import ROWS, Prepared, prepared
 from synib.studies.hateful_memes.files import HATEFUL_MEMES
-from synib.tokens import Tokens, take, values
+from synib.tokens import Tokens
 from synib.training import Cell, Learner
 
-RIVAL, CONTROL = "vanilla", "control"
-REAL, SHUFFLED = "real", "shuffled"  # what a model was trained on
-OURS = ("synib", "experts")  # how SynIB's forms are called, to begin with
 CLIP, DEBERTA = "openai/clip-vit-base-patch16", "microsoft/deberta-v3-base"
-
-COMMON: dict[str, Any] = {
-    "lr": 1e-4, "weight_decay": 1e-5, "epochs": 20, "batch_size": 64, "unimodal_weight": 1.0, "warmup": 100,
-    "schedule": "cosine", "patience": 5, "select": "best", "width": 512, "layers": 2, "heads": 8, "rank": 8, "dropout": 0.1,
-    "detach_heads": False,
-}  # fmt: skip
-# What is each method's own, and the three values of it that a search tries; those without any search the weight decay.
-DECAYS: dict[str, Sequence[Any]] = {"weight_decay": (1e-6, 1e-5, 1e-4)}
-OWN: dict[str, dict[str, Sequence[Any]]] = {
-    "unimodal-image": DECAYS,
-    "unimodal-text": DECAYS,
-    "ensemble": DECAYS,
-    "vanilla": DECAYS,
-    "masked-random": {"p": (0.1, 0.3, 0.5)},
-    "confidence": {"weight": (0.01, 0.1, 1.0)},
-    "ogm": {"alpha": (0.1, 0.3, 1.0)},
-    "agm": {"alpha": (0.3, 1.0, 3.0)},
-    "dnr": {"strength": (1.0, 3.0, 10.0)},
-    "mmpareto": {"unimodal_weight": (1.0, 0.3, 0.1)},
-    "reconboost": {"reconcile": (0.1, 0.3, 1.0)},
-    "mcr": {"game": (0.01, 0.1, 1.0)},
-    "synib-random": {"weight": (0.01, 0.1, 1.0)},
-    "synib-learned": {"weight": (0.01, 0.1, 1.0)},
-    "synib-marginal": {"weight": (0.01, 0.1, 1.0)},
-    "experts": {"weight": (0.1, 1.0, 10.0)},
-}
-# Masks act on the encoders' tokens: bytes and token ids are nothing that noise could be mixed into.
-FIXED: dict[str, dict[str, Any]] = {
-    "masked-random": {"noise": "shuffled"},
-    "dnr": {"every": 5},
-    "mcr": {"contrast": 0.0},  # it compares latents number by number, and a text has other tokens than a picture
-    "reconboost": {"stage": 4, "rectify": 2},  # rounds of 10 epochs: training ends with the rectification of one
-    "synib-random": {"p": 0.3, "noise": "shuffled", "space": "latents"},
-    "synib-learned": {"steps": 4, "mask_lr": 0.5, "sparsity": 0.1, "noise": "shuffled", "space": "latents"},
-    "synib-marginal": {"draws": 4},
-    "experts": {"draws": 4},
-}
-# Not searched: what the paper's authors report for their forms of SynIB, else the middle of the candidates.
-REPORTED: dict[str, dict[str, Any]] = {"synib-random": {"weight": 0.01}, "synib-learned": {"weight": 0.01}}
-# The paper's table: method → accuracy on the synergy subset, and of all.
+# settings.json: nothing was searched. The weights of SynIB's masks are those that the paper reports, other methods have the
+# middle of their candidates. Masks act on the encoders' tokens, since noise cannot be mixed into bytes and token ids. MCR has
+# no contrastive term, which compares latents coordinate by coordinate: a text has other tokens than a picture. ReconBoost's
+# rounds take 10 epochs, so training ends with a rectification.
+OWN_VALUES = own_values(
+    ("image", "text"),
+    weight=(0.01, 0.1, 1.0),
+    experts_weight=(0.1, 1.0, 10.0),
+    p=(0.1, 0.3, 0.5),
+    weight_decay=(1e-6, 1e-5, 1e-4),
+)
+FULL_LR = 1e-5  # where all weights of the encoders train
+# The paper's table: method → accuracy on the synergy subset, and on all test memes.
 PAPER: dict[str, tuple[float, float]] = {
     "ensemble": (0.296, 0.552),
     "vanilla": (0.338, 0.664),
@@ -80,18 +53,19 @@ PAPER: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class HatefulMemes(Experiment):
-    """Hateful Memes with CLIP and DeBERTa: who is right, and who where neither picture nor text tells alone?"""
+    """Hateful Memes with CLIP and DeBERTa: accuracy on all memes, and on those that neither modality decides alone."""
 
     name: ClassVar[str] = "hateful-memes"
     title: ClassVar[str] = "Hateful Memes: who is right where neither the picture nor the text tells alone?"
     about: ClassVar[str] = (
-        "Memes of the Hateful Memes challenge: trained on train, selected on dev_unseen, tested on test_seen. CLIP reads the "
-        "picture and DeBERTa the text; a transformer fuses their tokens. With frozen encoders, as here unless it is said "
-        "otherwise, each ends in a projection that trains. The epoch with the best validation accuracy counts. The synergy "
-        "subset is what logistic regressions on the mean token of either encoder, as it came, both get wrong: the same memes "
-        "for all methods. A model that merely disagrees with those scores there too, so what counts is what exceeds a "
-        "control: vanilla fusion trained on pictures and texts that were shuffled within each class. MCR is without its "
-        "contrastive term, which is not defined between sequences of different lengths."
+        "Memes of the Hateful Memes challenge: trained on train, selected on dev_unseen, tested on test_seen. CLIP "
+        "reads the picture and DeBERTa the text; a transformer fuses their tokens. The encoders are frozen, unless "
+        "stated otherwise, and each is followed by a trained projection. The epoch with the best validation accuracy "
+        "is kept. The synergy subset holds the memes that two logistic regressions, one on the mean token of each "
+        "pretrained encoder, both get wrong: the same memes for all methods. A model that merely disagrees with the "
+        "regressions scores there too, so compare with the control: vanilla fusion trained on pictures and texts that "
+        "were shuffled within each class. MCR is trained without its contrastive term, which is not defined between "
+        "sequences of different lengths."
     )
     factors: ClassVar[tuple[str, ...]] = ("training",)
     family: ClassVar[Family] = Categorical()
@@ -100,7 +74,7 @@ class HatefulMemes(Experiment):
     curves: ClassVar[bool] = False
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "methods": ("vanilla", "confidence", "synib-random")}
 
-    methods: tuple[str, ...] = tuple(OWN)
+    methods: tuple[str, ...] = tuple(OWN_VALUES)
     root: str = option("", "Folder of the data; $SYNIB_DATA by default.")
     vision: str = option(CLIP, "CLIP's vision model: a folder, or an id in transformers' cache.")
     text: str = option(DEBERTA, "The DeBERTa model, with its tokenizer: a folder, or an id in transformers' cache.")
@@ -110,13 +84,12 @@ class HatefulMemes(Experiment):
     skip_broken: bool = option(False, "Leave out memes whose pictures are missing or broken.")
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        common = COMMON | ({"lr": 1e-5} if self.tune == "full" else {})
-        middle = {m: {name: tried[1] for name, tried in own.items()} for m, own in OWN.items()}
-        return {m: common | FIXED.get(m, {}) | middle[m] | REPORTED.get(m, {}) for m in OWN}
+        settings = settings_of(__package__)[self.name]
+        return settings if self.tune != "full" else {m: own | {"lr": FULL_LR} for m, own in settings.items()}
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
-        """18 for every method: three learning rates, two dropout rates, three values of what is its own."""
-        return {m: grid(lr=(3e-5, 1e-4, 3e-4), dropout=(0.1, 0.3), **own) for m, own in OWN.items()}
+        """18 for every method: three learning rates, two dropout rates, three values of its own setting."""
+        return {m: grid(lr=(3e-5, 1e-4, 3e-4), dropout=(0.1, 0.3), **own) for m, own in OWN_VALUES.items()}
 
     def points(self) -> list[dict[str, Any]]:
         return [{"training": REAL}]
@@ -125,38 +98,38 @@ class HatefulMemes(Experiment):
         return self.points()[0]
 
     def fixed(self) -> dict[str, Any]:
-        """What decides the data of all; folders by their names alone, which are the same elsewhere."""
+        """What the data depend on. Folders count by their names alone, which are the same on another machine."""
         encoders = {"vision": Path(self.vision).name, "text": Path(self.text).name}
         return {"data": {**encoders, "tune": self.tune, "longest": self.longest}}
 
     def described(self) -> dict[str, Mapping[str, Any]]:
-        return {m: {k: v for k, v in given.items() if k != "data"} for m, given in super().described().items()}
+        return {m: {k: v for k, v in s.items() if k != "data"} for m, s in super().described().items()}
 
     def cells(self) -> list[Cell]:
-        """Every method; and beside vanilla fusion its control, trained on what tells nothing together."""
+        """Every method with every seed, and the control beside vanilla fusion."""
         settings, fixed = self.settings(), self.fixed()
         return [
             Cell(self.name, method, {"training": training}, settings[method] | fixed, seed)
             for method in self.methods
-            for training in ((REAL, SHUFFLED) if method == RIVAL else (REAL,))
+            for training in trainings(method)
             for seed in range(self.seeds)
         ]
 
     @property
     def caution(self) -> str:
-        said = []
+        sentences = []
         if (self.vision, self.text) != (CLIP, DEBERTA):
-            said.append(f"The encoders are {Path(self.vision).name} and {Path(self.text).name}.")
+            sentences.append(f"The encoders are {Path(self.vision).name} and {Path(self.text).name}.")
         if self.tune != "frozen":
-            words = "LoRA's updates of them train" if self.tune == "lora" else "they train"
-            said.append(f"Encoders are not frozen: {words}.")
-        return " ".join(said)
+            trained = "their LoRA updates are trained" if self.tune == "lora" else "all their weights are trained"
+            sentences.append(f"The encoders are not frozen: {trained}.")
+        return " ".join(sentences)
 
     def data(self, cell: Cell) -> Dataset:
         data = self._memes().data
         if cell.factors["training"] == REAL:
             return data
-        return replace(data, train=_shuffled(data.train, cell.seed), validation=_shuffled(data.validation, cell.seed))
+        return replace(data, train=shuffled(data.train, cell.seed), validation=shuffled(data.validation, cell.seed))
 
     def _memes(self) -> Prepared:
         folder = str(HATEFUL_MEMES.find(self.root or None))
@@ -175,20 +148,18 @@ class HatefulMemes(Experiment):
         return FusionModel(encoders, TokenFusion(widths, 2, **of_fusion), heads, s["detach_heads"])
 
     def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
-        """How well hateful memes are ranked at test, and what the numbers are of."""
+        """AUROC of the hateful memes at test, and the sizes that the page states."""
         if data.test is None:
             return {}
-        hateful = _log_probabilities(learner, data.test.modalities)[:, 1]
-        return {"auroc": auc(hateful, data.test.target == 1), **self._memes().known}
+        hateful = predictions(learner, data.test.modalities, ROWS).double().log_softmax(1)[:, 1]
+        return {"auroc": auc(hateful, data.test.target == 1), **self._memes().sizes}
 
     def summary(self, results: Sequence[Row]) -> list[Row]:
-        """The control is a method of its own there."""
-        return super().summary(
-            [{**row, "method": CONTROL if row["training"] == SHUFFLED else row["method"]} for row in results]
-        )
+        """As usual, with the control as a method of its own."""
+        return super().summary(name_control(results))
 
     def beyond(self, results: Sequence[Row]) -> list[Row]:
-        """How far a method is above vanilla fusion, and on the synergy subset above the control, seed by seed."""
+        """Leads over vanilla fusion, and on the synergy subset over the control, paired by seed."""
         return [
             self.row(method, self.points()[0], f"{metric}_over_{rival}", gains)
             for metric, rival in (("test_accuracy", RIVAL), ("auroc", RIVAL), ("subset_accuracy", CONTROL))
@@ -211,79 +182,66 @@ class HatefulMemes(Experiment):
             "subset above control": f"subset_accuracy_over_{CONTROL}",
         }
         note = self._note({(r["method"], r["metric"]): r for r in summary})
-        return [Table.of_metrics("at test", columns, summary, self._who(), note=note)]
+        return [Table.of_metrics("at test", columns, summary, self._rows_of_page(), note=note)]
 
-    def _who(self) -> list[str]:
+    def _rows_of_page(self) -> list[str]:
         return [*self.methods, *([CONTROL] if RIVAL in self.methods else [])]
 
-    def _note(self, found: Mapping[tuple[str, str], Row]) -> str:
-        """How large the subset is, what n counts, what was left out, and SynIB's leads with intervals."""
-        known = {metric: row["mean"] for (_, metric), row in found.items() if not metric.startswith("test_")}
-        size, tested = known["subset_size"], known["memes_tested"]
-        said = [f"The synergy subset has {size:g} of {tested:g} memes."]
+    def _note(self, rows: Mapping[tuple[str, str], Row]) -> str:
+        """The size of the subset, what n counts, what was left out, and SynIB's leads with intervals."""
+        means = {metric: row["mean"] for (_, metric), row in rows.items() if not metric.startswith("test_")}
+        size, tested = means["subset_size"], means["memes_tested"]
+        sentences = [f"The synergy subset has {size:g} of {tested:g} memes."]
         if size:
-            said.append(f"On so few an accuracy near 1/2 is known to ±{1.96 * sqrt(0.25 / size):.3f} at best.")
-        said.append(
-            "n counts seeds, all tested on the same memes: the spread is that of training again, and says nothing about others."
+            sentences.append(
+                f"An accuracy near 1/2 on so few has a margin of error of ±{1.96 * sqrt(0.25 / size):.3f}."
+            )
+        sentences.append(
+            "n counts seeds, all tested on the same memes: the standard error is that of training again and does not cover "
+            "other test memes."
         )
-        if known["memes_skipped"]:
-            said.append(f"{known['memes_skipped']:g} memes without a readable picture were left out.")
-        if known["texts_cut"]:
-            said.append(f"{known['texts_cut']:g} texts were longer than {self.longest} tokens and were cut.")
+        if means["memes_skipped"]:
+            sentences.append(f"{means['memes_skipped']:g} memes without a readable picture were left out.")
+        if means["texts_cut"]:
+            sentences.append(f"{means['texts_cut']:g} texts were longer than {self.longest} tokens and were cut.")
         for metric, words in (
             (f"test_accuracy_over_{RIVAL}", "accuracy above vanilla fusion"),
             (f"subset_accuracy_over_{CONTROL}", "subset accuracy above the control"),
         ):
-            above = describe_leads({m: found.get((m, metric)) for m in self.methods if m.startswith(OURS)})
-            said += [f"SynIB's {words}, seed by seed, with 95 % intervals (Student's t): {', '.join(above)}."] * bool(
-                above
-            )
-        return " ".join(said)
+            if text := synib_leads(rows, self.methods, metric):
+                sentences.append(f"SynIB's {words}, paired by seed, with 95 % intervals (Student's t): {text}.")
+        return " ".join(sentences)
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         return [
             Bars.of(
                 file="figure",
-                title="Hateful Memes: accuracy where neither modality tells alone, and of all",
+                title="Hateful Memes: accuracy on the synergy subset, and on all test memes",
                 columns={"synergy subset": "subset_accuracy", "all test memes": "test_accuracy"},
                 summary=summary,
-                who=self._who(),
+                who=self._rows_of_page(),
                 spread="error",
                 reading=(
-                    "Left, the memes that no modality tells alone; the control, trained on pictures and texts shuffled within "
-                    "each class, shows what mere disagreement with one modality reaches there. Right, all test memes. Lines "
-                    f"are standard errors over {self.seeds} seed{'s' * (self.seeds != 1)}, all tested on the same memes: they "
-                    "say nothing about other memes. The paper's subset comes from other unimodal models, so its marks on the "
-                    "left are of other memes."
+                    "Left, the synergy subset: memes that no unimodal regression gets right. The control, trained on pictures "
+                    "and texts shuffled within each class, shows what mere disagreement with the regressions reaches there. "
+                    "Right, all test memes. Error bars are standard errors over "
+                    f"{self.seeds} seed{'s' * (self.seeds != 1)}, all tested on the same memes: they do not cover other test "
+                    "memes. The paper's subset comes from other unimodal models, so its marks on the left are of other memes."
                 ),
             )
         ]
 
 
 class Projection(nn.Module):
-    """The end of a frozen encoder, which trains: its tokens, given, to those of another width.
+    """A trained projection of a frozen encoder's tokens.
 
     Args:
-        given, width: Of a token, before and after.
+        width, new_width: Width of a token, before and after.
     """
 
-    def __init__(self, given: int, width: int) -> None:
+    def __init__(self, width: int, new_width: int) -> None:
         super().__init__()
-        self.norm, self.map = nn.LayerNorm(given), nn.Linear(given, width)
+        self.norm, self.map = nn.LayerNorm(width), nn.Linear(width, new_width)
 
     def forward(self, x: Tokens) -> Tokens:
         return Tokens(self.map(self.norm(x.values.to(self.map.weight.dtype))), x.padding)
-
-
-def _shuffled(split: Split, seed: int) -> Split:
-    return replace(split, modalities=shuffle_within_class(split.modalities, split.target, seed))
-
-
-def _log_probabilities(learner: Learner, modalities: Mapping[str, Any]) -> Tensor:
-    n = len(values(next(iter(modalities.values()))))
-    with torch.no_grad():
-        pieces = [
-            learner.method.predict(learner.model, {m: take(x, slice(at, at + ROWS)) for m, x in modalities.items()})
-            for at in range(0, n, ROWS)
-        ]
-    return torch.cat(pieces).double().log_softmax(1)

@@ -17,8 +17,8 @@ from synib.data.dataset import Dataset, Split
 from synib.data.files import File, Source, check_disjoint, inside
 from synib.data.media import BrokenFile
 
-MOST_PIXELS = 64_000_000  # a picture that unpacks to more is refused before it is unpacked
-AGAIN = "get the pictures again, or leave such memes out with skip_broken=True (--skip-broken)."
+MAX_PIXELS = 64_000_000  # larger pictures are refused before they are decoded
+ADVICE = "get the pictures again, or leave such memes out with skip_broken=True."
 
 HATEFUL_MEMES = Source(
     name="hateful-memes",
@@ -40,11 +40,11 @@ class Memes:
     """The memes of a split.
 
     Args:
-        ids: Their numbers.
-        images: Where their pictures are; nothing is decoded yet.
-        texts: What is written on them.
+        ids: The memes' ids.
+        images: Paths of their pictures, not yet decoded.
+        texts: The texts on them.
         labels: 1 if hateful, 0 if not.
-        skipped: Number → what is wrong with the picture of a meme that was left out.
+        skipped: Id of a meme that was left out → what is wrong with its picture.
     """
 
     ids: tuple[str, ...]
@@ -59,7 +59,7 @@ class Memes:
 
 @dataclass(frozen=True, eq=False)
 class HatefulMemes:
-    """Memes to train, validate and test on."""
+    """Memes of the training, validation and test split."""
 
     train: Memes
     validation: Memes
@@ -69,19 +69,19 @@ class HatefulMemes:
 def load(root: str | Path | None = None, *, skip_broken: bool = False) -> HatefulMemes:
     """The three splits of the paper: train, dev_unseen to validate, test_seen to test.
 
-    Every picture must be there and lie in the folder. Whether it can be decoded shows when it is (:func:`dataset`); with
-    ``skip_broken`` all are decoded once, now, and memes whose picture is missing or broken are left out, named in ``skipped``.
+    Every picture must exist and lie in the folder; pictures are decoded later, by :func:`dataset`. With ``skip_broken`` all
+    are decoded once here, and memes whose picture is missing or broken are left out and listed in ``skipped``.
 
     Args:
         root: The data set's folder or the one that holds it; ``None`` is ``$SYNIB_DATA``.
-        skip_broken: Whether to go on without them.
+        skip_broken: Leave out memes whose picture is missing or broken.
     """
     parts = (read_memes(HATEFUL_MEMES.file(root, number), skip_broken=skip_broken) for number in range(3))
     return HatefulMemes(*parts)
 
 
 def read_memes(path: str | Path, *, skip_broken: bool = False) -> Memes:
-    """The memes of one jsonl file; pictures are looked for in its folder."""
+    """The memes of one jsonl file, with pictures in the file's folder."""
     path = Path(path)
     ids, images, texts, labels = [], [], [], []
     skipped: dict[str, str] = {}
@@ -97,7 +97,7 @@ def read_memes(path: str | Path, *, skip_broken: bool = False) -> Memes:
             continue
         name, img, text, label = _record(line, f"{path}, line {number}")
         if name in seen:
-            raise ValueError(f"{path}, line {number}: meme {name} is there twice.")
+            raise ValueError(f"{path}, line {number}: meme {name} is listed twice.")
         seen.add(name)
         picture = inside(path.parent, img)
         try:
@@ -107,7 +107,7 @@ def read_memes(path: str | Path, *, skip_broken: bool = False) -> Memes:
                 raise BrokenFile(f"{picture} is missing")
         except BrokenFile as e:
             if not skip_broken:
-                raise ValueError(f"{e}: {AGAIN}") from None
+                raise ValueError(f"{e}: {ADVICE}") from None
             skipped[name] = str(e)
             continue
         ids.append(name)
@@ -115,12 +115,12 @@ def read_memes(path: str | Path, *, skip_broken: bool = False) -> Memes:
         texts.append(text)
         labels.append(label)
     if not ids:
-        raise ValueError(f"{path} holds no meme{' whose picture can be read' if skipped else ''}.")
+        raise ValueError(f"{path} has no meme{' whose picture can be read' if skipped else ''}.")
     return Memes(tuple(ids), tuple(images), tuple(texts), torch.tensor(labels), skipped)
 
 
 def read_picture(path: str | Path) -> Any:
-    """A png or jpeg as a Pillow image in red, green and blue, decoded whole."""
+    """A png or jpeg, decoded, as a Pillow image in RGB."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as e:
@@ -130,14 +130,14 @@ def read_picture(path: str | Path) -> Any:
         raise BrokenFile(f"{path} is missing.")
     try:
         with Image.open(path, formats=("PNG", "JPEG")) as image:
-            if image.width * image.height > MOST_PIXELS:
+            if image.width * image.height > MAX_PIXELS:
                 raise BrokenFile(
-                    f"{path} unpacks to {image.width} × {image.height} pixels, more than the {MOST_PIXELS} allowed."
+                    f"{path} unpacks to {image.width} × {image.height} pixels, more than the {MAX_PIXELS} allowed."
                 )
-            # By way of RGBA where colours come from a table, in which one may be transparent.
+            # Palette images are converted through RGBA, since a colour of the palette may be transparent.
             return (image.convert("RGBA") if image.mode == "P" else image).convert("RGB")
     except UnidentifiedImageError:
-        raise BrokenFile(f"{path} is no png or jpeg.") from None
+        raise BrokenFile(f"{path} is not a png or jpeg.") from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as e:
         if isinstance(e, BrokenFile):
             raise
@@ -154,19 +154,19 @@ def dataset(
     workers: int = 4,
     on_file: Callable[[int, int], None] | None = None,
 ) -> Dataset:
-    """Pictures as bytes, cropped as CLIP's are, and texts as token ids: what :func:`~synib.models.memes_model` takes.
+    """Pictures as bytes, cropped as CLIP crops them, and texts as token ids: the inputs of :func:`~synib.models.memes_model`.
 
-    Pictures are decoded once and kept in the folder, memory-mapped; one that changed is decoded again. What is known of each
-    meme besides: its ``id``, and its text's length in ``tokens``, of which ``longest`` are kept.
+    Pictures are decoded once and kept in the cache folder, memory-mapped; one that changed is decoded again. ``columns`` hold
+    each meme's ``id`` and the number of ``tokens`` of its text before it is cut.
 
     Args:
-        memes: What :func:`load` gave.
-        tokenizer: The text model's, of transformers (or anything called like one).
-        cache: The folder in which pictures are kept.
-        size: Of a picture.
-        longest: The most tokens of a text, with those that a tokenizer adds.
+        memes: The result of :func:`load`.
+        tokenizer: The text model's tokenizer from transformers, or a callable like it.
+        cache: Folder for the decoded pictures.
+        size: Side of a picture in pixels.
+        longest: Maximal number of tokens of a text, special tokens included.
         workers: Threads that decode.
-        on_file: Called with how many pictures of a split were decoded, and of how many.
+        on_file: Called with the number of decoded pictures of a split, and with their total.
     """
     check_whole("size", size)
     check_whole("longest", longest)
@@ -174,28 +174,28 @@ def dataset(
     check_disjoint("meme", *(part.ids for part in parts.values()))
     pad = getattr(tokenizer, "pad_token_id", None)
     if not isinstance(pad, int):
-        raise ValueError(f"tokenizer is one of transformers' that pads; its pad_token_id is {shown(pad)}.")
+        raise ValueError(f"tokenizer needs a padding token; its pad_token_id is {shown(pad)}.")
     lengths = {name: [len(ids) for ids in _ids(tokenizer, part)] for name, part in parts.items()}
-    wide = min(longest, max(n for of in lengths.values() for n in of))
-    made: dict[str, Split] = {}
+    width = min(longest, max(map(max, lengths.values())))
+    splits: dict[str, Split] = {}
     for name, part in parts.items():
         ids = _ids(tokenizer, part, truncation=True, max_length=longest)
-        text = torch.tensor([row + [pad] * (wide - len(row)) for row in ids])
+        text = torch.tensor([row + [pad] * (width - len(row)) for row in ids])
         files = dict(zip(part.ids, part.images, strict=True))
         pictures, broken = cached(
             cache, f"pictures-{name}-{size}", files, lambda path: picture_bytes(path, size), (3, size, size), "uint8",
             "CLIP's square", workers=workers, on_file=on_file,
         )  # fmt: skip
         if broken:
-            said = next(iter(broken.values())).rstrip(".")
-            raise ValueError(f"{said}{f', and {len(broken) - 1} more' if len(broken) > 1 else ''}: {AGAIN}")
-        known = {"id": part.ids, "tokens": lengths[name]}
-        made[name] = Split({"image": pictures, "text": text}, part.labels, columns=known)
-    return Dataset(made["train"], made["validation"], made["test"])
+            first = next(iter(broken.values())).rstrip(".")
+            raise ValueError(f"{first}{f', and {len(broken) - 1} more' if len(broken) > 1 else ''}: {ADVICE}")
+        columns = {"id": part.ids, "tokens": lengths[name]}
+        splits[name] = Split({"image": pictures, "text": text}, part.labels, columns=columns)
+    return Dataset(splits["train"], splits["validation"], splits["test"])
 
 
 def picture_bytes(path: str | Path, size: int = 224) -> NDArray[np.uint8]:
-    """The square in the middle of a picture, as ``(3, size, size)`` bytes: resized and cropped as CLIP's pictures are."""
+    """The central square of a picture, resized as CLIP does it, as ``(3, size, size)`` bytes."""
     image = read_picture(path)
     side = min(image.size)
     left, top = ((n - side) / 2 for n in image.size)
@@ -209,23 +209,18 @@ def _ids(tokenizer: Any, memes: Memes, **settings: Any) -> list[list[int]]:
 
 
 def _record(line: str, where: str) -> tuple[str, str, str, int]:
+    """Id, path of the picture, text and label from a line of a jsonl file."""
     try:
-        told = json.loads(line)
+        record = json.loads(line)
     except (json.JSONDecodeError, RecursionError):
-        raise ValueError(f"{where}: a line is one JSON object; got {shown(line)}.") from None
-    if not isinstance(told, dict):
-        raise ValueError(f"{where}: a line is one JSON object; got {shown(line)}.")
-    name, img, text, label = (told.get(key) for key in ("id", "img", "text", "label"))
-    if (
-        isinstance(name, bool)
-        or not isinstance(name, int | str)
-        or not isinstance(img, str)
-        or not isinstance(text, str)
-    ):
-        raise ValueError(f"{where}: a meme has an id, the path img and a text; got {shown(told)}.")
+        record = None
+    if not isinstance(record, dict):
+        raise ValueError(f"{where}: expected a JSON object; got {shown(line)}.")
+    name, img, text, label = (record.get(key) for key in ("id", "img", "text", "label"))
+    has_id = isinstance(name, int | str) and not isinstance(name, bool)
+    if not has_id or not isinstance(img, str) or not isinstance(text, str):
+        raise ValueError(f"{where}: a meme has an id, a path img and a text; got {shown(record)}.")
     if label not in (0, 1) or isinstance(label, bool | float):
         got = "none" if label is None else shown(label)
-        raise ValueError(
-            f"{where}: a meme's label is 0 or 1; got {got}. Take a file with labels, such as test_seen.jsonl."
-        )
+        raise ValueError(f"{where}: a label is 0 or 1; got {got}. Use a file with labels, such as test_seen.jsonl.")
     return str(name), img, text, label

@@ -1,6 +1,7 @@
-"""Who becomes ironic, and whose voice each gets: the construction, for one split."""
+"""The construction of irony for one split: which examples become ironic, and which donor gives each its voice."""
 
 import zlib
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -16,12 +17,12 @@ Contradictions = Mapping[str, Sequence[str]]
 Rows = NDArray[np.int64]
 
 IRONY = "irony"
-# How much likelier a pair of the map is than another differing pair, while both are left, among balanced donors.
+# Odds of a pair of the map against another pair of different emotions, among balanced donors.
 PREFERENCE = 10.0
 
 
 class Triplets(NamedTuple):
-    """Examples of one split: which clip is seen, which is heard, and the label; the last class number is irony."""
+    """Examples of one split: the clip seen, the clip heard, and the label, whose last class is irony."""
 
     video: Rows
     audio: Rows
@@ -40,28 +41,28 @@ def make_ironic(
     split: str = "train",
     within: Sequence[Hashable] | None = None,
 ) -> Triplets:
-    r"""The triplets of one split after mutation, in place and in their order.
+    r"""Makes some examples of a split ironic; the order of the examples stays.
 
-    :math:`|I| = \lfloor \alpha \bar N \rfloor` of them keep their video, get the audio of a donor from the same split, and the
-    label :math:`K` (irony); :math:`\bar N` is the mean number of examples in each of the :math:`K` base classes.
+    :math:`|I| = \lfloor \alpha \bar N \rfloor` examples keep their video, get the audio of a donor from the same split, and
+    the label :math:`K` (irony); :math:`\bar N` is the mean number of examples in each of the :math:`K` base classes.
 
     With ``donors="paper"`` the examples are drawn uniformly without replacement; for each, a label uniformly among those that
-    contradict its own, and a donor uniformly among that label's examples, with replacement. Ironic sets are nested: a larger
-    α adds to those of a smaller one. With ``donors="balanced"`` every class gives its share of ironic examples, and these
+    contradict its own, and a donor uniformly among that label's examples, with replacement. A larger α adds to the ironic
+    examples of a smaller one. With ``donors="balanced"`` every class contributes its share of ironic examples, and these
     exchange their audio among each other so that every pair differs in emotion, with the map's pairs preferred. Then each
-    audio is heard once, and each modality's emotions are spread over ironic and other examples alike, as far as whole
-    numbers allow: neither says anything about irony alone.
+    audio is heard once, and each modality's emotions have the same distribution over ironic and other examples, up to
+    rounding: neither modality alone predicts irony.
 
     Args:
-        video, audio: Clip numbers; equal where nothing has been mutated.
+        video, audio: Clip numbers; equal in examples that are not ironic.
         label: Base class numbers, in the order of the map's keys.
         alpha: Ironic examples for each example of a mean base class.
         contradictions: Base class → classes that contradict it. Its keys are the base classes in their order.
         donors: ``"paper"`` or ``"balanced"``.
-        seed: Decides who is mutated and who donates; it has nothing to do with the seed of a training.
-        split: The split's name; each has random numbers of its own, and so have other clips.
-        within: A key for each example, such as its actor: donors share it. Voice and face are then one person's, so a pair
-            cannot be told by its persons. Balanced donors are then drawn from all examples of the key.
+        seed: Seed for the choice of examples and donors, independent of the seed of training.
+        split: The split's name; each split and each set of clips has random numbers of its own.
+        within: A key for each example, such as its actor: a donor has the same key. Voice and face are then one person's, so an
+            ironic pair cannot be recognised by its persons. Balanced donors are then drawn from all examples of the key.
     """
     follows = check_contradictions(contradictions)
     v, a, y = _triplet(video, audio, label, list(contradictions))
@@ -72,32 +73,62 @@ def make_ironic(
     if within is not None and len(within) != len(y):
         raise ValueError(f"within has a key for each of the {len(y)} examples; got {len(within)}.")
     n = int(alpha * len(y) / len(follows) + 1e-9)  # floor, without falling below a whole number by rounding
-    # Other clips are other draws: two folds whose labels stand in the same order must not be mutated alike.
-    key = keys.fold(keys.key(seed), "irony", donors, split, zlib.crc32(v.astype("<i8").tobytes()))
-    group: list[Hashable] = [None] * len(y) if within is None else list(within)
-    sizes = np.bincount(y, minlength=len(follows))
     if n > len(y):
         raise ValueError(
-            f"alpha={alpha:g} asks for {n} ironic examples of the {len(y)} of split {split!r}: alpha is at most {len(follows)}."
+            f"alpha is at most {len(follows)}; alpha={alpha:g} needs {n} ironic examples, and split {split!r} has {len(y)}."
         )
-    if donors == "paper":
-        chosen = keys.permutation(keys.fold(key, "order"), len(y)).numpy()[:n]
-    else:
-        chosen = _stratified(y, _shares(sizes, n, key), key)
-    left = sizes - np.bincount(y[chosen], minlength=len(follows))
-    if out := [name for name, was, now in zip(contradictions, sizes, left, strict=True) if was and not now]:
+    # The draws depend on the clips: two folds whose labels have the same order must differ in who is ironic.
+    key = keys.fold(keys.key(seed), "irony", donors, split, zlib.crc32(v.astype("<i8").tobytes()))
+    groups: list[Hashable] = [None] * len(y) if within is None else list(within)
+    examples = _Examples(y, groups, follows, list(contradictions), split, key)
+    order = keys.permutation(keys.fold(key, "order"), len(y)).numpy()
+    ironic = order[:n] if donors == "paper" else _stratified(examples, order, n)
+    if used_up := sorted(set(y.tolist()) - set(np.delete(y, ironic).tolist())):
         raise ValueError(
-            f"alpha={alpha:g} makes all {sizes[list(contradictions).index(out[0])]} examples of {out[0]!r} in split {split!r} "
-            f"ironic, so that the class has run out: choose a smaller alpha."
+            f"alpha={alpha:g} makes all examples of {examples.names[used_up[0]]!r} in split {split!r} ironic, which leaves the "
+            "class empty: choose a smaller alpha."
         )
-    if donors == "paper":
-        rows = _paper_donors(chosen, y, group, follows, list(contradictions), split, key)
-    else:
-        rows = _balanced_donors(chosen, y, group, follows, list(contradictions), split, key, exchange=within is None)
+    exchange = within is None
+    rows = _paper_donors(examples, ironic) if donors == "paper" else _balanced_donors(examples, ironic, exchange)
     new_audio, new_label = a.copy(), y.copy()
-    new_audio[chosen] = a[rows]
-    new_label[chosen] = len(follows)
+    new_audio[ironic] = a[rows]
+    new_label[ironic] = len(follows)
     return Triplets(v, new_audio, new_label)
+
+
+class _Examples(NamedTuple):
+    """The examples of a split.
+
+    Attributes:
+        label: Class number of each.
+        group: Key of each, which its donor has too.
+        follows: Class number → class numbers that contradict it.
+        names: The classes.
+        split: The split's name.
+        key: Of the random draws.
+    """
+
+    label: Rows
+    group: list[Hashable]
+    follows: list[list[int]]
+    names: list[str]
+    split: str
+    key: Tensor
+
+    def members(self, rows: Rows) -> dict[tuple[Hashable, int], list[int]]:
+        """Group and label → those of the rows that have them, in their order."""
+        members: dict[tuple[Hashable, int], list[int]] = {}
+        for i in rows.tolist():
+            members.setdefault((self.group[i], int(self.label[i])), []).append(i)
+        return members
+
+    def no_donor(self, row: int, labels: Sequence[int]) -> ValueError:
+        """The error for an example without a possible donor."""
+        names = " or ".join(repr(self.names[k]) for k in labels)
+        with_key = "" if self.group[row] is None else f" with {self.group[row]!r}"
+        return ValueError(
+            f"Split {self.split!r} has no donor for {self.names[self.label[row]]!r}: no example of {names}{with_key}."
+        )
 
 
 def check_contradictions(contradictions: Contradictions) -> list[list[int]]:
@@ -131,92 +162,74 @@ def check_rows(name: str, x: ArrayLike) -> Rows:
     return array.astype(np.int64)
 
 
-def _shares(sizes: Rows, n: int, key: Tensor) -> Rows:
-    """So many (n) dealt to the classes in proportion to their sizes: the whole parts, then one each by largest remainder."""
-    exact = n * sizes / max(int(sizes.sum()), 1)
+def _stratified(examples: _Examples, order: Rows, n: int) -> Rows:
+    """The first examples of each class in an order, n in all: in proportion to the classes, by the largest remainder."""
+    y = examples.label
+    sizes = np.bincount(y, minlength=len(examples.names))
+    exact = n * sizes / max(len(y), 1)
     shares = np.floor(exact + 1e-9).astype(np.int64)
-    tie = keys.permutation(keys.fold(key, "ties"), len(sizes)).numpy()
-    order = np.lexsort((tie, -np.round(exact - shares, 9)))
-    shares[order[: n - shares.sum()]] += 1
-    return shares
-
-
-def _stratified(y: Rows, shares: Rows, key: Tensor) -> Rows:
-    order = keys.permutation(keys.fold(key, "order"), len(y)).numpy()
+    tie = keys.permutation(keys.fold(examples.key, "ties"), len(sizes)).numpy()
+    by_remainder = np.lexsort((tie, -np.round(exact - shares, 9)))
+    shares[by_remainder[: n - shares.sum()]] += 1
     return np.concatenate([order[y[order] == k][:share] for k, share in enumerate(shares)])
 
 
-def _paper_donors(
-    chosen: Rows, y: Rows, group: list[Hashable], follows: list[list[int]], names: list[str], split: str, key: Tensor
-) -> Rows:
+def _paper_donors(examples: _Examples, ironic: Rows) -> Rows:
+    y, follows = examples.label, examples.follows
     # A draw for each example, used or not: the donor of an example does not change with alpha.
-    which, who = (keys.uniform(keys.fold(key, name), (len(y),)).double().numpy() for name in ("label", "donor"))
-    members = _members(y, group)
-    rows = np.empty_like(chosen)
-    for at, i in enumerate(chosen):
-        there = [k for k in follows[y[i]] if (group[i], k) in members]
-        if not there:
-            wanted = " or ".join(repr(names[k]) for k in follows[y[i]])
-            raise ValueError(
-                f"Split {split!r} has no donor for {names[y[i]]!r}: no example of {wanted}{_for(group[i])}."
-            )
-        pool = members[group[i], there[int(which[i] * len(there))]]
-        rows[at] = pool[int(who[i] * len(pool))]
-    return rows
+    which, who = (
+        keys.uniform(keys.fold(examples.key, name), (len(y),)).double().numpy() for name in ("label", "donor")
+    )
+    members = examples.members(np.arange(len(y)))
+    donors = np.empty_like(ironic)
+    for at, i in enumerate(ironic):
+        group = examples.group[i]
+        labels = [k for k in follows[y[i]] if (group, k) in members]
+        if not labels:
+            raise examples.no_donor(i, follows[y[i]])
+        pool = members[group, labels[int(which[i] * len(labels))]]
+        donors[at] = pool[int(who[i] * len(pool))]
+    return donors
 
 
-def _balanced_donors(
-    chosen: Rows,
-    y: Rows,
-    group: list[Hashable],
-    follows: list[list[int]],
-    names: list[str],
-    split: str,
-    key: Tensor,
-    *,
-    exchange: bool,
-) -> Rows:
-    """A donor for each, so that the donors' labels are the examples' own labels in another order, and no pair agrees."""
-    if not len(chosen):
-        return chosen
-    heard = _derangement(y[chosen], follows, names, split, key)
-    order = keys.permutation(keys.fold(key, "donor"), len(y)).numpy()
-    if exchange:
-        order = order[np.isin(order, chosen)]
-    members = _members(y[order], [group[i] for i in order])
-    used: dict[tuple[Hashable, int], int] = {}
-    rows = np.empty_like(chosen)
-    for at, (i, k) in enumerate(zip(chosen, heard, strict=True)):
-        pool = members.get((group[i], int(k)))
+def _balanced_donors(examples: _Examples, ironic: Rows, exchange: bool) -> Rows:
+    """A donor for each: the donors' labels are a permutation of the examples' own labels, and no pair agrees."""
+    if not len(ironic):
+        return ironic
+    heard = _derangement(examples, examples.label[ironic])
+    order = keys.permutation(keys.fold(examples.key, "donor"), len(examples.label)).numpy()
+    members = examples.members(order[np.isin(order, ironic)] if exchange else order)
+    used: Counter[tuple[Hashable, int]] = Counter()
+    donors = np.empty_like(ironic)
+    for at, (i, k) in enumerate(zip(ironic, heard.tolist(), strict=True)):
+        pool = members.get((examples.group[i], k))
         if pool is None:
-            raise ValueError(
-                f"Split {split!r} has no donor for {names[y[i]]!r}: no example of {names[k]!r}{_for(group[i])}."
-            )
-        turn = used[group[i], int(k)] = used.get((group[i], int(k)), -1) + 1
-        rows[at] = order[pool[turn % len(pool)]]  # in turn, so that none is heard again before all were
-    return rows
+            raise examples.no_donor(i, [k])
+        donors[at] = pool[used[examples.group[i], k] % len(pool)]  # in turn: no donor is used again before all were
+        used[examples.group[i], k] += 1
+    return donors
 
 
-def _derangement(y: Rows, follows: list[list[int]], names: list[str], split: str, key: Tensor) -> Rows:
-    """The labels y in another order that agrees with y nowhere; pairs (y, new) of the map are preferred."""
-    classes = len(follows)
+def _derangement(examples: _Examples, y: Rows) -> Rows:
+    """A permutation of the labels y that agrees with y nowhere and prefers the map's pairs."""
+    classes = len(examples.names)
     rows = np.bincount(y, minlength=classes)
     columns = rows.copy()
     most = int(rows.argmax())
     if 2 * rows[most] > len(y):
         raise ValueError(
-            f"Balanced donors need ironic examples of which no label has more than half; split {split!r} has {len(y)} in all "
-            f"and {rows[most]} of {names[most]!r}: take a larger split, another alpha, or donors='paper'."
+            f"Balanced donors need a label in no more than half of the ironic examples; in split {examples.split!r} "
+            f"{rows[most]} of {len(y)} are {examples.names[most]!r}: use a larger split, another alpha, or donors='paper'."
         )
-    likes = 1.0 - np.eye(classes)
-    for k, others in enumerate(follows):
-        likes[k, others] *= PREFERENCE
-    draws = keys.uniform(keys.fold(key, "pairs"), (len(y),)).double().numpy()
-    dealt: list[list[int]] = [[] for _ in range(classes)]
+    preference = 1.0 - np.eye(classes)
+    for k, others in enumerate(examples.follows):
+        preference[k, others] *= PREFERENCE
+    draws = keys.uniform(keys.fold(examples.key, "pairs"), (len(y),)).double().numpy()
+    assigned: list[list[int]] = [[] for _ in range(classes)]
     for step, u in enumerate(draws):
-        weights = likes * rows[:, None] * columns
-        # What is left can be paired as long as no label has more rows and columns than there are pairs: a label that has
-        # as many must be in this pair.
+        weights = preference * rows[:, None] * columns
+        # The rest can be paired as long as no label has more rows and columns than pairs are left: a label that has as many
+        # must be in this pair.
         for tight in np.flatnonzero(rows + columns == len(y) - step):
             needed = np.zeros_like(weights, dtype=bool)
             needed[tight], needed[:, tight] = True, True
@@ -226,17 +239,6 @@ def _derangement(y: Rows, follows: list[list[int]], names: list[str], split: str
         seen, new = divmod(min(pair, int(np.flatnonzero(weights.ravel())[-1])), classes)
         rows[seen] -= 1
         columns[new] -= 1
-        dealt[seen].append(new)
-    turns = [iter(labels) for labels in dealt]
+        assigned[seen].append(new)
+    turns = [iter(labels) for labels in assigned]
     return np.array([next(turns[k]) for k in y], np.int64)
-
-
-def _members(y: Rows, group: list[Hashable]) -> dict[tuple[Hashable, int], list[int]]:
-    members: dict[tuple[Hashable, int], list[int]] = {}
-    for i, k in enumerate(y.tolist()):
-        members.setdefault((group[i], k), []).append(i)
-    return members
-
-
-def _for(group: Hashable) -> str:
-    return "" if group is None else f" with {group!r}"

@@ -1,4 +1,4 @@
-"""What one modality alone says about irony, which should be nothing."""
+"""How well one modality alone predicts irony: ideally not better than chance."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from synib.studies.irony.donors import Contradictions, Donors, check_contradicti
 
 
 class Leak(NamedTuple):
-    """What the true emotion of one modality alone says about irony.
+    """How well the true emotion of one modality alone predicts irony.
 
     Args:
-        f1: The best irony F1 of any rule that looks at this emotion only.
-        always: The F1 of calling everything ironic: what a modality that says nothing reaches.
-        auc: Area under its ROC curve; 0.5 says nothing.
-        flagged: The emotions that the best rule calls ironic.
+        f1: The best irony F1 of any rule that knows this emotion only.
+        always: The F1 of predicting irony always, which an uninformative modality reaches.
+        auc: Area under its ROC curve; 0.5 is chance.
+        flagged: The emotions for which the best rule predicts irony.
     """
 
     f1: float
@@ -29,24 +29,24 @@ class Leak(NamedTuple):
 def unimodal_leak(
     video_label: ArrayLike, audio_label: ArrayLike, ironic: ArrayLike, classes: Iterable[str]
 ) -> dict[str, Leak]:
-    """Modality → what its true emotion alone says about irony in these examples.
+    """Modality → how well its true emotion alone predicts irony in these examples.
 
-    The best rule flags the emotions that are ironic most often; it is chosen on these very examples, so the F1 of a small
-    split is a little optimistic.
+    The best rule flags the emotions that are ironic most often. It is chosen on the examples it is scored on, so the F1 of a
+    small split is slightly optimistic.
 
     Args:
-        video_label, audio_label: The true emotions of what is seen and of what is heard, as class numbers.
+        video_label, audio_label: The true emotions seen and heard, as class numbers.
         ironic: Which examples are ironic.
         classes: The classes' names, in order.
     """
     names = tuple(classes)
     is_ironic = np.asarray(ironic, bool)
-    found = {}
+    leaks = {}
     for modality, labels in (("video", video_label), ("audio", audio_label)):
         y = np.asarray(labels)
         counts = [np.bincount(y[rows], minlength=len(names)).astype(float) for rows in (is_ironic, ~is_ironic)]
-        found[modality] = _leak(counts[0], counts[1], names)
-    return found
+        leaks[modality] = _leak(counts[0], counts[1], names)
+    return leaks
 
 
 def expected_leak(
@@ -56,10 +56,10 @@ def expected_leak(
     donors: Donors = "paper",
     sizes: Mapping[str, float] | None = None,
 ) -> dict[str, Leak]:
-    """Modality → the leak of the construction itself, by its probabilities and without a draw.
+    """Modality → the leak of the construction in expectation, without drawing an assignment.
 
     Args:
-        alpha, contradictions, donors: As in :func:`make_ironic`.
+        alpha, contradictions, donors: As in :func:`~synib.studies.irony.donors.make_ironic`.
         sizes: Base class → its number of examples; equal if not given.
 
     Example:
@@ -73,8 +73,8 @@ def expected_leak(
     share = check_number("alpha", alpha, least=0, most=len(names)) / len(names)
     heard = np.zeros(len(names))
     for k, others in enumerate(follows):
-        there = [j for j in others if n[j] > 0]
-        heard[there] += share * n[k] / max(len(there), 1)
+        nonempty = [j for j in others if n[j] > 0]
+        heard[nonempty] += share * n[k] / max(len(nonempty), 1)
     seen, rest = share * n, (1 - share) * n
     return {"video": _leak(seen, rest, names), "audio": _leak(heard if donors == "paper" else seen, rest, names)}
 
@@ -86,7 +86,7 @@ def _leak(ironic: NDArray[np.float64], other: NDArray[np.float64], names: tuple[
     rate = ironic / np.maximum(ironic + other, 1e-300)
     order = np.argsort(-rate, kind="stable")
     hits, alarms = np.cumsum(ironic[order]), np.cumsum(other[order])
-    # The rule of the best F1 is a threshold on the rate, so one of these prefixes is it.
+    # The rule with the best F1 is a threshold on the rate, so it is one of these prefixes.
     f1 = 2 * hits / (hits + alarms + all_ironic)
     best = int(np.argmax(f1))
     above = ironic[:, None] * other[None, :] * ((rate[:, None] > rate) + 0.5 * (rate[:, None] == rate))
