@@ -169,7 +169,8 @@ def _run(kind: type[Experiment], given: dict[str, Any]) -> None:
     """Train what is not trained yet, build the report, show the tables and say where everything is."""
     from rich.console import Console
 
-    from synib.report import build, numbers
+    from synib.report import build
+    from synib.report.terminal import terminal_table
 
     shared = {name: given.pop(name) for name in SHARED}
     shared["cluster"] = _cluster(shared["engine"], {name: shared.pop(name) for name in CLUSTER})
@@ -195,7 +196,7 @@ def _run(kind: type[Experiment], given: dict[str, Any]) -> None:
         typer.echo("synib: stopped. What was finished is kept; the same command goes on from there.", err=True)
         raise typer.Exit(130) from None
     for table in experiment.tables(summary):
-        console.print(numbers.table(table, *experiment.repeats, console.width))
+        console.print(terminal_table(table, *experiment.repeats, console.width))
     for conclusion in experiment.conclusions(summary).values():
         console.print("\n".join(f"{name}: {value}" for name, value in conclusion.items()), soft_wrap=True, markup=False)
     figure = f"Figure: {folder / 'figure.svg'}\n" if (folder / "figure.svg").exists() else ""
