@@ -1,6 +1,7 @@
 # make demo: the paper's first figure from a fresh clone. make test: everything that must hold.
 PYTHON ?= python3
 VENV := .venv
+JOBS ?= 2# processes that share the tests
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
@@ -10,7 +11,7 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/synib reproduce spurious-xor --out runs/demo
 
 test: $(VENV)/test.stamp lint types
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

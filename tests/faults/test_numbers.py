@@ -91,10 +91,9 @@ def test_a_report_says_how_many_failed_and_leaves_them_out(tmp_path):
         ("vanilla", 0, True),
         ("confidence", 1, False),
     }
-    sentence = "2 of 4 models failed and are in no mean: vanilla 2."
     for name in ("README.md", "report.html"):
-        assert sentence in (path / name).read_text()
-    assert "No figure is drawn: all of vanilla 0.0, vanilla 1.0 failed." in (path / "README.md").read_text()
+        assert "2 of 4 models failed" in (path / name).read_text()
+    assert "all models of vanilla 0.0, vanilla 1.0 failed." in (path / "README.md").read_text()
 
 
 def test_a_run_in_which_all_fail_is_one_sentence(tmp_path, synib_command):

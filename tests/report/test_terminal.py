@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from synib.report.numbers import MOST, table
+from synib.report.terminal import MAX_COLUMNS, terminal_table
 from synib.studies.charts import Table
 
 CELL = {"mean": 0.5, "se": 0.1, "n": 3, "paper": None}
@@ -16,7 +16,7 @@ def shown(columns, width):
     made = Table(
         "accuracy", [f"c{i}" for i in range(columns)], {"vanilla": [CELL] * columns, "synib": [None] * columns}
     )
-    Console(file=text, width=width).print(table(made, 3, "fold", width))
+    Console(file=text, width=width).print(terminal_table(made, 3, "fold", width))
     return text.getvalue()
 
 
@@ -33,6 +33,6 @@ def test_a_narrow_terminal_gets_means_alone():
     assert "±" not in text
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(MOST, 1), (MOST + 1, MOST + 1)])
+@pytest.mark.parametrize(("columns", "lines"), [(MAX_COLUMNS, 1), (MAX_COLUMNS + 1, MAX_COLUMNS + 1)])
 def test_a_table_with_many_columns_has_a_line_for_each_number(columns, lines):
     assert sum("vanilla" in line for line in shown(columns, 200).splitlines()) == lines

@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-import plotly.graph_objects
 import pytest
 from matplotlib import colormaps
 from matplotlib.collections import PolyCollection
@@ -14,7 +13,8 @@ from matplotlib.colors import to_rgba
 
 from synib.report import ternary, ternary_html
 from synib.report.draw import svg
-from synib.report.ternary import step
+from synib.report.styles import MISSING
+from synib.report.ternary import grid_step
 from synib.report.ternary_html import plot_triangles
 from synib.report.ternary_svg import draw_triangles
 from synib.studies.charts import Triangle, Triangles
@@ -61,33 +61,26 @@ def tile_boxes(axes) -> list[tuple[float, float, float, float]]:
     return boxes
 
 
-def test_the_same_triangles_give_the_same_bytes():
-    first = svg(SMALL)
-    assert svg(SMALL) == first
-    assert not [e for e in ElementTree.fromstring(first).iter() if e.tag.endswith("}date")]
-    assert plot_triangles(SMALL).plain("", "") == plot_triangles(SMALL).plain("", "")
-
-
 @pytest.mark.parametrize(("n", "expected"), [(20, 0.05), (4, 0.25), (3, 1 / 3), (2, 0.5)])
 def test_the_step_is_read_off_the_points(n, expected):
-    assert step(triangles(1, n, 1)) == pytest.approx(expected)
+    assert grid_step(triangles(1, n, 1)) == pytest.approx(expected)
 
 
 def test_a_grid_of_one_point_has_a_step_all_the_same():
     point = Triangle("a", [{"p_u1": 0, "p_r": 0, "p_s": 1, "mean": 0.7, "se": None, "n": 1}])
     alone = Triangles("one", "One", {"total": [point]}, "")
-    assert step(alone) == 0.5
+    assert grid_step(alone) == 0.5
     assert svg(alone)
 
 
 def test_every_point_is_a_tile_and_the_picture_stays_small():
-    picture = svg(triangles(8, 20))
-    assert len(picture) < 1_500_000
+    picture = svg(triangles(2, 20))
+    assert len(picture) < 400_000
     uses = [e for e in ElementTree.fromstring(picture).iter() if e.tag.endswith("}use")]
     filled = [e for e in uses if re.search(r"fill: #\w+; stroke: #", e.get("style", ""))]
-    hollow = [e for e in uses if f"stroke: {ternary.MISSING}" in e.get("style", "")]
-    assert len(filled) == 8 * (231 + 210)
-    assert len(hollow) == 8 * 21
+    hollow = [e for e in uses if f"stroke: {MISSING}" in e.get("style", "")]
+    assert len(filled) == 2 * (231 + 210)
+    assert len(hollow) == 2 * 21
     assert all("fill: none" in e.get("style", "") for e in hollow)
 
 
@@ -96,7 +89,7 @@ def test_a_point_without_a_value_is_hollow_and_never_a_low_value():
     hollow, filled = tiles(lower)
     assert len(hollow.get_offsets()) == 5
     assert hollow.get_facecolor().size == 0
-    assert np.allclose(hollow.get_edgecolor(), to_rgba(ternary.MISSING))
+    assert np.allclose(hollow.get_edgecolor(), to_rgba(MISSING))
     assert hollow.get_array() is None
     taken = {tuple(np.round(p, 6)) for p in filled.get_offsets()}
     assert not taken & {tuple(np.round(p, 6)) for p in hollow.get_offsets()}
@@ -107,7 +100,7 @@ def test_tiles_are_coloured_by_their_mean_on_the_scale_of_all():
     for axes in plots(figure):
         filled = tiles(axes)[-1]
         filled.update_scalarmappable()
-        expected = colormaps[ternary.COLOURS]((np.asarray(filled.get_array()) - 0.4) / 1.0)
+        expected = colormaps[ternary.COLOUR_MAP]((np.asarray(filled.get_array()) - 0.4) / 1.0)
         assert np.allclose(filled.get_facecolor(), expected)
 
 
@@ -122,7 +115,7 @@ def test_synergy_is_at_the_top_with_the_unique_left_and_the_redundant_right():
     assert place["U1"][0] < place["S"][0] < place["R"][0]
 
 
-@pytest.mark.parametrize(("columns", "rows", "n"), [(1, 1, 20), (4, 1, 4), (8, 1, 4), (8, 2, 20)])
+@pytest.mark.parametrize(("columns", "rows", "n"), [(1, 1, 20), (4, 1, 4), (8, 2, 4)])
 def test_tiles_touch_without_overlap_and_triangles_stay_apart(columns, rows, n):
     figure = draw_triangles(triangles(columns, n, rows))
     figure.draw_without_rendering()
@@ -155,20 +148,14 @@ def test_methods_are_named_once_rows_on_the_left_and_corners_everywhere():
 
 
 def test_the_scale_says_where_values_lie_beyond_it():
-    assert ternary.ticks(SMALL)[1] == ["0.5", "0.6", "0.7", "0.8", "0.9", "1"]
-    assert ternary.ticks(replace(SMALL, limits=(0.6, 0.8)))[1][::5] == ["≤ 0.6", "≥ 0.8"]
+    assert ternary.colour_ticks(SMALL)[1] == ["0.5", "0.6", "0.7", "0.8", "0.9", "1"]
+    assert ternary.colour_ticks(replace(SMALL, limits=(0.6, 0.8)))[1][::5] == ["≤ 0.6", "≥ 0.8"]
     bar = draw_triangles(replace(SMALL, limits=(0.6, 0.8))).axes[-1]
     assert [label.get_text() for label in bar.get_yticklabels()][::5] == ["≤ 0.6", "≥ 0.8"]
 
 
 def traces(figure: Triangles, subplot: str) -> list[dict]:
     return [t for t in plot_triangles(figure).data if t["subplot"] == subplot]
-
-
-def test_plotly_finds_nothing_wrong_with_the_plot():
-    plotly.graph_objects.Figure(
-        data=plot_triangles(SMALL).data, layout=plot_triangles(SMALL).layout
-    )  # raises on attributes that it does not know
 
 
 def test_the_html_has_a_tile_for_every_point_and_colours_none_without_a_value():
@@ -200,10 +187,6 @@ def test_a_tile_tells_mixture_both_accuracies_and_how_many():
             assert part in template
 
 
-def test_a_single_seed_has_no_spread():
-    assert ternary_html._value({"mean": 0.5, "se": None, "n": 1}) == "0.500 (n = 1)"
-
-
 def test_rows_of_other_methods_tell_only_their_own():
     odd = replace(SMALL, rows={ROWS[0]: SMALL.rows[ROWS[0]], ROWS[1]: SMALL.rows[ROWS[1]][:1]})
     shown = traces(odd, "ternary")[0]
@@ -212,7 +195,7 @@ def test_rows_of_other_methods_tell_only_their_own():
     assert svg(odd)
 
 
-@pytest.mark.parametrize(("columns", "n"), [(1, 20), (4, 4), (8, 20)])
+@pytest.mark.parametrize(("columns", "n"), [(1, 20), (8, 4)])
 def test_at_most_four_triangles_share_a_line_and_a_method_has_its_rows_below_each_other(columns, n):
     plot = plot_triangles(triangles(columns, n))
     places = [plot.layout["ternary" if k == 0 else f"ternary{k + 1}"]["domain"] for k in range(2 * columns)]
@@ -227,14 +210,8 @@ def test_at_most_four_triangles_share_a_line_and_a_method_has_its_rows_below_eac
         assert a["x"][1] <= b["x"][0] or b["x"][1] <= a["x"][0] or a["y"][1] <= b["y"][0] or b["y"][1] <= a["y"][0]
     assert all(0 <= p["x"][0] < p["x"][1] <= 1 and 0 <= p["y"][0] < p["y"][1] <= 1 for p in places)
     margin = plot.layout["margin"]
-    side = (places[0]["x"][1] - places[0]["x"][0]) * (ternary_html.PAGE - margin["l"] - margin["r"])
+    side = (places[0]["x"][1] - places[0]["x"][0]) * (ternary_html.PAGE_WIDTH - margin["l"] - margin["r"])
     assert plot.data[0]["marker"]["size"] * np.sqrt(3) / 2 == pytest.approx(side / n, rel=1e-6)  # neighbours touch
-
-
-def test_every_tile_is_a_row_of_the_numbers():
-    table = plot_triangles(SMALL).table
-    assert len(table) == 4 * 15
-    assert table[0] == {"row": ROWS[0], "method": "method 0", **SMALL.rows[ROWS[0]][0].rows[0]}
 
 
 def test_labels_are_text_and_neither_markup_nor_variables():

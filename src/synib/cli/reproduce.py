@@ -50,7 +50,8 @@ def _run(kind: type[Experiment], values: dict[str, Any]) -> None:
     """Train what is not trained yet, build the report, show the tables and say where everything is."""
     from rich.console import Console
 
-    from synib.report import build, numbers
+    from synib.report import build
+    from synib.report.terminal import terminal_table
 
     of_run = {name: values.pop(name) for name in OF_RUN}
     of_run["cluster"] = cluster_of(of_run["engine"], {name: of_run.pop(name) for name in OF_CLUSTER})
@@ -76,7 +77,7 @@ def _run(kind: type[Experiment], values: dict[str, Any]) -> None:
         typer.echo("synib: stopped. What was finished is kept; the same command goes on from there.", err=True)
         raise typer.Exit(130) from None
     for table in experiment.tables(summary):
-        console.print(numbers.table(table, *experiment.repeats, console.width))
+        console.print(terminal_table(table, *experiment.repeats, console.width))
     for method, settings in experiment.conclusions(summary).get("chosen", {}).items():
         console.print(f"{method}: {settings}", soft_wrap=True, markup=False)
     figure = f"Figure: {folder / 'figure.svg'}\n" if (folder / "figure.svg").exists() else ""

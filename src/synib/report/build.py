@@ -1,4 +1,4 @@
-"""From ``results.csv`` to everything a person looks at: ``summary.csv``, figures, the page."""
+"""From ``results.csv`` to ``summary.csv``, figures, the page and the README of a run."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,65 +9,95 @@ from synib.report.page import Page, render, write_page
 from synib.studies import Experiment, load
 from synib.studies.base import Row
 
-AGAIN = "Run the experiment again to make it anew."
+REPAIR = "Run the experiment again to restore it."
 
 
 def build(folder: Path | str, interactive: bool = True) -> list[Row]:
     """Write summary, figures, ``report.html`` and ``README.md`` of a finished run; returns the summary.
 
     Args:
-        folder: Of the run.
-        interactive: Whether the page has figures to point at, and weighs 5 MB, or pictures.
+        folder: The folder of the run.
+        interactive: Whether the page has interactive figures, which take 5 MB, or pictures.
     """
     path = Path(folder)
     experiment = load(path)
     results = read_csv(path / "results.csv")
-    check(path / "results.csv", results, experiment)
-    lost, drawn = failed(path, results, experiment.factors)
+    check_results(path / "results.csv", results, experiment)
+    caution, drawable = failures(path, results, experiment.factors)
     try:
         summary = experiment.summary(results)
         conclusions = experiment.conclusions(summary)
-        page = _page(path, experiment, summary, lost, drawn)
+        page = _page(path, experiment, summary, caution, drawable)
     except (KeyError, IndexError, StopIteration, TypeError) as e:
-        raise ValueError(f"{path}: its tables lack what the page of {experiment.name} shows ({e!r}). {AGAIN}") from e
+        message = f"The tables in {path} lack values that the page of {experiment.name} shows ({e!r}). {REPAIR}"
+        raise ValueError(message) from e
     write_csv(path / "summary.csv", summary)
     for name, conclusion in conclusions.items():
         write_json(path / f"{name}.json", conclusion)
     write_page(page, path, interactive)
-    write_text(
-        path / "README.md", render("readme.md", {"page": page, "experiment": experiment, "kept": _kept(experiment)})
-    )
+    readme = {"page": page, "experiment": experiment, "selection": _selection(experiment)}
+    write_text(path / "README.md", render("readme.md", readme))
     return summary
 
 
-def failed(path: Path, results: Sequence[Row], factors: Sequence[str]) -> tuple[str, bool]:
-    """How many models failed, in a sentence, which is empty if none did; and whether every point has one that did not."""
-    who = Counter(row["method"] for row in results if row.get("error"))
-    if who.total() == len(results):
-        raise ValueError(f"All {len(results)} models of {path} failed; the first: {results[0]['error']}")
-    points = {tuple(row[name] for name in ("method", *factors)): False for row in results}
-    points |= {tuple(row[name] for name in ("method", *factors)): True for row in results if not row.get("error")}
-    lost = [" ".join(map(str, point)) for point, some in points.items() if not some]
-    if not who:
-        return "", True
-    said = (
-        f"{who.total()} of {len(results)} models failed and are in no mean: {', '.join(f'{m} {n}' for m, n in who.items())}. "
-        "In results.csv the column error says why."
+def check_results(file: Path, results: Sequence[Row], experiment: Experiment) -> None:
+    """Raise ``ValueError`` unless the table has one row for each cell of the experiment, with numbers as metrics."""
+    cells = experiment.cells()
+    if len(results) != len(cells):
+        raise ValueError(f"{file} has {len(results)} rows, but the run of its config.json has {len(cells)}. {REPAIR}")
+    missing = [name for name in ("method", *experiment.factors, "seed") if name not in results[0]]
+    if missing:
+        raise ValueError(f"{file} has no column {missing[0]!r}. {REPAIR}")
+    for row in results:
+        for name in experiment.metrics(results):
+            if not isinstance(row[name], int | float | None):
+                raise ValueError(f"{file} has {row[name]!r} as {name}, which should be a number. {REPAIR}")
+    rows = Counter(_identity(row["method"], [row[name] for name in experiment.factors], row["seed"]) for row in results)
+    expected = Counter(
+        _identity(cell.method, [cell.factors[name] for name in experiment.factors], cell.seed) for cell in cells
     )
-    return said + f" No figure is drawn: all of {', '.join(lost)} failed." * bool(lost), not lost
+    for identity in rows - expected:
+        raise ValueError(f"{file} has a row of {', '.join(identity)}, twice or not in its config.json. {REPAIR}")
 
 
-def _page(path: Path, experiment: Experiment, summary: Sequence[Row], lost: str, drawn: bool) -> Page:
-    """What the page of a run says."""
+def _identity(method: object, factors: Sequence[object], seed: object) -> tuple[str, ...]:
+    """Method, factors and seed as a table writes them."""
+    return tuple(str(round(v, 6) if isinstance(v, float) else v) for v in (method, *factors, seed))
+
+
+def failures(path: Path, results: Sequence[Row], factors: Sequence[str]) -> tuple[str, bool]:
+    """A sentence on the models that failed, empty if none did; and whether every point has a model that did not."""
+    failed = Counter(row["method"] for row in results if row.get("error"))
+    if not failed:
+        return "", True
+    if failed.total() == len(results):
+        raise ValueError(f"All {len(results)} models of {path} failed; the first: {results[0]['error']}")
+
+    def point(row: Row) -> str:
+        return " ".join(str(row[name]) for name in ("method", *factors))
+
+    trained = {point(row) for row in results if not row.get("error")}
+    lost = [name for name in dict.fromkeys(map(point, results)) if name not in trained]
+    counts = ", ".join(f"{method} {n}" for method, n in failed.items())
+    sentence = (
+        f"{failed.total()} of {len(results)} models failed and are excluded from all means: {counts}. "
+        "The column error of results.csv gives the reasons."
+    )
+    if lost:
+        sentence += f" No figure is drawn, because all models of {', '.join(lost)} failed."
+    return sentence, not lost
+
+
+def _page(path: Path, experiment: Experiment, summary: Sequence[Row], caution: str, drawable: bool) -> Page:
+    """The page of a run."""
     timings = read_csv(path / "timings.csv")
     for timing in timings:
-        if not all(isinstance(timing.get(what), int | float) for what in ("seconds", "cells")):
-            raise ValueError(f"{path / 'timings.csv'} is damaged: it has no seconds and cells in every row. {AGAIN}")
+        if not all(isinstance(timing.get(name), int | float) for name in ("seconds", "cells")):
+            raise ValueError(f"{path / 'timings.csv'} is damaged: a row lacks seconds or cells. {REPAIR}")
     record = read_json(path / "run.json")
     run = record if isinstance(record, dict) else {}
-    said = run.get("versions")
-    versions = said if isinstance(said, dict) else {}
-    seconds, models = (sum(timing[what] for timing in timings) for what in ("seconds", "cells"))
+    versions = run["versions"] if isinstance(run.get("versions"), dict) else {}
+    seconds, models = (sum(timing[name] for timing in timings) for name in ("seconds", "cells"))
     devices = "; ".join(sorted({str(timing.get("device") or "unknown") for timing in timings}))
     hardware = f" ({run['hardware']})" if run.get("hardware") else ""
     files = ["results.csv (one row for each model)", "summary.csv", *["curves.csv"] * experiment.curves, "config.json"]
@@ -76,16 +106,17 @@ def _page(path: Path, experiment: Experiment, summary: Sequence[Row], lost: str,
         "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
         "The numbers behind this page": ", ".join(files),
     }
+    curves = read_csv(path / "curves.csv") if experiment.curves and drawable else []
     return Page(
         title=experiment.title,
         about=experiment.about,
-        caution=" ".join(sentence for sentence in (experiment.caution, lost) if sentence),
-        figures=experiment.charts(summary, read_csv(path / "curves.csv") if experiment.curves else []) if drawn else [],
+        caution=" ".join(sentence for sentence in (experiment.caution, caution) if sentence),
+        figures=experiment.charts(summary, curves) if drawable else [],
         tables=experiment.tables(summary),
         spread=f"Mean ± standard error over n {experiment.repeats[1]}s.",
         training=(
             "All methods start from the same initial weights and see the same batches in the same order, for a given seed. "
-            f"{_kept(experiment)}; nothing is selected on test data."
+            f"{_selection(experiment)}; nothing is selected on test data."
         ),
         settings=experiment.described(),
         command=str(run.get("command") or f"synib reproduce {experiment.command}"),
@@ -93,37 +124,9 @@ def _page(path: Path, experiment: Experiment, summary: Sequence[Row], lost: str,
     )
 
 
-def _kept(experiment: Experiment) -> str:
-    """Which epoch of a training counts."""
-    best = {cell.settings.get("select", "last") == "best" for cell in experiment.cells()}
-    words = {False: "The last epoch counts", True: "The epoch that is best on validation data counts"}
-    return (
-        words[best.pop()]
-        if len(best) == 1
-        else "Which epoch counts, the last or the best on validation, is in the settings"
-    )
-
-
-def check(file: Path, results: Sequence[Row], experiment: Experiment) -> None:
-    """Raise ``ValueError`` if a table of results is not that of the whole experiment."""
-    wanted = len(experiment.cells())
-    if len(results) != wanted:
-        raise ValueError(f"{file} has {len(results)} rows, and the run of its config.json {wanted}. {AGAIN}")
-    missing = [name for name in ("method", *experiment.factors, "seed") if name not in results[0]]
-    if missing:
-        raise ValueError(f"{file} has no column {missing[0]!r}. {AGAIN}")
-    for row in results:
-        for name in experiment.metrics(results):
-            if not isinstance(row[name], int | float | None):
-                raise ValueError(f"{file} holds {row[name]!r} as {name}, where a number belongs. {AGAIN}")
-    rows = Counter(_who(row["method"], [row[name] for name in experiment.factors], row["seed"]) for row in results)
-    asked = Counter(
-        _who(cell.method, [cell.factors[name] for name in experiment.factors], cell.seed) for cell in experiment.cells()
-    )
-    for who in rows - asked:
-        raise ValueError(f"{file} has a row of {', '.join(who)}, twice or not in its config.json. {AGAIN}")
-
-
-def _who(method: object, factors: Sequence[object], seed: object) -> tuple[str, ...]:
-    """What a row is of, as a table writes it."""
-    return tuple(str(round(v, 6) if isinstance(v, float) else v) for v in (method, *factors, seed))
+def _selection(experiment: Experiment) -> str:
+    """Which epoch of training is evaluated."""
+    selections = {cell.settings.get("select", "last") == "best" for cell in experiment.cells()}
+    if len(selections) > 1:
+        return "Which epoch counts, the last or the best on validation, is in the settings"
+    return "The epoch that is best on validation data counts" if True in selections else "The last epoch counts"

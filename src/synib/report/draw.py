@@ -1,10 +1,10 @@
-"""Figures as SVG documents and as plots on a page: which way of drawing serves which figure."""
+"""Every kind of figure as an SVG document and as a plot on a page."""
 
 import io
 from typing import Any
 
-from synib.report import bars, charts_html, lines, ternary_html, ternary_svg
-from synib.report.plot_html import Plot
+from synib.report import bars_html, bars_svg, lines_html, lines_svg, ternary_html, ternary_svg
+from synib.report.plot import Plot
 from synib.studies.charts import Bars, Chart, Figure, Panels, Triangles
 
 SETTINGS: Any = {
@@ -14,7 +14,7 @@ SETTINGS: Any = {
 
 
 def svg(figure: Figure) -> str:
-    """The figure as an SVG document without a date: the same figure gives the same bytes."""
+    """The figure as an SVG document. It holds no date: the same figure gives the same bytes."""
     import matplotlib
 
     text = io.StringIO()
@@ -27,22 +27,22 @@ def plot(figure: Figure) -> Plot:
     """The figure as plotly draws it."""
     match figure:
         case Chart():
-            return charts_html.plot_chart(figure)
+            return lines_html.plot_chart(figure)
         case Panels():
-            return charts_html.plot_panels(figure)
+            return lines_html.plot_panels(figure)
         case Triangles():
             return ternary_html.plot_triangles(figure)
         case Bars():
-            return charts_html.plot_bars(figure)
+            return bars_html.plot_bars(figure)
 
 
 def _drawing(figure: Figure) -> Any:
     match figure:
         case Chart():
-            return lines.draw_chart(figure)
+            return lines_svg.draw_chart(figure)
         case Panels():
-            return lines.draw_panels(figure)
+            return lines_svg.draw_panels(figure)
         case Triangles():
             return ternary_svg.draw_triangles(figure)
         case Bars():
-            return bars.draw_bars(figure)
+            return bars_svg.draw_bars(figure)

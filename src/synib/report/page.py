@@ -1,4 +1,4 @@
-"""The page: one file that needs nothing else, the same for an experiment and for an audit."""
+"""The page: one self-contained file, with the same structure for an experiment and for an audit."""
 
 import base64
 import hashlib
@@ -10,30 +10,30 @@ from typing import Any, Literal
 
 from synib.files import write_text
 from synib.report import numbers
+from synib.report.contrast import dark_colours
 from synib.report.draw import plot, svg
-from synib.report.plot_html import dark
 from synib.studies.charts import Figure, Table
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says, from top to bottom. All of it is plain text: the page escapes it.
+    """The content of a page, from top to bottom. All of it is plain text, which the page escapes.
 
     Args:
-        title: What it is about.
-        synergy: The answer in a word, a coloured label; empty where nobody asked.
-        verdict: The answer in sentences.
-        alarms: What else the reader must know: shortcuts.
+        title: The title.
+        synergy: The verdict in one word, shown as a coloured label; empty if there is none.
+        verdict: The verdict in sentences.
+        alarms: Shortcuts in the data.
         about: A paragraph on what was done.
-        caution: What makes this run less than the real one.
-        findings: What was found on the way, a sentence each.
-        figures: Each is drawn with its sentence on how to read it.
-        tables: Each number with its spread and n.
-        spread: What the spread in tables is.
-        training: How models were trained, in a sentence or two.
-        settings: With which settings: who → setting → value.
-        command: What to type to have it all again.
-        facts: What else is known of the run: name → words.
+        caution: How this run differs from the full one.
+        findings: Other findings, a sentence each.
+        figures: The figures, each with a sentence on how to read it.
+        tables: The tables; every number has its spread and n.
+        spread: What the spread in the tables is.
+        training: How the models were trained, in a sentence or two.
+        settings: Settings of training: method → setting → value.
+        command: The command that repeats the run.
+        facts: Other facts about the run: name → words.
     """
 
     title: str
@@ -53,13 +53,13 @@ class Page:
 
     @property
     def published(self) -> bool:
-        """Whether there is a value of the paper's in its tables."""
+        """Whether its tables have values of the paper."""
         cells = [cell for table in self.tables for row in table.rows.values() for cell in row]
         return any(cell is not None and cell.get("paper") is not None for cell in cells)
 
 
 def write_page(page: Page, folder: Path, interactive: bool = True) -> None:
-    """Write ``report.html``, and every figure as an SVG of its own beside it."""
+    """Write ``report.html``, and every figure as an SVG file beside it."""
     pictures = [svg(figure) for figure in page.figures]
     for figure, picture in zip(page.figures, pictures, strict=True):
         write_text(folder / f"{figure.file}.svg", picture)
@@ -70,9 +70,9 @@ def render_page(page: Page, interactive: bool = True) -> str:
     """The page as HTML: the same page gives the same bytes.
 
     Args:
-        page: What it says.
-        interactive: Draw figures with plotly, which the page then brings (5 MB), and let tables be sorted. Otherwise
-            there is no script in it, and figures are pictures.
+        page: The content.
+        interactive: Draw figures with plotly, which the page then includes (5 MB), and make tables sortable. Otherwise
+            the page has no script, and figures are SVG pictures.
 
     Example:
         >>> from synib.report import Page, render_page
@@ -84,21 +84,21 @@ def render_page(page: Page, interactive: bool = True) -> str:
 
 
 def _render(page: Page, pictures: Sequence[str], interactive: bool) -> str:
-    pictures = [picture[picture.index("<svg") :] for picture in pictures]
     figures: list[dict[str, Any]] = [
-        {"figure": figure, "picture": picture} for figure, picture in zip(page.figures, pictures, strict=True)
+        {"figure": figure, "picture": picture[picture.index("<svg") :]}
+        for figure, picture in zip(page.figures, pictures, strict=True)
     ]
     scripts: list[str] = []
     if interactive:
-        scripts.append(Path(__file__).with_name("page_script.html").read_text(encoding="utf-8"))
-        for shown in figures:
-            figure = shown["figure"]
-            shown["plot"] = plot(figure)
-            shown["json"] = _json(shown["plot"].plain(figure.title, figure.file))
+        for item in figures:
+            figure = item["figure"]
+            item["plot"] = plot(figure)
+            item["json"] = _json(item["plot"].script_input(figure.title, figure.file))
         if figures:
             from plotly.offline import get_plotlyjs
 
-            scripts.insert(0, f"<script>{get_plotlyjs()}</script>\n")
+            scripts.append(f"<script>{get_plotlyjs()}</script>\n")
+        scripts.append(Path(__file__).with_name("page_script.html").read_text(encoding="utf-8"))
     return render(
         "page.html",
         {
@@ -106,26 +106,26 @@ def _render(page: Page, pictures: Sequence[str], interactive: bool) -> str:
             "figures": figures,
             "interactive": interactive,
             "scripts": scripts,
-            "allowed": " ".join(map(_digest, scripts)) or "'none'",
-            "dark": _json(dark()),
+            "allowed_scripts": " ".join(map(_csp_hash, scripts)) or "'none'",
+            "dark_colours": _json(dark_colours()),
         },
     )
 
 
 def _json(values: Any) -> str:
-    """JSON that can stand in a script element: nothing in it can end the element."""
+    """JSON for a script element: nothing in it can end the element."""
     text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _digest(script: str) -> str:
-    """What the page's security policy knows a script by: a script that is not ours, whoever wrote it there, does not run."""
+def _csp_hash(script: str) -> str:
+    """The hash that allows a script in the page's Content-Security-Policy; a script without one does not run."""
     content = script.partition("<script>")[2].rpartition("</script>")[0]
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def render(template: str, shown: Mapping[str, Any]) -> str:
-    """A page from its template. In HTML every text is escaped but what we made ourselves."""
+def render(template: str, variables: Mapping[str, Any]) -> str:
+    """Fill a template. In HTML every text is escaped, except what the filter ``unescaped`` marks as ours."""
     from jinja2 import Environment, PackageLoader, select_autoescape
     from markupsafe import Markup
 
@@ -135,8 +135,8 @@ def render(template: str, shown: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["ours"] = Markup
+    environment.filters["unescaped"] = Markup
     environment.filters |= {
         "number": numbers.number, "mean": numbers.mean, "spread": numbers.spread, "published": numbers.published,
     }  # fmt: skip
-    return environment.get_template(template).render(shown)
+    return environment.get_template(template).render(variables)

@@ -1,9 +1,14 @@
-"""One colour and one marker for each method and each source, wherever it appears."""
+"""Colours and markers: one of each for every method and every source of the label, and the colours that all figures share."""
 
 import zlib
 from typing import Any
 
-# Grey for what SynIB is compared with, blues for the paper's forms, orange for ours: told apart without colour by marker.
+TEXT, MUTED_TEXT = "#1c2430", "#5b6573"
+GREY, RULE, GUIDE, GRID = "#8a8f98", "#c5c8ce", "#9aa1ab", "#eceef1"
+HIGHLIGHT = "#fdf1ea"  # behind the rows of SynIB
+MISSING = "#c9ced6"  # outline of a tile without a value
+
+# Baselines are grey, the paper's forms of SynIB blue, ours orange; markers tell them apart without colour.
 STYLES: dict[str, dict[str, Any]] = {
     "vanilla": {"color": "#8a8f98", "marker": "o"},
     "confidence": {"color": "#b98a5e", "marker": "s"},
@@ -24,12 +29,12 @@ STYLES: dict[str, dict[str, Any]] = {
     "reconboost": {"color": "#5c8aa8", "marker": "+"},
     "mcr": {"color": "#b0a160", "marker": "x"},
     "products": {"color": "#c8553d", "marker": (4, 0)},
-    # The sources of the label. The green is lighter than the red, so that who cannot tell the hues can tell the shades.
+    # Sources of the label. The green is lighter than the red, for readers who cannot tell these hues apart.
     "U1": {"color": "#2b6cc4", "marker": "P"},
     "U2": {"color": "#b39ddb", "marker": "X"},
     "R": {"color": "#3fae7c", "marker": "p"},
     "S": {"color": "#c0202f", "marker": "h"},
-    # What a model is given.
+    # Inputs of a model.
     "intact": {"color": "#2a2d34", "marker": (5, 0)},
     "x1": {"color": "#e07b39", "marker": (6, 0)},
     "x2": {"color": "#5b8def", "marker": (7, 0)},
@@ -39,15 +44,15 @@ STYLES: dict[str, dict[str, Any]] = {
     "U1·S": {"color": "#7b3f9e", "marker": "_"},
     "R·S": {"color": "#b07a1e", "marker": ","},
 }
-# For methods that are not ours: what they get follows from their name.
+# Colours of other names, chosen by a hash of the name.
 OTHERS = ("#444444", "#7a5195", "#2a9d8f", "#bc5090", "#8f5a00", "#3d5a80", "#6a994e", "#9d4edd")
 
 
 def style(name: str) -> dict[str, Any]:
-    """The colour and marker of a method, a source, or whatever else a line stands for."""
+    """Colour and marker of a method, a source of the label, or another line."""
     return STYLES.get(name) or {"color": OTHERS[zlib.crc32(name.encode()) % len(OTHERS)], "marker": "o"}
 
 
-def brief(text: str, most: int = 40) -> str:
-    """A name that has room in a picture."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def shorten(text: str, length: int = 40) -> str:
+    """The text, cut to a length that fits into a figure."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -1,4 +1,4 @@
-"""Triangles: where they go, and what a quantity over the mixtures of three sources is made of, however it is drawn."""
+"""Triangles, a quantity over the mixtures of three sources: the part that both drawings share."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,28 +10,27 @@ from typing import Any
 from synib.studies.charts import Triangle, Triangles
 
 CORNERS = {"S": "p_s", "U1": "p_u1", "R": "p_r"}  # top, left, right: the order of mpltern and of plotly
-COLOURS = "viridis"
-SOFT, MISSING = "#5b6573", "#c9ced6"
+COLOUR_MAP = "viridis"
 
 
-def step(figure: Triangles) -> float:
-    """Distance between neighbours of the grid, as a difference of fractions; a half where there are too few points."""
-    values = sorted({p for row in points(figure) for p in mixture(row)})
-    return 1 / round(1 / min([0.5, *(b - a for a, b in pairwise(values))]))
+def grid_step(figure: Triangles) -> float:
+    """Distance between neighbouring grid points, as a difference of fractions; 0.5 if there are too few points."""
+    fractions = sorted({fraction for row in _points(figure) for fraction in mixture(row)})
+    return 1 / round(1 / min([0.5, *(b - a for a, b in pairwise(fractions))]))
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where triangles go, in any unit.
+class TriangleGrid:
+    """The positions of triangles, in any unit of length.
 
     Args:
-        rows, columns: How many there are.
-        line: How many of the columns are beside each other; the others continue below, with all their rows.
-        cell: Width that each has, with the tiles that reach beyond its corners.
-        step: Distance between neighbours of its grid.
-        name: Height of a corner's name.
-        head: Height of the heading above a line.
-        gap: Space between two beside each other.
+        rows, columns: Number of triangles.
+        line: Number of columns side by side; the other columns follow below, with all their rows.
+        cell: Width of a triangle with the tiles that extend beyond its corners, and the gap.
+        step: Distance between neighbouring grid points, as a fraction of a side.
+        corner: Height of the name of a corner.
+        heading: Height of the heading above a line.
+        gap: Space between neighbouring triangles.
     """
 
     rows: int
@@ -39,8 +38,8 @@ class Places:
     line: int
     cell: float
     step: float
-    name: float
-    head: float
+    corner: float
+    heading: float
     gap: float
 
     @property
@@ -48,60 +47,61 @@ class Places:
         return (self.cell - self.gap) / (1 + self.step)
 
     @property
-    def up(self) -> float:
+    def altitude(self) -> float:
         """Height of the triangle itself."""
         return self.side * sqrt(3) / 2
 
     @property
-    def rim(self) -> float:
-        """How far tiles reach above and below it, which is a tile's radius."""
+    def tile_radius(self) -> float:
+        """The distance by which tiles extend above and below the triangle."""
         return self.side * self.step / sqrt(3)
 
     @property
-    def tall(self) -> float:
-        """Height of the triangle with everything that belongs to it."""
-        return self.up + 2 * (self.rim + self.name)
+    def cell_height(self) -> float:
+        """Height of the triangle with its tiles and the names of its corners."""
+        return self.altitude + 2 * (self.tile_radius + self.corner)
 
     @property
     def height(self) -> float:
-        return ceil(self.columns / self.line) * (self.head + self.rows * self.tall)
+        return ceil(self.columns / self.line) * (self.heading + self.rows * self.cell_height)
 
     def centre(self, row: int, column: int) -> tuple[float, float]:
-        """Middle of a triangle, from the lower left of all."""
-        above = (column // self.line + 1) * self.head + (column // self.line * self.rows + row) * self.tall
-        return (column % self.line + 0.5) * self.cell, self.height - above - self.tall / 2
+        """Middle of a triangle, measured from the lower left corner of the grid."""
+        line, place = divmod(column, self.line)
+        above = (line + 1) * self.heading + (line * self.rows + row) * self.cell_height
+        return (place + 0.5) * self.cell, self.height - above - self.cell_height / 2
 
 
-def halves(triangle: Triangle) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The rows that have a value, and those that have none."""
-    valued = [row for row in triangle.rows if row["mean"] is not None]
-    return valued, [row for row in triangle.rows if row["mean"] is None]
+def split_by_value(triangle: Triangle) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The rows with a value, and those without."""
+    filled = [row for row in triangle.rows if row["mean"] is not None]
+    return filled, [row for row in triangle.rows if row["mean"] is None]
 
 
 def mixture(row: Mapping[str, Any]) -> tuple[float, ...]:
-    """The shares of the corners, without the last digits, in which sums that ought to be equal differ."""
-    return tuple(round(float(row[p]), 6) for p in CORNERS.values())
-
-
-def points(figure: Triangles) -> Iterator[Mapping[str, Any]]:
-    for triangles in figure.rows.values():
-        for triangle in triangles:
-            yield from triangle.rows
+    """The fractions of the corners, rounded so that equal fractions compare equal."""
+    return tuple(round(float(row[name]), 6) for name in CORNERS.values())
 
 
 def headings(figure: Triangles, width: int) -> list[str]:
-    """The headings of the columns, in lines of so many letters at most."""
+    """The headings of the columns, wrapped to a number of characters."""
     return [fill(triangle.label, width) for triangle in next(iter(figure.rows.values()), ())]
 
 
-def ticks(figure: Triangles) -> tuple[list[float], list[str]]:
-    """Values to mark on the colour scale, and how they are written: an end says so if there are values beyond it."""
+def colour_ticks(figure: Triangles) -> tuple[list[float], list[str]]:
+    """Ticks of the colour scale and their labels: those of its ends say if there are values beyond."""
     low, high = figure.limits
-    means = [row["mean"] for row in points(figure) if row["mean"] is not None]
-    values = [low + k * (high - low) / 5 for k in range(6)]
-    names = [f"{value:.3g}" for value in values]
+    means = [row["mean"] for row in _points(figure) if row["mean"] is not None]
+    ticks = [low + k * (high - low) / 5 for k in range(6)]
+    labels = [f"{tick:.3g}" for tick in ticks]
     if any(mean < low for mean in means):
-        names[0] = f"≤ {names[0]}"
+        labels[0] = f"≤ {labels[0]}"
     if any(mean > high for mean in means):
-        names[-1] = f"≥ {names[-1]}"
-    return values, names
+        labels[-1] = f"≥ {labels[-1]}"
+    return ticks, labels
+
+
+def _points(figure: Triangles) -> Iterator[Mapping[str, Any]]:
+    for triangles in figure.rows.values():
+        for triangle in triangles:
+            yield from triangle.rows
