@@ -7,7 +7,7 @@ from torch import nn
 
 from synib import FusionModel, LinearWarmup, SynIB
 from synib.checks import shown
-from synib.methods import METHODS, Additive, Ensemble, Experts, UnimodalModel, build, check_method, settings_of
+from synib.methods import METHODS, Additive, Ensemble, Experts, UnimodalModel, build, settings_of
 from synib.models import ConcatFusion, Dropout, mlp, pid_xor_model
 
 WIDTHS, N = {"image": 3, "text": 2}, 8
@@ -90,14 +90,8 @@ def test_a_model_that_cannot_be_is_refused_when_it_is_made(call, said):
 @table(
     {
         "a tensor": (lambda: MODEL(torch.zeros(N, 5)), "Modalities are a dict of name → tensor; got Tensor"),
-        "one modality of two": (
-            lambda: MODEL({"image": X["image"]}),
-            "modalities are 'image', 'text'; missing: 'text'",
-        ),
-        "one modality too many": (
-            lambda: MODEL({**X, "audio": X["text"]}),
-            "modalities are 'image', 'text'; unknown: 'audio'",
-        ),
+        "one modality of two": (lambda: MODEL({"image": X["image"]}), "are 'image', 'text'; missing: 'text'"),
+        "one modality too many": (lambda: MODEL({**X, "audio": X["text"]}), "'image', 'text'; unknown: 'audio'"),
         "arrays": (lambda: MODEL({**X, "text": np.zeros((N, 2))}), r"'text' is a tensor or synib\.Tokens; got ndarray"),
         "a fusion of other names": (
             lambda: FusionModel(PARTS, ConcatFusion({"img": 3, "txt": 2}, [1]))(X),
@@ -117,106 +111,52 @@ def test_what_a_model_cannot_take_is_refused(call, said):
     refused(call, said)
 
 
-@table(
-    {
-        "a method's class": (
-            lambda: build(SynIB),
-            "A method is given by its name, such as 'vanilla'; got the class SynIB",
-        ),
-        "no method": (lambda: check_method(None), "A method is given by its name, .*; got None"),
-        "a setting of another method": (
-            lambda: build("vanilla", weight=1),
-            r"vanilla has no setting 'weight'; it takes family, unimodal_weight, check\.",
-        ),
-        "a noise where there is one": (
-            lambda: build("synib-marginal", draws=2, noise="standard"),
-            "synib-marginal has no setting 'noise'; it takes draws, deb",
-        ),
-        "a misspelt setting": (
-            lambda: build("experts", weigth=1.0),
-            "experts has no setting 'weigth'; it takes weight, draws, l2",
-        ),
-        "a setting that must be given": (
-            lambda: build("synib-random"),
-            "synib-random needs the setting 'p'; it takes p, noise, ref",
-        ),
-        "no modality": (lambda: build("unimodal"), "unimodal needs the setting 'modality'; it takes modality, family"),
-        "a modality twice": (
-            lambda: build("unimodal-a", modality="b"),
-            "unimodal-a has no setting 'modality'; it takes family",
-        ),
-        "a text among the settings": (lambda: build("synib-random", p="0.5"), r"p lies between 0 and 1; got '0\.5'"),
-        "a text for agm": (lambda: build("agm", alpha="1"), "alpha is at least 0; got '1'"),
-        "a text for ogm": (lambda: build("ogm", alpha="1"), "alpha is at least 0; got '1'"),
-        "half an epoch for ogm": (
-            lambda: build("ogm", start=0.5),
-            r"whole numbers of epochs; got start=0\.5, stop=None",
-        ),
-        "a text for mcr": (lambda: build("mcr", game="1"), "game and contrast of at least 0 .*; got game='1'"),
-        "a text for mmpareto": (lambda: build("mmpareto", scale="1"), "scale is above 0; got '1'"),
-        "half an epoch for reconboost": (lambda: build("reconboost", stage=1.5), r"both whole, .*; got stage=1\.5"),
-        "half an epoch for dnr": (lambda: build("dnr", every=2.5), r"whole numbers, .*got every=2\.5"),
-        "a text for experts": (lambda: build("experts", l2="1"), "l2 is positive, .*; got '1'"),
-        "a method's name for the synergy": (
-            lambda: Experts("synib"),
-            r"synergy is an Objective such as SynIB\(\); got 'synib'",
-        ),
-        "a schedule nobody knows": (
-            lambda: build("synib-random", p=0.5, weight=1.0, weight_schedule="cosine", weight_steps=5),
-            "weight_schedule is one of warmup, anneal, over weight_steps steps; got 'cosine' and 5",
-        ),
-        "a schedule of several": (
-            lambda: build("synib-random", p=0.5, weight=1.0, weight_schedule=["warmup"], weight_steps=5),
-            r"weight_schedule is one of .*; got \['warmup'\] and 5",
-        ),
-        "a schedule without its steps": (
-            lambda: build("synib-random", p=0.5, weight=1.0, weight_schedule="warmup"),
-            "over weight_steps steps; got 'warmup' and None",
-        ),
-        "steps without a schedule": (
-            lambda: build("synib-random", p=0.5, weight=1.0, weight_steps=5),
-            "weight_schedule is one of .*; got None and 5",
-        ),
-        "half a step of a schedule": (
-            lambda: build("synib-random", p=0.5, weight=1.0, weight_schedule="anneal", weight_steps=2.5),
-            r"steps is a whole number of at least 1; got 2\.5",
-        ),
-        "a schedule without a weight": (
-            lambda: build("synib-random", p=0.5, weight_schedule="anneal", weight_steps=5),
-            "A schedule of synib-random needs the weight that it changes",
-        ),
-        "a schedule of a method without a penalty": (
-            lambda: build("vanilla", weight=1.0, weight_schedule="anneal", weight_steps=5),
-            "vanilla has no setting 'weight'",
-        ),
-        "a schedule of a schedule": (
-            lambda: build("confidence", weight=LinearWarmup(1.0, 2), weight_schedule="anneal", weight_steps=5),
-            r"The weight of the penalty is a number .*; got LinearWarmup\(",
-        ),
-        "a reference nobody knows": (
-            lambda: build("synib-random", p=0.5, reference="prior"),
-            "reference is one of uniform, unimodal; got 'prior'",
-        ),
-        "a reference for a method without one": (
-            lambda: build("vanilla", reference="uniform"),
-            "vanilla has no setting 'reference'",
-        ),
-        "classes for masked inputs": (
-            lambda: build("masked-random", p=1.0, noise="class-shuffled"),
-            r"ClassShuffledNoise asks unimodal heads; masked inputs take ShuffledNoise\(\)",
-        ),
-        "classes for parts of a modality": (
-            lambda: build("synib-random", p=0.5, noise="class-shuffled"),
-            r"ClassShuffledNoise swaps whole modalities .*: use RandomMask\(1\.0\)",
-        ),
-        "experts of a function": (
-            lambda: build("experts").attach(lambda m: m),
-            "heads of a FusionModel; got the function <lambda>",
-        ),
-    }
-)
-def test_a_method_that_cannot_be_is_refused(call, said):
-    refused(call, said)
+WARM = {"p": 0.5, "weight": 1.0, "weight_steps": 5}
+METHODS_REFUSED = [  # a method, settings, what is said
+    (SynIB, {}, "A method is given by its name, such as 'vanilla'; got the class SynIB"),
+    ("synib-rand", {}, "No method is called 'synib-rand': did you mean 'synib-random'"),
+    ("vanilla", {"weight": 1}, r"vanilla has no setting 'weight'; it takes family, unimodal_weight, check\."),
+    ("vanilla", {"reference": "uniform"}, "vanilla has no setting 'reference'"),
+    ("synib-marginal", {"draws": 2, "noise": "standard"}, "synib-marginal has no setting 'noise'; it takes draws, deb"),
+    ("experts", {"weigth": 1.0}, "experts has no setting 'weigth'; it takes weight, draws, l2"),
+    ("synib-random", {}, "synib-random needs the setting 'p'; it takes p, noise, ref"),
+    ("unimodal", {}, "unimodal needs the setting 'modality'; it takes modality, family"),
+    ("unimodal-a", {"modality": "b"}, "unimodal-a has no setting 'modality'; it takes family"),
+    ("synib-random", {"p": "0.5"}, r"p lies between 0 and 1; got '0\.5'"),
+    ("agm", {"alpha": "1"}, "alpha is at least 0; got '1'"),
+    ("ogm", {"alpha": "1"}, "alpha is at least 0; got '1'"),
+    ("ogm", {"start": 0.5}, r"whole numbers of epochs; got start=0\.5, stop=None"),
+    ("mcr", {"game": "1"}, "game and contrast of at least 0 .*; got game='1'"),
+    ("mmpareto", {"scale": "1"}, "scale is above 0; got '1'"),
+    ("reconboost", {"stage": 1.5}, r"both whole, .*; got stage=1\.5"),
+    ("dnr", {"every": 2.5}, r"whole numbers, .*got every=2\.5"),
+    ("experts", {"l2": "1"}, "l2 is positive, .*; got '1'"),
+    ("synib-random", {**WARM, "weight_schedule": "cosine"}, "is one of warmup, anneal, .*; got 'cosine' and 5"),
+    ("synib-random", {**WARM, "weight_schedule": ["warmup"]}, r"weight_schedule is .*; got \['warmup'\] and 5"),
+    ("synib-random", {"p": 0.5, "weight_schedule": "warmup"}, "over weight_steps steps; got 'warmup' and None"),
+    ("synib-random", WARM, "weight_schedule is one of .*; got None and 5"),
+    ("synib-random", {**WARM, "weight_schedule": "anneal", "weight_steps": 2.5}, r"steps is a whole .*; got 2\.5"),
+    ("synib-random", {"p": 0.5, "weight_schedule": "anneal", "weight_steps": 5}, "needs the weight that it changes"),
+    (
+        "confidence",
+        {"weight": LinearWarmup(1.0, 2), "weight_schedule": "anneal", "weight_steps": 5},
+        "got LinearWarmup",
+    ),
+    ("synib-random", {"p": 0.5, "reference": "prior"}, "reference is one of uniform, unimodal; got 'prior'"),
+    ("synib-random", {"p": 0.5, "space": "tokens"}, "space is 'inputs', or 'latents' .*; got 'tokens'"),
+    ("confidence", {"space": "latents"}, "'latents' for a form of SynIB; got 'latents' for confidence"),
+    ("masked-random", {"p": 1.0, "noise": "class-shuffled"}, r"masked inputs take ShuffledNoise\(\)"),
+]
+
+
+@pytest.mark.parametrize(("method", "settings", "said"), METHODS_REFUSED)
+def test_a_method_that_cannot_be_is_refused(method, settings, said):
+    refused(lambda: build(method, **settings), said)
+
+
+def test_experts_are_made_of_an_objective_and_a_fusion_model():
+    refused(lambda: Experts("synib"), r"synergy is an Objective such as SynIB\(\); got 'synib'")
+    refused(lambda: build("experts").attach(lambda m: m), "heads of a FusionModel; got the function <lambda>")
 
 
 @pytest.mark.parametrize(

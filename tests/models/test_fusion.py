@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from synib import FusionModel, RandomMask, StandardNoise, SynIB, Tokens
-from synib.models import ConcatFusion, mlp
+from synib.models import ConcatFusion
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
 
@@ -76,26 +76,6 @@ def test_on_latents_is_the_model_behind_its_encoders():
     assert behind.names == model.names
     assert behind.encode("a", latents["a"]) is latents["a"]
     assert torch.equal(behind.head("a", latents["a"]), model.unimodal(x)["a"])
-
-
-def test_a_fusion_of_ones_own_needs_no_projection():
-    class Add(nn.Module):
-        def forward(self, latents):
-            return sum(latents.values())
-
-    model = FusionModel({name: nn.Linear(width, 3) for name, width in WIDTHS.items()}, Add())
-    x = batch()
-    torch.testing.assert_close(model(x), sum(model.encoders[name](x[name]) for name in x))
-
-
-def test_encoders_may_read_tokens():
-    class Read(nn.Linear):
-        def forward(self, x):
-            return super().forward(x.values).masked_fill(x.padding.unsqueeze(-1), 0.0).sum(1)
-
-    model = FusionModel({"a": Read(4, 6), "b": mlp([3, 6])}, ConcatFusion({"a": 6, "b": 6}, [2]))
-    tokens = Tokens(torch.randn(5, 7, 4), torch.zeros(5, 7, dtype=torch.bool))
-    assert model({"a": tokens, "b": torch.randn(5, 3)}).shape == (5, 2)
 
 
 @pytest.mark.parametrize("detach", [False, True])

@@ -79,16 +79,6 @@ def test_a_prior_is_the_distribution_of_the_targets(name):
     torch.testing.assert_close(family.kl(given, given), torch.zeros(1).double())
 
 
-@pytest.mark.parametrize("shape", [(4,), (4, 1)])
-def test_a_bernoulli_prior_takes_the_predictions_shape(shape):
-    assert Prior(TARGETS["Bernoulli"], Bernoulli())(torch.zeros(shape), Bernoulli(), {}).shape == (1, *shape[1:])
-
-
-def test_a_prior_keeps_its_digits_beside_half_precision_predictions():
-    prior = Prior(TARGETS["Categorical"], Categorical())(torch.zeros(4, 3, dtype=torch.bfloat16), Categorical(), {})
-    torch.testing.assert_close(prior.softmax(-1), torch.tensor([[0.5, 0.25, 0.25]]))
-
-
 def test_a_prior_of_the_wrong_size_is_refused():
     prior = Prior(torch.tensor([0, 1]), Categorical())
     with pytest.raises(ValueError, match="The prior has 2 parameters, the prediction 3"):
@@ -108,14 +98,6 @@ def test_a_prior_is_saved_with_the_objective():
     second = Prior(torch.tensor([0, 1]), Bernoulli())
     second.load_state_dict(first.state_dict())
     assert second(torch.zeros(1), Bernoulli(), {}).sigmoid().item() == pytest.approx(0.75)
-
-
-def test_unimodal_is_the_prediction_of_what_was_left_intact():
-    own = torch.randn(4, 3)
-    assert torch.equal(Unimodal()(torch.zeros(4, 3), Categorical(), {"b": own}), own)
-    other = torch.randn(4, 3)
-    both = Unimodal()(torch.zeros(4, 3), Categorical(), {"b": own, "c": other})
-    torch.testing.assert_close(both.softmax(-1), (own.softmax(-1) + other.softmax(-1)) / 2)
 
 
 WIDTHS = {"a": 3, "b": 4, "c": 2}

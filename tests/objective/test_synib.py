@@ -198,18 +198,6 @@ def test_swapping_whole_modalities_equals_a_pass_for_every_draw(draws, subsets, 
     assert_same(loss, naive(model, x, y, whole, fills, subsets, draws), model)
 
 
-@pytest.mark.parametrize("draws", [1, 4])
-@pytest.mark.parametrize("subsets", ["each", "proper"])
-def test_the_shortcut_for_swaps_changes_nothing_but_the_work(draws, subsets, key, batch, fusion_model):
-    x, y = batch(3)
-    model = fusion_model(3)
-    short, long = (
-        SynIB(RandomMask(1.0), ShuffledNoise(), weight=WEIGHT, draws=draws, subsets=subsets) for _ in range(2)
-    )
-    long.mask.whole = False
-    assert_same(short(model, x, y, key=key)[0], long(model, x, y, key=key)[0], model)
-
-
 # What a mask acts on
 
 
