@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 
@@ -14,7 +15,6 @@ from synib.data.files import record_sources
 from synib.studies import SpuriousXOR, provenance, run
 from synib.studies.digits.data import digits
 from synib.studies.digits.experiment import DigitsScarce
-from synib.studies.sources import SOURCES
 
 SMALL = SpuriousXOR(seeds=2, beta=(1.0,), methods=("vanilla",), epochs=1)
 
@@ -43,7 +43,7 @@ def test_the_commit_is_that_of_the_package_and_a_changed_file_is_said(tmp_path, 
             ["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
         ).stdout
 
-    def told():
+    def code():
         provenance.code.cache_clear()
         return dict(provenance.code())
 
@@ -52,20 +52,20 @@ def test_the_commit_is_that_of_the_package_and_a_changed_file_is_said(tmp_path, 
     (package / "__init__.py").write_text("")
     monkeypatch.setattr(synib, "__file__", str(package / "__init__.py"))
     try:
-        assert told() == {"commit": "not a git checkout"}
+        assert code() == {"commit": "not a git checkout"}
         (tmp_path / "theirs.txt").write_text("")
         git("init", "-q")
         git("add", "theirs.txt")
         git("commit", "-q", "-m", "first")
-        assert told() == {"commit": "not a git checkout"}  # in somebody's checkout, but no part of it
+        assert code() == {"commit": "not a git checkout"}  # in somebody's checkout, but no part of it
         git("add", ".")
         git("commit", "-q", "-m", "second")
         commit = git("rev-parse", "HEAD").strip()
-        assert told() == {"commit": commit, "changed": False}
+        assert code() == {"commit": commit, "changed": False}
         (tmp_path / "notes.txt").write_text("not the package's")
-        assert told() == {"commit": commit, "changed": False}
+        assert code() == {"commit": commit, "changed": False}
         (package / "new.py").write_text("")
-        assert told() == {"commit": commit, "changed": True}
+        assert code() == {"commit": commit, "changed": True}
     finally:
         provenance.code.cache_clear()
 
@@ -82,6 +82,7 @@ def test_checksums_are_of_the_files_that_are_there_and_name_no_folder_above_them
     assert "recordings/0_anna_0.wav and 39 more, contents" in found["digits"]
 
 
+<<<<<<< HEAD
 def test_nobody_listens_outside(digits_root):
     with record_sources() as asked:
         pass
@@ -89,6 +90,8 @@ def test_nobody_listens_outside(digits_root):
     assert asked == {}
 
 
+=======
+>>>>>>> studies
 def test_one_checksum_for_many_files_sees_contents_or_above_the_limit_sizes(tmp_path, monkeypatch):
     files = [tmp_path / f"{k}.bin" for k in range(20)]
     for k, file in enumerate(files):
@@ -98,7 +101,7 @@ def test_one_checksum_for_many_files_sees_contents_or_above_the_limit_sizes(tmp_
     files[3].write_bytes(b"x")
     (second,) = provenance.checksums(tmp_path, files).items()
     assert second != first
-    monkeypatch.setattr(provenance, "MOST", 10)
+    monkeypatch.setattr(provenance, "MOST_BYTES", 10)
     (third,) = provenance.checksums(tmp_path, files).items()
     assert third[0] == "0.bin and 19 more, names and sizes"
     files[3].write_bytes(b"xx")
@@ -108,8 +111,6 @@ def test_one_checksum_for_many_files_sees_contents_or_above_the_limit_sizes(tmp_
 @pytest.fixture
 def small_digits(digits_root, tmp_path):
     """A copy of the data that may be changed, and an experiment on it."""
-    import shutil
-
     shutil.copytree(digits_root, tmp_path / "data")
     few = DigitsScarce(seeds=1, methods=("vanilla",), root=str(tmp_path / "data"), overrides={"vanilla": {"epochs": 1}})
     return few, tmp_path / "data" / "digits" / "mnist-test.npz"
@@ -139,7 +140,3 @@ def test_what_changed_is_named():
     assert provenance.changed(None, {"a": 1}) == []
     assert provenance.changed({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}) == ["b", "c"]
     assert provenance.changed("made by code", {"a": 1}) == ["the data"]
-
-
-def test_every_source_is_noted_under_its_own_name():
-    assert all(source.name == name for name, source in SOURCES.items())

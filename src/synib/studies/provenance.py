@@ -1,5 +1,6 @@
-"""How a result came to be: code, versions, machine, seeds, and checksums of the data it was made from."""
+"""The provenance of a result: code, versions, machine, seeds, and checksums of the data."""
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -17,9 +18,9 @@ import synib
 from synib.data.files import Source, sha256
 from synib.training.device import device_name, hardware
 
-FEW = 16  # files, of which each has its own checksum
-MADE = "made by code"  # instead of checksums, where no file was read
-MOST = 2 * 2**30  # bytes of many files whose contents are read for a checksum; of more, names and sizes count
+FEW_FILES = 16  # up to so many files have a checksum each
+SYNTHETIC = "made by code"  # instead of checksums, where no file was read
+MOST_BYTES = 2 * 2**30  # of many files with more bytes, names and sizes are hashed instead of contents
 LIBRARIES = (
     "scipy", "scikit-learn", "torchmetrics", "cvxpy", "clarabel", "pyarrow", "safetensors", "torchjd", "transformers",
     "accelerate", "lightning", "ray", "pillow", "soundfile", "av", "matplotlib", "plotly",
@@ -27,12 +28,12 @@ LIBRARIES = (
 
 
 def provenance(command: str, device: str, seeds: Iterable[int], data: Any) -> dict[str, Any]:
-    """Everything that a results folder records of its making, as plain values.
+    """What a results folder records about how it was made, as plain values.
 
     Args:
-        command: What the user typed.
-        device: Where it is trained.
-        seeds: Of all models.
+        command: The command line.
+        device: Where the models are trained.
+        seeds: Seeds of all models.
         data: Checksums, as :func:`of_sources` or :func:`of_path` makes them.
     """
     return {
@@ -48,7 +49,7 @@ def provenance(command: str, device: str, seeds: Iterable[int], data: Any) -> di
 
 
 def versions() -> dict[str, str]:
-    """Of what decides numbers."""
+    """Versions of what determines the numbers."""
     return {
         "synib": synib.__version__,
         "torch": torch.__version__,
@@ -58,22 +59,20 @@ def versions() -> dict[str, str]:
 
 
 def libraries() -> dict[str, str]:
-    """Versions of the other libraries that are installed, of those that some part of synib uses."""
-    found = {}
+    """Versions of the other libraries that synib uses, where they are installed."""
+    installed = {}
     for name in LIBRARIES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            installed[name] = metadata.version(name)
+    return installed
 
 
 @cache
 def code() -> Mapping[str, Any]:
-    """The commit that this code is of, and whether its files were changed since; or that nobody can tell."""
+    """The commit of this code and whether its files differ from it; or that it is not in a git checkout."""
     package = Path(synib.__file__).parent
     try:
-        # A package that was installed into somebody's own checkout is not part of that.
+        # A package that is installed inside the checkout of another project is not part of it.
         _git(package, "ls-files", "--error-unmatch", "__init__.py")
         return {
             "commit": _git(package, "rev-parse", "HEAD"),
@@ -91,16 +90,25 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def of_sources(asked: Mapping[str, tuple[Source, Path]]) -> Any:
+def of_sources(sources: Mapping[str, tuple[Source, Path]]) -> Any:
     """Checksums of data sets: name → file → checksum; or that no file was read.
 
     Args:
+<<<<<<< HEAD
         asked: What :func:`synib.data.files.record_sources` yielded.
     """
     found = {}
     for name, (source, folder) in sorted(asked.items()):
         found[name] = {k: v for paths in source.paths(folder) for k, v in checksums(folder, paths).items()}
     return found or MADE
+=======
+        sources: The data sets that were read, from :func:`synib.data.files.noted`.
+    """
+    sums = {}
+    for name, (source, folder) in sorted(sources.items()):
+        sums[name] = {k: v for paths in source.found(folder) for k, v in checksums(folder, paths).items()}
+    return sums or SYNTHETIC
+>>>>>>> studies
 
 
 def of_path(path: Path) -> dict[str, Any]:
@@ -111,37 +119,37 @@ def of_path(path: Path) -> dict[str, Any]:
 
 
 def checksums(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
-    """File → its sha256; of many files one for all of them together.
+    """File → SHA-256; many files have one together.
 
     Args:
-        folder: That they are in; only what comes after it is recorded.
+        folder: The folder of the files; paths are recorded relative to it.
         paths: The files.
     """
     named = {path.relative_to(folder).as_posix(): path for path in paths}
-    if len(named) <= FEW:
+    if len(named) <= FEW_FILES:
         return {name: _sha256(path, *_stamp(path)) for name, path in named.items()}
     sizes = {name: path.stat().st_size for name, path in named.items()}
-    whole = sum(sizes.values()) <= MOST
-    account = hashlib.sha256()
+    read = sum(sizes.values()) <= MOST_BYTES
+    together = hashlib.sha256()
     for name, path in named.items():
-        account.update(f"{name} {sizes[name]} {_sha256(path, *_stamp(path)) if whole else ''}\n".encode())
+        together.update(f"{name} {sizes[name]} {_sha256(path, *_stamp(path)) if read else ''}\n".encode())
     first = min(named)
-    return {f"{first} and {len(named) - 1} more, {'contents' if whole else 'names and sizes'}": account.hexdigest()}
+    return {f"{first} and {len(named) - 1} more, {'contents' if read else 'names and sizes'}": together.hexdigest()}
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
 
 
 @cache
 def _sha256(path: Path, size: int, time: int) -> str:
-    """Read once in a process, unless it changes."""
+    """The checksum of a file, which is read again only if it has changed."""
     return sha256(path)
 
 
 def changed(before: Any, now: Any) -> list[str]:
-    """Which data are others than recorded, by name; none where nothing was recorded."""
+    """Names of the data sets that differ from the recorded ones; none where nothing was recorded."""
     if before is None or before == now:
         return []
     if not isinstance(before, Mapping) or not isinstance(now, Mapping):

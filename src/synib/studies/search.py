@@ -1,4 +1,8 @@
-"""Choosing settings: every method gets the same number of candidates, judged on validation data alone."""
+"""Choosing settings: every method gets the same number of candidates, compared on validation data alone.
+
+A search leaves ``settings.json`` in its folder, in the form of the files ``studies/*/settings.json``: its entries replace those
+of the same methods there.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +16,7 @@ from synib.studies.charts import Figure, Table
 from synib.training import Cell, Learner
 from synib.training.learner import Examining
 
-SHOWN = 5
+SHOWN = 5  # candidates of each method in the tables
 
 
 @dataclass(frozen=True)
@@ -30,32 +34,33 @@ class Search(Experiment):
 
     def __post_init__(self) -> None:
         """All methods that the experiment has candidates for, unless some are named."""
-        known = self.experiment.candidates()
-        if not known:
+        candidates = self.experiment.candidates()
+        if not candidates:
             searched = [name for name, kind in _others().items() if kind().candidates()]
             raise ValueError(f"{self.of} has no candidates to search; {', '.join(searched)} have some.")
         for method in self.methods:
-            if method not in known:
-                raise ValueError(f"{self.of} has no candidates for {method!r}; it has some for {', '.join(known)}.")
-        object.__setattr__(self, "methods", self.methods or tuple(known))
+            if method not in candidates:
+                names = ", ".join(candidates)
+                raise ValueError(f"{self.of} has no candidates for {method!r}; it has some for {names}.")
+        object.__setattr__(self, "methods", self.methods or tuple(candidates))
         super().__post_init__()
 
     @property
     def experiment(self) -> Experiment:
         """The experiment that is searched."""
-        known = _others()
-        if self.of not in known:
-            raise ValueError(f"No experiment is called {self.of!r}; there are {', '.join(known)}.")
-        return known[self.of]()
+        experiments = _others()
+        if self.of not in experiments:
+            raise ValueError(f"No experiment is called {self.of!r}; there are {', '.join(experiments)}.")
+        return experiments[self.of]()
 
     @property
-    def about(self) -> str:  # type: ignore[override]  # what is chosen is for the searched experiment to say
+    def about(self) -> str:  # type: ignore[override]  # the searched experiment has the rule
         """A paragraph for the page."""
         rule = f"{self.experiment.preferred}, the first of them if several are equally good, and stands on top"
         return f"Every method gets the same number of candidate settings. {rule}; test data is not looked at."
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        """What all candidates share: the experiment's own settings, and whatever it fixes for all methods."""
+        """What all candidates share: the experiment's settings, and those that it fixes for all methods."""
         settings, fixed = self.experiment.defaults(), self.experiment.fixed()
         return {method: settings[method] | fixed for method in self.experiment.candidates()}
 
@@ -80,8 +85,8 @@ class Search(Experiment):
         }
 
     def data(self, cell: Cell) -> Dataset:
-        made = self.experiment.data(replace(cell, factors=self.experiment.searched_at()))
-        return replace(made, test=None)
+        data = self.experiment.data(replace(cell, factors=self.experiment.searched_at()))
+        return replace(data, test=None)
 
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
         return self.experiment.model(cell, data)
@@ -90,7 +95,7 @@ class Search(Experiment):
         return self.experiment.method(cell, data)
 
     def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
-        """What the experiment itself looks at, if anything, where there is no test data."""
+        """The further metrics of the experiment, if it has any, without test data."""
         if not isinstance(self.experiment, Examining):
             return {}
         return self.experiment.examine(replace(cell, factors=self.experiment.searched_at()), learner, data)
@@ -100,15 +105,15 @@ class Search(Experiment):
         judged = self.experiment.judged
         metric = next(iter(judged.values()))
         chosen = {method: describe(candidate) for method, candidate in self.chosen(summary).items()}
-        made = []
+        tables = []
         for method in self.methods:
             mine = [r for r in summary if r["method"] == method and r["metric"] == metric]
             best = sorted((r for r in mine if r["mean"] is not None), key=lambda r: -r["mean"])[:SHOWN]
             who = dict.fromkeys([chosen[method], *(r["candidate"] for r in best)])
             title = f"{method}: the best {len(who)} of {len(mine)} candidates"
             rows = [r for r in summary if r["method"] == method]
-            made.append(Table.of_metrics(title, judged, rows, who, by="candidate", of="candidate"))
-        return made
+            tables.append(Table.of_metrics(title, judged, rows, who, by="candidate", of="candidate"))
+        return tables
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         return []
@@ -119,14 +124,14 @@ class Search(Experiment):
         return {"chosen": chosen, "settings": {self.of: {m: settings[m] | chosen[m] for m in self.methods}}}
 
     def chosen(self, summary: Sequence[Row]) -> dict[str, dict[str, Any]]:
-        """The candidate of each method that the experiment prefers; one of which some models failed is the worst."""
+        """The candidate of each method that the experiment prefers; a candidate with failed models ranks last."""
         scores: dict[tuple[str, str], dict[str, float]] = {}
-        whole: dict[str, int] = {}
+        complete: dict[str, int] = {}
         for row in summary:
-            whole[row["metric"]] = max(row["n"], whole.get(row["metric"], 0))
+            complete[row["metric"]] = max(row["n"], complete.get(row["metric"], 0))
         for row in summary:
-            failed = row["mean"] is None or row["n"] < whole[row["metric"]]
-            # Rounded: how sums end in their last bits, which differs by machine, must not decide between equals.
+            failed = row["mean"] is None or row["n"] < complete[row["metric"]]
+            # Rounded: the last bits of a sum differ between machines and must not decide between equal candidates.
             score = float("-inf") if failed else round(row["mean"], 9)
             scores.setdefault((row["method"], row["candidate"]), {})[row["metric"]] = score
         experiment = self.experiment
@@ -138,14 +143,14 @@ class Search(Experiment):
 
 
 def _others() -> dict[str, type[Experiment]]:
-    """All experiments but the search itself."""
+    """All experiments except the search itself."""
     from synib.studies import EXPERIMENTS
 
     return {name: kind for name, kind in EXPERIMENTS.items() if kind is not Search}
 
 
 def describe(candidate: dict[str, Any]) -> str:
-    """Settings in a few words, as a factor of the table."""
+    """Settings as text, for the column of candidates."""
     return ", ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in candidate.items()
     )

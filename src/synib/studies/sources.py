@@ -1,4 +1,4 @@
-"""Data sets that lie in files which a user brings, by the names that ``synib data`` knows."""
+"""The data sets that users provide as files, by name."""
 
 from synib.data.files import Source
 from synib.studies import features

@@ -15,7 +15,7 @@ from synib.training import Cell, Learner
 
 CONDITIONS = {"intact": "intact", "x1": "x1 is noise", "x2": "x2 is noise"}
 BINS = 15
-ENOUGH = 100  # predictions, of 30,000, for a bin to be shown
+ENOUGH = 100  # a bin is shown if it has so many of the 30,000 predictions
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,18 @@ class Calibration(SpuriousXOR):
             draws=1,
             resamples=2,
         )
-        told: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         for name, scores in {"intact": found.intact, **found.corrupted}.items():
-            told |= {f"{name}_{score}": getattr(scores, score).value for score in ("ece", "confidence", "auroc")}
-            told[f"{name}_right"] = scores.accuracy.value
+            metrics |= {f"{name}_{score}": getattr(scores, score).value for score in ("ece", "confidence", "auroc")}
+            metrics[f"{name}_right"] = scores.accuracy.value
             bins = found.calibration["" if name == "intact" else name]
             for b, (confidence, accuracy, count) in enumerate(
                 zip(bins.confidence, bins.accuracy, bins.count, strict=True)
             ):
                 if count >= ENOUGH:
-                    told[f"{name}_bin_{b}_confidence"] = float(confidence)
-                    told[f"{name}_bin_{b}_accuracy"] = accuracy.value
-        return told
+                    metrics[f"{name}_bin_{b}_confidence"] = float(confidence)
+                    metrics[f"{name}_bin_{b}_accuracy"] = accuracy.value
+        return metrics
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         shown = {"accuracy": "right", "mean confidence": "confidence", "expected calibration error": "ece"}
