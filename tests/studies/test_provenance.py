@@ -82,16 +82,6 @@ def test_checksums_are_of_the_files_that_are_there_and_name_no_folder_above_them
     assert "recordings/0_anna_0.wav and 39 more, contents" in found["digits"]
 
 
-<<<<<<< HEAD
-def test_nobody_listens_outside(digits_root):
-    with record_sources() as asked:
-        pass
-    digits(digits_root)
-    assert asked == {}
-
-
-=======
->>>>>>> studies
 def test_one_checksum_for_many_files_sees_contents_or_above_the_limit_sizes(tmp_path, monkeypatch):
     files = [tmp_path / f"{k}.bin" for k in range(20)]
     for k, file in enumerate(files):

@@ -94,21 +94,12 @@ def of_sources(sources: Mapping[str, tuple[Source, Path]]) -> Any:
     """Checksums of data sets: name → file → checksum; or that no file was read.
 
     Args:
-<<<<<<< HEAD
-        asked: What :func:`synib.data.files.record_sources` yielded.
-    """
-    found = {}
-    for name, (source, folder) in sorted(asked.items()):
-        found[name] = {k: v for paths in source.paths(folder) for k, v in checksums(folder, paths).items()}
-    return found or MADE
-=======
-        sources: The data sets that were read, from :func:`synib.data.files.noted`.
+        sources: The data sets that were read, from :func:`synib.data.files.record_sources`.
     """
     sums = {}
     for name, (source, folder) in sorted(sources.items()):
         sums[name] = {k: v for paths in source.found(folder) for k, v in checksums(folder, paths).items()}
     return sums or SYNTHETIC
->>>>>>> studies
 
 
 def of_path(path: Path) -> dict[str, Any]:
