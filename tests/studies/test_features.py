@@ -18,56 +18,23 @@ needs_files = pytest.mark.skipif(
 )
 
 
-def normal(n, *shape, dtype=np.float16, seed=0):
-    return np.random.default_rng(seed).normal(3, 2, (n, *shape)).astype(dtype)
-
-
-def of_mosi():
-    video = np.repeat([f"v{i:02}" for i in range(20)], 3)
-    split = np.repeat(["train"] * 12 + ["valid"] * 2 + ["test"] * 6, 3)
-    x = {"minilm": normal(60, 4), "text": normal(60, 3, seed=1), "audio": normal(60, 2), "video": normal(60, 5)}
-    x["video"][:, 4] = 1
-    ids = np.array([f"{v}_{i}" for i, v in enumerate(video)])
-    return {"id": ids, "video_id": video, "transcript": ids, "label": np.arange(60) % 2, "split": split, **x}
-
-
-def of_mustard():
-    n = 60
-    show = np.repeat(["BBT", "FRIENDS", "GOLDENGIRLS"], 20)
-    return {
-        "id": np.array([f"1_{i}" for i in range(n)]),
-        "text": normal(n, 4), "context": normal(n, 4), "audio": normal(n, 3), "audio_logmel": normal(n, 2),
-        "video": normal(n, 8, 5), "label": np.arange(n) % 2, "show": show,
-        "speaker": np.array([["PERSON", "A", "B", "C"][i % 4] for i in range(n)]),
-        "frame_size": np.array([["624x352", "1280x720"][i % 3 == 0] for i in range(n)]),
-        "fps": np.array([[23.976, 25.0][i % 2] for i in range(n)], np.float32),
-        "audio_level": normal(n, dtype=np.float32), "duration_s": normal(n, dtype=np.float32),
-        "fold": (np.arange(n) // 3 % 5).astype(np.int8), "si_test": (show == "FRIENDS").astype(np.int8),
-    }  # fmt: skip
-
-
-def of_ravdess():
-    actor = np.repeat(np.arange(1, 11), 8)
-    # Every actor has a level and a range of the actor's own.
-    audio = normal(80, 3, dtype=np.float32) * actor[:, None] + 10 * actor[:, None]
-    return {
-        "id": np.array([f"03-{i}" for i in range(80)]),
-        "audio": audio, "audio_logmel": normal(80, 2), "visual": normal(80, 4), "label": np.tile(np.arange(8), 10),
-        "actor": actor, "fold": (actor % 5).astype(np.int8), "duration_s": normal(80, dtype=np.float32),
-        "intensity": np.tile([1, 2], 40), "statement": np.tile([1, 2], 40), "repetition": np.tile([1, 2], 40),
-    }  # fmt: skip
-
-
-MADE = {"mosi": of_mosi, "mustard": of_mustard, "ravdess": of_ravdess}
+NAMES = pytest.mark.parametrize("name", ["mosi", "mustard", "ravdess"])
 
 
 @pytest.fixture
-def write(tmp_path):
-    """``write("mosi", column=values)`` → the folder that holds mosi/features.npz, with columns changed."""
+def tables(affect_root, ravdess_root):
+    """Data set → the columns of its features.npz."""
+    roots = {"mosi": affect_root, "mustard": affect_root, "ravdess": ravdess_root}
+    return {name: dict(np.load(root / name / "features.npz")) for name, root in roots.items()}
+
+
+@pytest.fixture
+def write(tables, tmp_path):
+    """``write("mosi", column=values)`` → a folder with mosi/features.npz, in which columns are changed."""
 
     def write(name, **changed):
         (tmp_path / name).mkdir(exist_ok=True)
-        np.savez_compressed(tmp_path / name / "features.npz", **(MADE[name]() | changed))
+        np.savez(tmp_path / name / "features.npz", **(tables[name] | changed))
         return tmp_path
 
     return write
@@ -81,9 +48,9 @@ def sizes(data):
     return [len(data.train), len(data.validation), len(data.test)]
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_rows_keep_their_labels_and_standardised_features(write, name):
-    table = MADE[name]()
+@NAMES
+def test_rows_keep_their_labels_and_standardised_features(write, tables, name):
+    table = tables[name]
     data = getattr(features, name)(write(name))
     row = {key: i for i, key in enumerate(table["id"].tolist())}
     for x in data.train.modalities.values():
@@ -99,10 +66,10 @@ def test_rows_keep_their_labels_and_standardised_features(write, name):
             assert np.corrcoef(x[:, i], raw[:, i])[0, 1] > 0.9999
 
 
-def test_mosi_is_split_as_its_file_says_or_by_fifths_of_the_training_videos(write):
-    root = write("mosi")
+def test_mosi_is_split_as_its_file_says_or_by_fifths_of_the_training_videos(affect_root):
+    root = affect_root
     official = features.mosi(root)
-    assert sizes(official) == [36, 6, 18]
+    assert sizes(official) == [130, 20, 50]
     assert official.widths == {"text": 4, "audio": 2, "video": 5}
     assert features.mosi(root, text="text").widths["text"] == 3
     seen = []
@@ -111,43 +78,41 @@ def test_mosi_is_split_as_its_file_says_or_by_fifths_of_the_training_videos(writ
         train, validation, test = parts(data, "video_id")
         assert len(train) + len(validation) + len(test) == len(train | validation | test)
         assert data.test.columns["id"] == official.test.columns["id"]
-        assert len(data.train) + len(data.validation) == 42
+        assert len(data.train) + len(data.validation) == 150
         seen += data.validation.columns["id"]
     assert Counter(seen) == Counter(official.train.columns["id"] + official.validation.columns["id"])
 
 
-def test_official_folds_of_mustard_test_each_line_once_and_validate_on_the_next(write):
-    root, fold = write("mustard"), of_mustard()["fold"]
+def test_official_folds_of_mustard_test_each_line_once_and_validate_on_the_next(affect_root, tables):
+    fold, ids = tables["mustard"]["fold"], tables["mustard"]["id"]
     tested = []
     for k in range(5):
-        data = features.mustard(root, fold=k)
-        assert set(data.test.columns["id"]) == {f"1_{i}" for i in np.flatnonzero(fold == k)}
-        assert set(data.validation.columns["id"]) == {f"1_{i}" for i in np.flatnonzero(fold == (k + 1) % 5)}
-        assert sum(sizes(data)) == 60
+        data = features.mustard(affect_root, fold=k)
+        assert data.test.columns["id"] == ids[fold == k].tolist()
+        assert data.validation.columns["id"] == ids[fold == (k + 1) % 5].tolist()
+        assert sum(sizes(data)) == 200
         tested += data.test.columns["id"]
-    assert len(set(tested)) == len(tested) == 60
+    assert sorted(tested) == sorted(ids.tolist())
 
 
-def test_without_its_speakers_friends_is_tested_and_speakers_of_other_shows_validate(write):
-    root = write("mustard")
+def test_without_its_speakers_friends_is_tested_and_speakers_of_other_shows_validate(affect_root):
     for k in range(5):
-        data = features.mustard(root, scheme="speaker-independent", fold=k)
+        data = features.mustard(affect_root, scheme="speaker-independent", fold=k)
         assert set(data.test.columns["show"]) == {"FRIENDS"}
         who = [set(zip(s.columns["show"], s.columns["speaker"], strict=True)) for s in (data.train, data.validation)]
         assert not who[0] & who[1]
-        assert sum(sizes(data)) == 60
+        assert sum(sizes(data)) == 200
 
 
-def test_frames_are_averaged_or_all_there(write):
-    root = write("mustard")
-    assert features.mustard(root).test.modalities["video"].shape[1:] == (5,)
-    every = features.mustard(root, modalities=("text", "video"), frames="all").train.modalities["video"]
+def test_frames_are_averaged_or_kept(affect_root):
+    assert features.mustard(affect_root).test.modalities["video"].shape[1:] == (5,)
+    every = features.mustard(affect_root, modalities=("text", "video"), frames="all").train.modalities["video"]
     assert every.shape[1:] == (8, 5)
     assert every.mean((0, 1)).abs().max() < 1e-5
 
 
-def test_nuisances_become_groups_that_cover_every_example_once(write):
-    data = features.mustard(write("mustard"), groups=("frame_size", "fps", "audio_level"))
+def test_nuisances_become_groups_that_cover_every_example_once(affect_root):
+    data = features.mustard(affect_root, groups=("frame_size", "fps", "audio_level"))
     for split in (data.train, data.validation, data.test):
         assert {"frame_size=1280x720", "fps=25", "audio_level=low", "audio_level=high"} <= split.groups.keys()
         for column in ("frame_size", "fps", "audio_level"):
@@ -159,48 +124,44 @@ def test_nuisances_become_groups_that_cover_every_example_once(write):
     assert abs(int(data.train.groups["audio_level=low"].sum()) - len(data.train) / 2) <= 1
 
 
-def test_ravdess_tests_actors_that_were_never_trained_on(write):
-    root = write("ravdess")
+def test_ravdess_tests_actors_that_were_never_trained_on(ravdess_root):
     tested = []
     for k in range(5):
-        data = features.ravdess(root, fold=k)
+        data = features.ravdess(ravdess_root, fold=k)
         train, validation, test = parts(data, "actor")
-        assert len(train) + len(validation) + len(test) == len(train | validation | test)
-        assert len(train | validation | test) == 10
+        assert len(train) + len(validation) + len(test) == len(train | validation | test) == 24
         tested += data.test.columns["id"]
-    assert len(set(tested)) == 80
+    assert len(set(tested)) == sum(sizes(data))
 
 
-def test_each_actor_may_be_standardised_by_the_actors_own_recordings(write):
-    root = write("ravdess")
-    data = features.ravdess(root, standardise="actor")
+def test_each_actor_may_be_standardised_by_the_actors_own_recordings(ravdess_root):
+    data = features.ravdess(ravdess_root, standardise="actor")
     for split in (data.train, data.validation, data.test):
         for actor in set(split.columns["actor"]):
             x = split.modalities["audio"][torch.tensor(split.columns["actor"]) == actor]
             assert x.mean(0).abs().max() < 1e-4
-            assert torch.allclose(x.std(0, correction=0), torch.ones(3), atol=1e-3)
-    plain = features.ravdess(root).test
-    means = [plain.modalities["audio"][torch.tensor(plain.columns["actor"]) == a].mean(0) for a in (5, 10)]
+            assert torch.allclose(x.std(0, correction=0), torch.ones(x.shape[1]), atol=1e-3)
+    plain = features.ravdess(ravdess_root).test
+    means = [plain.modalities["audio"][torch.tensor(plain.columns["actor"]) == a].mean(0) for a in (2, 16)]
     assert (means[0] - means[1]).abs().min() > 0.5
 
 
-def test_no_label_is_used_to_standardise(write):
-    shuffled = np.random.default_rng(1).permutation(of_ravdess()["label"])
-    for how in ("training", "actor"):
-        one = features.ravdess(write("ravdess"), standardise=how)
-        other = features.ravdess(write("ravdess", label=shuffled), standardise=how)
-        assert torch.equal(one.test.modalities["audio"], other.test.modalities["audio"])
+@pytest.mark.parametrize("standardise", ["training", "actor"])
+def test_no_label_is_used_to_standardise(ravdess_root, write, tables, standardise):
+    shuffled = write("ravdess", label=np.random.default_rng(1).permutation(tables["ravdess"]["label"]))
+    x, other = (
+        features.ravdess(root, standardise=standardise).test.modalities["audio"] for root in (ravdess_root, shuffled)
+    )
+    assert torch.equal(x, other)
 
 
-def test_a_video_or_an_actor_in_two_splits_is_refused(write):
-    split = of_mosi()["split"]
-    split[0] = "test"
-    with pytest.raises(ValueError, match="Every video belongs to one part of the data; v00 is in train and in test"):
-        features.mosi(write("mosi", split=split))
-    fold = of_ravdess()["fold"]
-    fold[0] = 0  # actor 1 is of fold 1
-    with pytest.raises(ValueError, match="Every actor belongs to one part of the data; 1 is in validation and in test"):
-        features.ravdess(write("ravdess", fold=fold))
+def test_a_video_or_an_actor_in_two_splits_is_refused(write, tables):
+    tables["mosi"]["split"][0] = "test"
+    with pytest.raises(ValueError, match=r"Every video .*; v00 is in train and in test"):
+        features.mosi(write("mosi"))
+    tables["ravdess"]["fold"][tables["ravdess"]["actor"].tolist().index(3)] = 0  # actor 3 is of fold 1
+    with pytest.raises(ValueError, match=r"Every actor .*; 3 is in validation and in test"):
+        features.ravdess(write("ravdess"))
 
 
 @pytest.mark.parametrize(
@@ -222,19 +183,20 @@ def test_an_invalid_argument_is_refused(write, name, arguments, message):
         getattr(features, name)(write(name), **arguments)
 
 
-def test_invalid_values_of_a_column_are_named(write):
+def test_invalid_values_of_a_column_are_named(write, tables):
+    split = tables["mosi"]["split"]
     with pytest.raises(ValueError, match="mosi: split is one of train, valid, test; got 'dev'"):
-        features.mosi(write("mosi", split=np.array(["dev"] * 60)))
-    with pytest.raises(ValueError, match="ravdess: fold is one of 0, 1, 2, 3, 4; got 7"):
-        features.ravdess(write("ravdess", fold=np.full(80, 7)))
+        features.mosi(write("mosi", split=np.where(split == "valid", "dev", split)))
     with pytest.raises(ValueError, match="Every split needs at least 2 examples; validation has 0"):
-        features.mosi(write("mosi", split=np.where(of_mosi()["split"] == "valid", "train", of_mosi()["split"])))
+        features.mosi(write("mosi", split=np.where(split == "valid", "train", split)))
+    with pytest.raises(ValueError, match="ravdess: fold is one of 0, 1, 2, 3, 4; got 7"):
+        features.ravdess(write("ravdess", fold=np.full(len(tables["ravdess"]["fold"]), 7)))
 
 
-def test_a_file_that_is_not_ours_is_another_version_that_can_be_used(write):
-    result = check(features.MOSI, write("mosi"))
-    assert [finding.state for finding in result.findings] == ["different"]
-    assert result.findings[0].details.startswith("60 examples (split test 18, train 36, valid 6); minilm 4, text 3")
+def test_another_version_of_a_file_is_recognised_and_described(affect_root):
+    (finding,) = check(features.MOSI, affect_root).findings
+    assert finding.state == "different"
+    assert finding.said.startswith("200 examples (split test 50, train 130, valid 20); minilm 4, text 3")
 
 
 @needs_files

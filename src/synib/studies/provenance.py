@@ -98,7 +98,7 @@ def of_sources(sources: Mapping[str, tuple[Source, Path]]) -> Any:
     """
     sums = {}
     for name, (source, folder) in sorted(sources.items()):
-        sums[name] = {k: v for paths in source.found(folder) for k, v in checksums(folder, paths).items()}
+        sums[name] = {k: v for paths in source.paths(folder) for k, v in checksums(folder, paths).items()}
     return sums or SYNTHETIC
 
 

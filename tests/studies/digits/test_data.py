@@ -16,32 +16,6 @@ MIXTURE = (0.3, 0.2, 0.3, 0.2)
 PLAIN = (0.0, 0.0, 0.0, 1.0)
 
 
-@pytest.fixture(scope="session")
-def digits_root(tmp_path_factory, write_spoken):
-    """A folder with digits/: five speakers say every digit twice, between silences; 200 and 120 images, no two the same.
-
-    What is heard is a low tone for each digit and speaker under noise, what is seen noise away from the edges.
-    """
-    root, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
-    for k, speaker in enumerate(("anna", "b_o", "carl", "dora", "emil")):
-        for digit in range(10):
-            for take in range(2):
-                time = np.arange(int(rng.integers(800, 2400))) / 8000
-                said = 0.5 * np.sin(2 * np.pi * (300 + 100 * digit + 15 * k) * time) + 0.02 * rng.normal(size=len(time))
-                write_spoken(
-                    root / "digits" / "recordings" / f"{digit}_{speaker}_{take}.wav", np.pad(said.clip(-1, 1), 400)
-                )
-    for name, n in (("valid", 200), ("test", 120)):
-        images = np.zeros((n, 28, 28), np.float16)
-        images[:, 4:24, 4:24] = rng.uniform(0, 0.996, (n, 20, 20))
-        np.savez_compressed(
-            root / "digits" / f"mnist-{name}.npz",
-            inputs=images.reshape(n, 784),
-            targets=rng.integers(0, 10, n).astype(np.int8),
-        )
-    return root
-
-
 def parts(data):
     return {"train": data.train, "validation": data.validation, "test": data.test}
 

@@ -1,16 +1,11 @@
 """How well one modality alone predicts irony."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synib.studies.irony.construction import Irony
 from synib.studies.irony.crema_d import CONTRADICTIONS as CREMA_D
-from synib.studies.irony.crema_d import list_clips
 from synib.studies.irony.donors import make_ironic
 from synib.studies.irony.leak import expected_leak, unimodal_leak
 from synib.studies.irony.ravdess import CONTRADICTIONS as RAVDESS
@@ -62,19 +57,3 @@ def test_no_rule_on_one_label_beats_the_leaks_f1(examples):
     assert leak.f1 == pytest.approx(best)
     assert leak.always <= leak.f1 + 1e-12
     assert 0.5 <= leak.auc <= 1
-
-
-@pytest.mark.parametrize(("alpha", "f1"), [(0.1, 0.12), (2.0, 0.69)])
-def test_the_leak_is_there_for_the_real_names(alpha, f1):
-    folder = Path(os.environ.get("SYNIB_DATA") or "none") / "crema-d"
-    if not (folder / "SentenceFilenames.csv").is_file():
-        pytest.skip("SYNIB_DATA names no folder with crema-d/SentenceFilenames.csv")
-    clips = list_clips(folder)
-    ids, y = [clip.id for clip in clips], [clip.label for clip in clips]
-    splits = {"all": np.arange(len(ids))}
-    paper, balanced = (
-        Irony.make(ids, y, CREMA_D, splits, alpha, donors=donors).leak("all") for donors in ("paper", "balanced")
-    )
-    assert paper["audio"].f1 == pytest.approx(f1, abs=0.02)
-    for leak in balanced.values():
-        assert leak.f1 == pytest.approx(leak.always, abs=0.001)
