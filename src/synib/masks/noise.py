@@ -64,11 +64,20 @@ class Noise(nn.Module):
         """Replacements for all rows of a batch, or for some of its ``rows``; noise that shuffles takes them from any row."""
         if self.shuffles and rows is not None:
             v = x if isinstance(x, Tensor) else x.values
-            return v[self._chosen(key, v, draws, rows)]
+            return v[self.chosen(key, v.shape[0], draws, v.device, rows)]
         return self(x if rows is None else take(x, rows), key, modality, draws)  # type: ignore[no-any-return]
 
-    def _chosen(self, key: Tensor, v: Tensor, draws: int, rows: Tensor | None) -> Tensor:
-        taken = self.rows(key, v.shape[0], draws, v.device)
+    def chosen(
+        self,
+        key: Tensor,
+        batch: int,
+        draws: int,
+        device: torch.device,
+        rows: Tensor | None = None,
+        classes: Tensor | None = None,
+    ) -> Tensor:
+        """Which rows fill all rows of a batch, or some of its ``rows``; for noise that shuffles, as :meth:`rows`."""
+        taken = self.rows(key, batch, draws, device, *(() if classes is None else (classes,)))
         return taken if rows is None else taken.view(draws, -1)[:, rows].reshape(-1)
 
     def corrupt(

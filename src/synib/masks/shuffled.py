@@ -28,7 +28,7 @@ class ShuffledNoise(Noise):
         if isinstance(x, Tokens) and isinstance(corrupted, Tokens) and mask.shape[-1] == 1:
             # A whole token that came from another example brings its padding along.
             swapped = for_each_draw(mask, corrupted.values.shape[0]).squeeze(-1)
-            theirs = x.padding[self._chosen(key, x.values, draws, rows)]
+            theirs = x.padding[self.chosen(key, x.values.shape[0], draws, x.values.device, rows)]
             return Tokens(corrupted.values, torch.where(swapped, theirs, corrupted.padding))
         return corrupted
 

@@ -258,7 +258,7 @@ class SynIB(Penalised):
                 intact[name] = model.project(name, latents[name])
                 rest = [model.project(name, model.encode(name, corrupted[which].value)) for which in mine]
             changed |= dict(zip(mine, rest, strict=True))
-        batches = [intact]
+        batches, n = [intact], batch.target.shape[0]
         classes = {}
         if self.noise.within_classes and counterfactuals:
             self.require_heads(model, latents)
@@ -271,7 +271,9 @@ class SynIB(Penalised):
                 elif corrupted:
                     inputs[name] = changed[name, "" if c.rows is None else c.label]
                 else:
-                    inputs[name] = tokens.take(z, self._swap(key, name, c.rows, batch, classes.get(name)))
+                    own = keys.fold(key, name, "", "noise")
+                    chosen = self.noise.chosen(own, n, self.draws, batch.target.device, c.rows, classes.get(name))
+                    inputs[name] = tokens.take(z, chosen)
             batches.append(inputs)
         return latents, batches
 
@@ -289,13 +291,6 @@ class SynIB(Penalised):
             sizes = [len(piece) if plain else len(piece.values) for piece in pieces]
             joined[name] = torch.cat(pieces) if plain else tokens.join(pieces)
         return list(model.combine(joined).split(sizes))
-
-    def _swap(self, key: Tensor, name: str, rows: Tensor | None, batch: Batch, classes: Tensor | None) -> Tensor:
-        """Which rows fill a modality that is swapped whole."""
-        known = () if classes is None else (classes,)
-        n, device = batch.target.shape[0], batch.target.device
-        found = self.noise.rows(keys.fold(key, name, "", "noise"), n, self.draws, device, *known)
-        return found if rows is None else found.view(self.draws, n)[:, rows].reshape(-1)
 
     def _penalty(
         self, counterfactual: Counterfactual, uncertain: Tensor, heads: Mapping[str, Tensor], batch: Batch
