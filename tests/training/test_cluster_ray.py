@@ -19,7 +19,10 @@ from synib.studies import SpuriousXOR, run
 from synib.training.cluster import Cluster, ClusterLost, joined
 
 pytest.importorskip("ray", reason="Ray is not installed")
-pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp6").exists(), reason="looks at processes in /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/net/tcp6").exists(), reason="looks at processes in /proc"),
+]
 
 MARK = "SYNIB_TEST_MARK"
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
