@@ -19,13 +19,16 @@ from synib.studies import SpuriousXOR, run
 from synib.training.cluster import Cluster, ClusterLost, joined
 
 pytest.importorskip("ray", reason="Ray is not installed")
-pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp6").exists(), reason="looks at processes in /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/net/tcp6").exists(), reason="looks at processes in /proc"),
+]
 
 MARK = "SYNIB_TEST_MARK"
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
-SMALL = SpuriousXOR(seeds=8, beta=(1.0,), methods=("vanilla",), epochs=5)
+SMALL = SpuriousXOR(seeds=6, beta=(1.0,), methods=("vanilla",), epochs=5)
 COMMAND = (
-    "reproduce spurious-xor --seeds 8 --beta 1 --method vanilla --epochs 5 --device cpu --together 1 --engine cluster"
+    "reproduce spurious-xor --seeds 6 --beta 1 --method vanilla --epochs 5 --device cpu --together 1 --engine cluster"
 )
 TABLES = ("results.csv", "curves.csv", "shards.json")
 
@@ -40,7 +43,7 @@ def whole(tmp_path_factory):
     return tables(run(SMALL, tmp_path_factory.mktemp("fleet"), device="cpu", together=1))
 
 
-def until(condition, seconds=60.0):
+def until(condition, seconds=120.0):
     end = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < end, "it never came"

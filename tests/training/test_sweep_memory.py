@@ -10,7 +10,7 @@ from synib.files import read_csv, read_json
 from synib.training import fleet
 from synib.training.cells import cut
 from synib.training.device import device_name
-from synib.training.learner import Learner
+from synib.training.stacked import StackedModels
 
 
 def out_of_memory():
@@ -31,18 +31,18 @@ def test_out_of_memory_halves_shards_of_that_size_and_ends_with_the_same_results
     cells = [cell(seed=s) for s in range(4)] + [cell("synib-random", seed=s) for s in range(4)]
     run(tmp_path / "whole", tiny(), cells, together=4)
 
-    passes, gradient, said, before = iter(range(100)), Learner.gradient, [], {}
+    steps, step, said, before = iter(range(100)), StackedModels.step, [], {}
 
     def failing(self, *batch):
-        if next(passes) == 9:  # a shard of the first four takes six steps
+        if next(steps) == 9:  # a shard of the first four takes six steps
             out_of_memory()
-        return gradient(self, *batch)
+        return step(self, *batch)
 
     def say(sentence):
         said.append(sentence)
         before.update(kept(tmp_path / "halved"))
 
-    monkeypatch.setattr(Learner, "gradient", failing)
+    monkeypatch.setattr(StackedModels, "step", failing)
     run(tmp_path / "halved", tiny(), cells, together=2, say=say)
 
     assert [sentence.split(" on ")[0] for sentence in said] == ["Out of memory with 2 models at once"]
@@ -182,7 +182,7 @@ def test_progress_after_halving_counts_what_is_finished_and_ends_at_all_there_is
 def test_a_shards_memory_is_free_before_the_next_begins(tmp_path, tiny, run, cell, monkeypatch, fails):
     made, alive = [], []
 
-    class Spy(fleet.Fleet):
+    class Spy(StackedModels):
         def __init__(self, *arguments):
             alive.append(sum(ref() is not None for ref in made))
             super().__init__(*arguments)
@@ -193,7 +193,7 @@ def test_a_shards_memory_is_free_before_the_next_begins(tmp_path, tiny, run, cel
                 out_of_memory()
             super().epoch(split, epoch)
 
-    monkeypatch.setattr(fleet, "Fleet", Spy)
+    monkeypatch.setattr(fleet, "StackedModels", Spy)
     gc.disable()
     try:
         run(tmp_path, tiny(), [cell(seed=s, epochs=1) for s in range(2)], together=2 if fails else 1)

@@ -15,11 +15,13 @@ import time
 from concurrent.futures import Future
 from functools import partial
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import Any
 
 LOOPBACK = "127.0.0.1"
 OBJECT_STORE = 100 * 2**20  # bytes; arguments and results are small
 LOOK = 1.0  # seconds between two looks at the nodes
+Messages = SimpleQueue[tuple[Any, ...] | None]
 NODE_PROCESS_ENDED = "Ray's node process (raylet) on this machine ended"
 
 
@@ -36,7 +38,7 @@ def main() -> None:
             connection.send(("refused", next(iter(str(e).strip().splitlines()), type(e).__name__)))
             return
         connection.send(("joined", dashboard))
-        with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the run has ended
+        with contextlib.suppress(EOFError, ConnectionResetError):  # the run has ended
             serve(ray, connection)
     finally:
         ray.shutdown()
@@ -63,36 +65,54 @@ def join(ray: Any, address: str | None, dashboard: bool) -> str:
 
 
 def serve(ray: Any, connection: Connection) -> None:
-    """Submit the tasks that arrive; send back results, failures and, every second, the resources of the living nodes."""
+    """Submit the tasks that arrive; send back results, failures and, every second, the resources of the living nodes.
+
+    Messages are sent by a thread of their own, so that tasks are always read: if both sides waited for the other to read,
+    neither would.
+    """
+    messages: Messages = SimpleQueue()
+    sender = threading.Thread(target=send_all, args=(connection, messages), daemon=True)
+    sender.start()
+    try:
+        submit_all(ray, connection, messages)
+    finally:
+        messages.put(None)
+        sender.join()
+
+
+def submit_all(ray: Any, connection: Connection, messages: Messages) -> None:
+    """Submit the tasks that arrive, until the run or this machine's node ends."""
     # No retries by Ray: the run decides. Any number of calls for each worker (0), or each would import torch again.
     task = ray.remote(max_retries=0, max_calls=0)(call)
     own_node = ray.get_runtime_context().get_node_id()
-    sending = threading.Lock()
-
-    def send(*message: Any) -> None:
-        with sending:
-            connection.send(message)
 
     def finished(ticket: int, future: Future[Any]) -> None:
         if isinstance(future.exception(), ray.exceptions.LocalRayletDiedError):
-            send("lost", NODE_PROCESS_ENDED)
+            messages.put(("lost", NODE_PROCESS_ENDED))
         else:
-            send("result", ticket, *outcome(ray, future))
+            messages.put(("result", ticket, *outcome(ray, future)))
 
     while True:
         alive = {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
         if own_node not in alive:
-            send("lost", NODE_PROCESS_ENDED)
+            messages.put(("lost", NODE_PROCESS_ENDED))
             return
-        send("nodes", list(alive.values()))
+        messages.put(("nodes", list(alive.values())))
         next_look = time.monotonic() + LOOK
         while connection.poll(max(0.0, next_look - time.monotonic())):
-            message = connection.recv()
-            if message is None:
+            received = connection.recv()
+            if received is None:
                 return
-            ticket, function, arguments, resources = message
+            ticket, function, arguments, resources = received
             reference = task.options(**resources).remote(function, arguments)
             reference.future().add_done_callback(partial(finished, ticket))
+
+
+def send_all(connection: Connection, messages: Messages) -> None:
+    """Send messages in their order, until ``None`` comes or the run has ended."""
+    with contextlib.suppress(OSError):
+        while (message := messages.get()) is not None:
+            connection.send(message)
 
 
 def call(function: str, arguments: tuple[Any, ...]) -> Any:
