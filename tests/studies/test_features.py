@@ -196,7 +196,7 @@ def test_invalid_values_of_a_column_are_named(write, tables):
 def test_another_version_of_a_file_is_recognised_and_described(affect_root):
     (finding,) = check(features.MOSI, affect_root).findings
     assert finding.state == "different"
-    assert finding.said.startswith("200 examples (split test 50, train 130, valid 20); minilm 4, text 3")
+    assert finding.details.startswith("200 examples (split test 50, train 130, valid 20); minilm 4, text 3")
 
 
 @needs_files

@@ -2,10 +2,11 @@
 
 import pytest
 
+from synib.files import read_csv
 from synib.report import build
 from synib.studies import IronyRates
 from synib.studies.irony.crema_d import EMOTIONS
-from synib.training.folder import Folder, read_csv
+from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
 
