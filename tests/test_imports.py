@@ -32,8 +32,11 @@ def layer_of(file: Path) -> str:
 
 
 def imported(file: Path) -> Iterator[str]:
-    """Every module a file imports, at its top or later, by dotted name."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    """Every module a file imports, at its top or later, by dotted name; not what only type checkers read."""
+    tree = ast.parse(file.read_text())
+    for block in [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]:
+        tree.body.remove(block)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
