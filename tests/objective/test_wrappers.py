@@ -91,6 +91,16 @@ def test_a_fully_sharded_model_trains_as_it_would_alone(kind, group, model, batc
     assert_trains_alike(shard, model, kind, batch, key)
 
 
+@pytest.mark.filterwarnings("ignore")  # of torch itself: the processor is no accelerator, one process needs no shards
+def test_the_first_version_of_fully_sharded_models_is_known_too(group, model, batch, key):
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    def wrap(model):
+        return FullyShardedDataParallel(model, use_orig_params=True, device_id=torch.device("cpu"))
+
+    assert_trains_alike(wrap, model, "random", batch, key)
+
+
 @quiet
 @every_objective
 def test_a_compiled_model_is_really_compiled_and_keeps_its_heads(kind, model, batch, key):
