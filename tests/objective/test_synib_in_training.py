@@ -68,7 +68,6 @@ def test_under_autocast_the_loss_is_finite_and_close(dtype, mask, family, key):
 @pytest.mark.parametrize(
     ("mask", "noise", "settings"),
     [
-        ("random", StandardNoise, {}),
         ("oracle", MatchedNoise, {"draws": 2, "debias": True}),
         ("whole", ShuffledNoise, {"draws": 3, "weight": LinearWarmup(2.0, 4)}),
         ("random", ShuffledNoise, {"sample": 1}),

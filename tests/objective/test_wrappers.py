@@ -262,6 +262,11 @@ def test_two_processes_average_their_gradients_and_draw_differently(tmp_path):
         )
         for rank in range(2)
     ]  # fmt: skip
-    for process in started:
-        out, err = process.communicate(timeout=60)
-        assert out.split()[-1:] == ["done"], err
+    try:
+        for process in started:
+            out, err = process.communicate(timeout=300)
+            assert out.split()[-1:] == ["done"], err
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
