@@ -16,7 +16,7 @@ from synib.objective.base import Batch, Parts
 from synib.objective.checks import check_batch
 from synib.objective.counterfactuals import Counterfactual, Subsets, counted, deal, kinds, predicted_classes
 from synib.objective.families import Family
-from synib.objective.model import MultimodalModel, Predict
+from synib.objective.model import MultimodalModel, Predict, predictions
 from synib.objective.penalised import Constant, Penalised
 from synib.objective.references import Reference
 from synib.objective.wrappers import as_multimodal
@@ -106,7 +106,9 @@ class SynIB(Penalised):
         counterfactuals = self._plan(batch, key)
         corrupted = self._corrupt(model, batch, counterfactuals, self.noise, key)
         latents, batches = self._encode(model, batch, counterfactuals, corrupted, key)
-        prediction, *uncertain = self._combine(model, batches)
+        if separate := bool(counterfactuals) and model.mixes_rows():
+            self._warn_of_batch_norm(model)
+        prediction, *uncertain = predictions(model, batches, separate)
 
         total, parts, heads = self.supervised(model, latents, prediction, batch)
         weight = self.scheduled_weight() if self.weight.changes else self.weight.weight
@@ -276,21 +278,6 @@ class SynIB(Penalised):
                     inputs[name] = tokens.take(z, chosen)
             batches.append(inputs)
         return latents, batches
-
-    def _combine(self, model: MultimodalModel, batches: Sequence[Mapping[str, Any]]) -> list[Tensor]:
-        """The prediction of each batch, in one call of the fusion unless it mixes rows."""
-        if len(batches) == 1:
-            return [model.combine(batches[0])]
-        if model.mixes_rows():
-            self._warn_of_batch_norm(model)
-            return [model.combine(b) for b in batches]
-        joined: dict[str, Any] = {}
-        for name in batches[0]:
-            pieces = [b[name] for b in batches]
-            plain = isinstance(pieces[0], Tensor)
-            sizes = [len(piece) if plain else len(piece.values) for piece in pieces]
-            joined[name] = torch.cat(pieces) if plain else tokens.join(pieces)
-        return list(model.combine(joined).split(sizes))
 
     def _penalty(
         self, counterfactual: Counterfactual, uncertain: Tensor, heads: Mapping[str, Tensor], batch: Batch
