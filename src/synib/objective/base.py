@@ -1,12 +1,12 @@
 """What every training objective is: a loss from (model, modalities, target), and its parts for logging."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from synib import keys
+from synib import keys, tokens
 from synib.checks import check_flag, check_kind, check_number
 from synib.masks import Noise
 from synib.objective.checks import check_batch, check_model, explain
@@ -161,6 +161,21 @@ class Objective(nn.Module):
         """The latents and the prediction of an intact batch."""
         latents = {name: model.encode(name, x) for name, x in modalities.items()}
         return latents, model.combine({name: model.project(name, z) for name, z in latents.items()})
+
+    @staticmethod
+    def predictions(
+        model: MultimodalModel, batches: Sequence[Mapping[str, Any]], separate: bool = False
+    ) -> list[Tensor]:
+        """The prediction of each batch of fusion inputs, in one call of the fusion unless ``separate`` ones are needed."""
+        if separate or len(batches) == 1:
+            return [model.combine(b) for b in batches]
+        joined: dict[str, Any] = {}
+        for name in batches[0]:
+            pieces = [b[name] for b in batches]
+            plain = isinstance(pieces[0], Tensor)
+            sizes = [len(piece) if plain else len(piece.values) for piece in pieces]
+            joined[name] = torch.cat(pieces) if plain else tokens.join(pieces)
+        return list(model.combine(joined).split(sizes))
 
     def require_heads(self, model: MultimodalModel, names: Iterable[str]) -> None:
         """Raise ``ValueError`` naming the modalities of which the model has no unimodal head."""

@@ -1,12 +1,10 @@
 """How the objective sees a model: encode each modality, then combine. A plain callable is the case without encoders."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from synib import tokens
 from synib.tokens import Modality
 
 Predict = Callable[[Mapping[str, Modality]], Tensor]
@@ -66,19 +64,6 @@ def as_prediction(output: Any) -> Tensor:
     part = ".logits" if hasattr(output, "logits") else listed
     hint = f": wrap it, as in lambda m: model(m){part}" if part else ""
     raise ValueError(f"A model returns a tensor of the family's parameters; got {type(output).__name__}{hint}.")
-
-
-def predictions(model: MultimodalModel, batches: Sequence[Mapping[str, Any]], separate: bool = False) -> list[Tensor]:
-    """The prediction of each batch of fusion inputs, in one call of the fusion unless ``separate`` ones are needed."""
-    if separate or len(batches) == 1:
-        return [model.combine(b) for b in batches]
-    joined: dict[str, Any] = {}
-    for name in batches[0]:
-        pieces = [b[name] for b in batches]
-        plain = isinstance(pieces[0], Tensor)
-        sizes = [len(piece) if plain else len(piece.values) for piece in pieces]
-        joined[name] = torch.cat(pieces) if plain else tokens.join(pieces)
-    return list(model.combine(joined).split(sizes))
 
 
 class BlackBoxModel(MultimodalModel):

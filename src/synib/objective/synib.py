@@ -16,7 +16,7 @@ from synib.objective.base import Batch, Parts
 from synib.objective.checks import check_batch
 from synib.objective.counterfactuals import Counterfactual, Subsets, counted, deal, kinds, predicted_classes
 from synib.objective.families import Family
-from synib.objective.model import MultimodalModel, Predict, predictions
+from synib.objective.model import MultimodalModel, Predict
 from synib.objective.penalised import Constant, Penalised
 from synib.objective.references import Reference
 from synib.objective.wrappers import as_multimodal
@@ -108,7 +108,7 @@ class SynIB(Penalised):
         latents, batches = self._encode(model, batch, counterfactuals, corrupted, key)
         if separate := bool(counterfactuals) and model.mixes_rows():
             self._warn_of_batch_norm(model)
-        prediction, *uncertain = predictions(model, batches, separate)
+        prediction, *uncertain = self.predictions(model, batches, separate)
 
         total, parts, heads = self.supervised(model, latents, prediction, batch)
         weight = self.scheduled_weight() if self.weight.changes else self.weight.weight
