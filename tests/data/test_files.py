@@ -117,7 +117,7 @@ def test_a_folder_that_is_a_link_to_elsewhere_is_refused(tmp_path, folder):
 
 def test_the_root_is_the_one_given_or_the_environments(tmp_path, monkeypatch):
     monkeypatch.delenv("SYNIB_DATA", raising=False)
-    with pytest.raises(ValueError, match=r"Give their folder as root, or set SYNIB_DATA"):
+    with pytest.raises(ValueError, match=r"give a folder as root, or set SYNIB_DATA"):
         data_root()
     monkeypatch.setenv("SYNIB_DATA", str(tmp_path))
     assert data_root() == tmp_path
