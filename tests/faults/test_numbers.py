@@ -32,6 +32,8 @@ def test_a_model_that_fails_leaves_a_row_with_its_cause_and_the_others_as_they_w
 ):
     alone, said = [with_failure[0], with_failure[2]], []
     sweep(small, alone, Folder(tmp_path / "alone", {}), engine=engine)
+    assert "error" not in read_csv(tmp_path / "alone" / "results.csv")[0]
+    assert not (tmp_path / "alone" / "failed").exists()
     folder = Folder(tmp_path / "run", {})
     sweep(small, with_failure, folder, engine=engine, say=said.append)
     rows = read_csv(folder.path / "results.csv")
@@ -51,11 +53,6 @@ def test_a_model_that_fails_leaves_a_row_with_its_cause_and_the_others_as_they_w
     torch.manual_seed(1)
     fresh = small.model(with_failure[1], small.data(with_failure[1]))
     assert all(torch.equal(kept[f"model.{name}"], p) for name, p in fresh.named_parameters())
-
-
-def test_without_a_failure_there_is_no_column_for_it(whole):
-    assert "error" not in read_csv(whole / "results.csv")[0]
-    assert not (whole / "failed").exists()
 
 
 def test_a_model_that_fails_later_is_held_at_its_last_good_epoch_and_stays_there(small, monkeypatch):
