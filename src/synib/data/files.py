@@ -157,7 +157,7 @@ def data_root(root: str | Path | None = None) -> Path:
         raise ValueError(f"root is a folder's path; got {shown(root)}.")
     chosen = str(root) if root is not None else os.environ.get(ROOT, "")
     if not chosen:
-        raise ValueError(f"Where are the data? Give their folder as root, or set {ROOT} to it.")
+        raise ValueError(f"Say where the data are: give a folder as root, or set {ROOT} to it.")
     folder = Path(chosen)
     if not folder.is_dir():
         name = "root" if root is not None else ROOT
