@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 
-from synib.checks import is_whole, shown
 from synib.data.dataset import Dataset
 from synib.data.files import File, Source, check_disjoint
 from synib.studies.tables import (
     Array,
     Table,
+    check_fold,
     check_modalities,
     check_one_of,
     check_values,
@@ -59,7 +59,7 @@ def mosi(
     if fold is not None:
         training = part != "test"
         folds = grouped_folds(table["video_id"][training].tolist(), FOLDS)
-        part[training] = np.where(folds == _check_fold(fold), "valid", "train")
+        part[training] = np.where(folds == check_fold(fold, FOLDS), "valid", "train")
     rows = [np.flatnonzero(part == name) for name in ("train", "valid", "test")]
     check_disjoint("video", *(table["video_id"][r] for r in rows))
     x = {m: table[arrays[m]].astype(np.float32) for m in names}
@@ -98,7 +98,7 @@ def mustard(
     table = read_table(MUSTARD.file(root), {m: 2 + (m == "video") for m in names}, (*columns, "fold", "si_test"), 2)
     check_values("mustard", table, "fold", range(FOLDS))
     check_values("mustard", table, "si_test", (0, 1))
-    _check_fold(fold)
+    check_fold(fold, FOLDS)
     if scheme == "official":
         rows = _by_fold(table["fold"], fold)
     else:
@@ -137,7 +137,7 @@ def ravdess(
     columns = ("id", "actor", "intensity", "statement", "repetition", "duration_s")
     table = read_table(RAVDESS.file(root), dict.fromkeys(names, 2), (*columns, "fold"), 8)
     check_values("ravdess", table, "fold", range(FOLDS))
-    rows = _by_fold(table["fold"], _check_fold(fold))
+    rows = _by_fold(table["fold"], check_fold(fold, FOLDS))
     check_disjoint("actor", *(table["actor"][r] for r in rows))
     x = {m: table[m].astype(np.float32) for m in names}
     if standardise == "actor":
@@ -159,12 +159,6 @@ def _by_fold(folds: Array, test: int) -> list[Array]:
 def _speakers(table: Table) -> Array:
     """Speakers by show: "PERSON" is somebody else in every show."""
     return np.array([f"{show} {speaker}" for show, speaker in zip(table["show"], table["speaker"], strict=True)])
-
-
-def _check_fold(fold: int) -> int:
-    if not is_whole(fold) or not 0 <= fold < FOLDS:
-        raise ValueError(f"fold is a whole number from 0 to {FOLDS - 1}; got {shown(fold)}.")
-    return fold
 
 
 def _counts(classes: int, parts: str, features: dict[str, int]) -> Callable[[Sequence[Path]], str]:

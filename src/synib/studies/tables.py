@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synib.checks import shown
+from synib.checks import is_whole, shown
 from synib.data.dataset import Dataset, Split
 from synib.measure.stats import assign_groups, standardisation
 from synib.own.from_arrays import read_npz
@@ -117,6 +117,13 @@ def check_modalities(modalities: Sequence[str], known: Sequence[str]) -> list[st
     if len(names) < 2 or len(set(names)) != len(names) or not set(names) <= set(known):
         raise ValueError(f"modalities are at least two of {', '.join(known)}; got {shown(modalities)}.")
     return names
+
+
+def check_fold(fold: Any, folds: int) -> int:
+    """The number of a fold, if there are so many folds."""
+    if not is_whole(fold) or not 0 <= fold < folds:
+        raise ValueError(f"fold is a whole number from 0 to {folds - 1}; got {shown(fold)}.")
+    return int(fold)
 
 
 def check_one_of(name: str, value: object, known: Sequence[str]) -> None:

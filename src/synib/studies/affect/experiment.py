@@ -34,6 +34,7 @@ from synib.studies.charts import Figure, Table
 from synib.studies.control import CONTROL, REAL, RIVAL, name_control, shuffled, trainings
 from synib.studies.evaluation import calibration_scores, predictions, vector_model
 from synib.studies.features import FOLDS
+from synib.studies.tables import check_fold
 from synib.training import Cell, Learner
 
 FormOption = Literal["auto", "features", "sequences"]
@@ -92,8 +93,8 @@ class Affect(Experiment):
         schemes = [scheme for scheme in SIMILAR_FOLDS[self.source] if scheme != OTHER_SHOWS]
         if unknown := [scheme for scheme in self.scheme if scheme not in schemes]:
             raise ValueError(f"scheme of {self.source} is {' or '.join(map(repr, schemes))}; got {shown(unknown[0])}.")
-        if outside := [fold for fold in self.fold if not 0 <= fold < FOLDS]:
-            raise ValueError(f"fold is a whole number from 0 to {FOLDS - 1}; got {outside[0]}.")
+        for fold in self.fold:
+            check_fold(fold, FOLDS)
 
     @classmethod
     def quickly(cls, given: Mapping[str, Any]) -> dict[str, Any]:

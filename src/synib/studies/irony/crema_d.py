@@ -15,6 +15,7 @@ from synib.data.files import File, Source, inside
 from synib.studies.irony.clips import ClipFiles, count_clips
 from synib.studies.irony.corpus import Corpus
 from synib.studies.irony.donors import Rows
+from synib.studies.tables import check_fold
 
 EMOTIONS = ("NEU", "HAP", "SAD", "FEA", "DIS", "ANG")
 _NEGATIVE = ("SAD", "FEA", "DIS", "ANG")
@@ -129,8 +130,7 @@ def actor_splits(
         seed: Seed for the order of the actors, independent of the seed of training.
     """
     check_whole("folds", folds)
-    if not 0 <= check_whole("fold", fold, least=0) < folds:
-        raise ValueError(f"fold is a whole number from 0 to {folds - 1}; got {fold}.")
+    check_fold(fold, folds)
     check_number("share", share, above=0, most=1 / max(folds, 3))
     people = sorted(set(actors))
     ring = [people[i] for i in keys.permutation(keys.fold(keys.key(seed), "crema-d-folds"), len(people)).tolist()]

@@ -34,6 +34,7 @@ from synib.studies.irony.data import (
 from synib.studies.irony.donors import Donors
 from synib.studies.irony.page import ABOUT, METRICS, RIVAL, SHIFTED, WITHOUT_MODEL, figure, tables
 from synib.studies.irony.paper import MAX_EPOCHS, PAPER, RATES
+from synib.studies.tables import check_fold
 from synib.training import Cell, Learner
 
 TOLERATED = 0.01  # loss of macro F1 on validation data for a better ranking of irony
@@ -85,8 +86,8 @@ class IronyRates(Experiment):
         kinds = get_args(Donors)
         if unknown := [donors for donors in self.donor if donors not in kinds]:
             raise ValueError(f"donor is {' or '.join(map(repr, kinds))}; got {shown(unknown[0])}.")
-        if folds := [fold for fold in self.fold if not 0 <= fold < FOLDS]:
-            raise ValueError(f"fold is a whole number from 0 to {FOLDS - 1}; got {folds[0]}.")
+        for fold in self.fold:
+            check_fold(fold, FOLDS)
         if rates := [alpha for alpha in self.alpha if not 0 <= alpha <= self.classes - 1]:
             raise ValueError(f"alpha is a number from 0 to {self.classes - 1}; got {rates[0]:g}.")
         if self.source == "ravdess" and (self.weights or self.skip_broken):

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from synib.checks import check_whole, shown
+from synib.checks import shown
 from synib.data.files import File, Source, inside
 from synib.studies.irony.clips import ClipFiles, count_clips
 from synib.studies.irony.corpus import Corpus
 from synib.studies.irony.donors import Rows
+from synib.studies.tables import check_fold
 
 EMOTIONS = ("neutral", "calm", "happy", "sad", "angry", "fearful", "disgust", "surprised")
 _NEGATIVE = ("sad", "angry", "fearful", "disgust")
@@ -108,8 +109,7 @@ def list_clips(root: str | Path | None = None) -> list[Clip]:
 
 def actor_splits(actors: Sequence[int], fold: int = 0) -> dict[str, Rows]:
     """Split → positions: the actors of one of the five ``FOLDS`` test, those of the next validate, the others train."""
-    if not 0 <= check_whole("fold", fold, least=0) < len(FOLDS):
-        raise ValueError(f"fold is a whole number from 0 to {len(FOLDS) - 1}; got {fold}.")
+    check_fold(fold, len(FOLDS))
     fold_of = {actor: k for k, people in enumerate(FOLDS) for actor in people}
     if unknown := sorted(set(actors) - set(fold_of)):
         raise ValueError(f"The actors of RAVDESS are numbered 1 to 24; got {shown(unknown[0])}.")
