@@ -43,7 +43,7 @@ class Experiment(ABC):
         names: What the summary calls a metric, where it has a name of its own.
         quick: Options of a smaller version, where there is one.
         of_model: Which of a cell's settings are the model's.
-        group: What the command calls several experiments of one kind; ``--on`` says which of them.
+        group: The command that several experiments of one kind share.
         judged: What a search shows of candidates: heading → metric, the first to sort them by.
         preferred: Which of them :meth:`prefer` chooses, in words.
     """
@@ -73,7 +73,10 @@ class Experiment(ABC):
         """Refuse options that are impossible."""
         for name, value in checked_options(self).items():
             object.__setattr__(self, name, value)
-        check_methods(self.name, self.methods, self.settings())
+        defaults = self.defaults()
+        check_methods(self.name, (*self.overrides, *self.methods), defaults)
+        for method, changes in self.overrides.items():
+            check_overrides(self, method, changes, defaults[method])
 
     @abstractmethod
     def defaults(self) -> dict[str, dict[str, Any]]:
@@ -98,11 +101,7 @@ class Experiment(ABC):
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """How each method is trained in this run."""
-        defaults = self.defaults()
-        check_methods(self.name, self.overrides, defaults)
-        for method, changes in self.overrides.items():
-            check_overrides(self, method, changes, defaults[method])
-        return {method: {**settings, **self.overrides.get(method, {})} for method, settings in defaults.items()}
+        return {method: {**settings, **self.overrides.get(method, {})} for method, settings in self.defaults().items()}
 
     def described(self) -> dict[str, Mapping[str, Any]]:
         """The settings that the page shows: method → settings."""

@@ -214,21 +214,6 @@ def test_a_candidate_is_chosen_on_the_first_seeds_and_measured_on_the_others(see
     assert all(row["n"] == measured for row in found.values())
 
 
-def test_what_happens_in_the_measured_half_changes_no_choice_and_the_chosen_half_is_not_shown():
-    experiment, before = small(seeds=4), rows(early="z", late="x")
-    said = experiment.summary(before)
-    for row in before:
-        if row["seed"] < 2 and row["candidate"] == "z":
-            row["total"], row["ece"] = 1.0, 123.0
-    assert experiment.summary(before) == said
-    for row in before:
-        if row["seed"] >= 2:
-            row["total"] = {"x": 1.0, "y": 0.99, "z": 0.0}[row["candidate"]]
-    again = {row["metric"]: row for row in experiment.summary(before)}
-    assert again["total"]["candidate"] == "z"
-    assert again["total"]["mean"] == 0.0
-
-
 def test_irony_is_chosen_by_its_ranking_among_candidates_of_good_macro_f1():
     made = [
         {"method": "synib-random", "task": "irony", "form": "shuffled", "candidate": c, "seed": seed, "total": f1,
