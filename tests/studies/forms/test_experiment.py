@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from synib.files import read_csv
+from synib.methods.hooks import FitsAtEnd
 from synib.report import build
 from synib.studies import Forms, run
 from synib.studies.digits import experiment as digits
@@ -17,6 +18,7 @@ from synib.studies.forms import experiment as forms
 from synib.studies.forms.experiment import METRICS
 from synib.training.cells import programs
 from synib.training.learner import learner
+from synib.training.step import backward
 
 SMALL = {"width": 8, "epochs": 1}
 CELLS = Forms().cells()
@@ -92,6 +94,9 @@ def test_every_form_takes_a_step_and_is_measured_and_there_are_no_test_data(task
     experiment = dataclasses.replace(plain, overrides=dict.fromkeys(plain.methods, narrow))
     cells = [of_form[-1] for of_form in by_form(experiment.cells()).values()]
     assert len(cells) > 30
+    if task != "pid-xor":  # every form on one task; on the others one of each method, and those of a modality's own
+        of_method = {cell.method: cell for cell in cells}
+        cells = [*of_method.values(), *(cell for cell in cells if str(cell.factors["form"]).endswith(" only"))]
     data = experiment.data(cells[0])
     assert data.test is None
     assert set(data.train.modalities) == set(experiment._tasks[task].modalities)
@@ -103,11 +108,10 @@ def test_every_form_takes_a_step_and_is_measured_and_there_are_no_test_data(task
     )  # fmt: skip
     x = {name: v[:24] for name, v in data.train.modalities.items()}
     for cell in cells:
-        one = learner(experiment, cell, data)
-        one.train()
-        loss, _ = one.method.backward(one.model, x, data.train.target[:24])
+        trained = learner(experiment, cell, data)
+        loss, _ = backward(trained.method, trained.train().model, x, data.train.target[:24])
         assert loss.isfinite(), cell.factors
-        scores = experiment.examine(cell, one.eval(), few)
+        scores = experiment.examine(cell, trained.eval(), few)
         assert set(scores) == set(METRICS.values())
 
 
@@ -138,7 +142,7 @@ def test_nothing_is_measured_on_what_it_was_fitted_to(monkeypatch):
     }
     settled = []
 
-    class ByHeart:
+    class ByHeart(FitsAtEnd):
         def settle(self, model, batch):
             settled.append({row.tobytes() for row in batch.modalities["x1"].numpy()})
 
