@@ -1,4 +1,4 @@
-"""``synib data``: which data sets there are, and what of one is on this machine."""
+"""``synib data``: which data sets there are, and whether the files of one are complete."""
 
 import difflib
 from pathlib import Path
@@ -10,7 +10,7 @@ from synib.data.files import Finding, Source, check
 from synib.studies.sources import SOURCES
 
 data = typer.Typer(
-    help="Data sets that you bring: what there are, where to get them, and what is there.", no_args_is_help=True
+    help="Data sets that you provide as files: where to get them, and whether they are complete.", no_args_is_help=True
 )
 _STATES = {"incomplete": "not all there", "different": "another version", "broken": "cannot be read"}
 
@@ -33,7 +33,7 @@ def check_source(
         typer.Option(help="Its own folder or the one that holds it.", show_default="$SYNIB_DATA"),
     ] = None,
 ) -> None:
-    """What of a data set is there: counts, checksums, what is missing and where to get it. Ends with 1 if it is not whole."""
+    """Counts and checksums of a data set, what is missing and where to get it. Ends with 1 if it is incomplete."""
     source = _source(name)
     result = check(source, root)
     typer.echo(f"{source.name}: {source.about}")
@@ -51,8 +51,8 @@ def _source(name: str) -> Source:
     if name in SOURCES:
         return SOURCES[name]
     near = difflib.get_close_matches(name, SOURCES, n=1)
-    way = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(SOURCES)}."
-    raise ValueError(f"No data set is called {name!r}: {way}")
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(SOURCES)}."
+    raise ValueError(f"No data set is called {name!r}: {hint}")
 
 
 def _line(finding: Finding) -> str:

@@ -43,7 +43,7 @@ class Experiment(ABC):
         names: What the summary calls a metric, where it has a name of its own.
         quick: Options of a smaller version, where there is one.
         of_model: Which of a cell's settings are the model's.
-        group: What the command calls several experiments of one kind; ``--on`` says which of them.
+        group: The command that several experiments of one kind share.
         judged: What a search shows of candidates: heading → metric, the first to sort them by.
         preferred: Which of them :meth:`prefer` chooses, in words.
     """
@@ -70,19 +70,22 @@ class Experiment(ABC):
     )
 
     def __post_init__(self) -> None:
-        """Refuse options that make no experiment."""
+        """Refuse options that are impossible."""
         for name, value in checked_options(self).items():
             object.__setattr__(self, name, value)
-        check_methods(self.name, self.methods, self.settings())
+        defaults = self.defaults()
+        check_methods(self.name, (*self.overrides, *self.methods), defaults)
+        for method, changes in self.overrides.items():
+            check_overrides(self, method, changes, defaults[method])
 
     @abstractmethod
     def defaults(self) -> dict[str, dict[str, Any]]:
-        """How each method is trained, unless the run says otherwise."""
+        """How each method is trained, without the run's overrides."""
 
     @classmethod
-    def quickly(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of the smaller version; what is given counts more."""
-        return {**cls.quick, **given}
+    def quickly(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of the smaller version; ``options`` take precedence."""
+        return {**cls.quick, **options}
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
         """For each method the settings that a search tries, equally many for all; empty if there is no search."""
@@ -98,18 +101,14 @@ class Experiment(ABC):
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """How each method is trained in this run."""
-        defaults = self.defaults()
-        check_methods(self.name, self.overrides, defaults)
-        for method, changes in self.overrides.items():
-            check_overrides(self, method, changes, defaults[method])
-        return {method: {**settings, **self.overrides.get(method, {})} for method, settings in defaults.items()}
+        return {method: {**settings, **self.overrides.get(method, {})} for method, settings in self.defaults().items()}
 
     def described(self) -> dict[str, Mapping[str, Any]]:
-        """What the page says about how models were trained: who → settings."""
+        """The settings that the page shows: method → settings."""
         return {cell.method: cell.settings for cell in self.cells()}
 
     def check(self) -> None:
-        """Build one model and method of each kind, so that a setting that cannot be is said before training starts."""
+        """Build one model and method of each program, so that an impossible setting is refused before training starts."""
         for cell in {cell.program: cell for cell in self.cells()}.values():
             data = self.data(cell)
             self.method(cell, data)
@@ -149,11 +148,11 @@ class Experiment(ABC):
         """The tables: by default the headline, with a column for each combination of factors."""
         rows = [row for row in summary if row["metric"] == self.headline]
         columns = list(dict.fromkeys(tuple(row[f] for f in self.factors) for row in rows))
-        found = {(row["method"], tuple(row[f] for f in self.factors)): row for row in rows}
-        who = list(dict.fromkeys(row["method"] for row in rows))
+        cells = {(row["method"], tuple(row[f] for f in self.factors)): row for row in rows}
+        methods = list(dict.fromkeys(row["method"] for row in rows))
         headings = [", ".join(_named(f, v) for f, v in zip(self.factors, c, strict=True)) for c in columns]
         title = self.headline.replace("_", " ")
-        return [Table(title, headings, {m: [found.get((m, c)) for c in columns] for m in who})]
+        return [Table(title, headings, {m: [cells.get((m, c)) for c in columns] for m in methods})]
 
     def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
         """Plain values that follow from the summary, each left as a JSON file of its name."""
@@ -161,12 +160,12 @@ class Experiment(ABC):
 
     @property
     def command(self) -> str:
-        """How the command is told to run it."""
+        """Its part of the command line."""
         return f"{self.group} --on {self.name.removeprefix(f'{self.group}-')}" if self.group else self.name
 
     @property
     def repeats(self) -> tuple[int, str]:
-        """What means and standard errors are over: how many of what."""
+        """What means and standard errors are over: how many, and the name of one."""
         return self.seeds, "seed"
 
     @property
@@ -175,7 +174,7 @@ class Experiment(ABC):
         return ""
 
     def method(self, cell: Cell, data: Dataset) -> Objective:
-        """A cell's method. What its settings say about the data (blocks, sources, widths) becomes numbers here."""
+        """A cell's method. Settings that name blocks or sources of the data become coordinates and rows here."""
         settings = {k: v for k, v in cell.settings.items() if k not in (*OF_TRAINING, *self.of_model)}
         if "blocks" in settings:
             chosen, known = settings.pop("blocks"), {block for blocks in data.blocks.values() for block in blocks}
@@ -245,17 +244,17 @@ class Experiment(ABC):
 
 def leads(results: Sequence[Row], metric: str, rival: str) -> dict[str, list[float]]:
     """How far every other method is above a rival, seed by seed, where both have the metric."""
-    found = {(row["method"], row["seed"]): row.get(metric) for row in results}
-    above: dict[str, list[float]] = {method: [] for method, _ in found if method != rival}
-    for (method, seed), ours in found.items():
-        theirs = found.get((rival, seed))
-        if method != rival and ours is not None and theirs is not None:
-            above[method].append(ours - theirs)
+    scores = {(row["method"], row["seed"]): row.get(metric) for row in results}
+    above: dict[str, list[float]] = {method: [] for method, _ in scores if method != rival}
+    for (method, seed), score in scores.items():
+        other = scores.get((rival, seed))
+        if method != rival and score is not None and other is not None:
+            above[method].append(score - other)
     return above
 
 
 def describe_leads(rows: Mapping[str, Row | None]) -> list[str]:
-    """Leads in words, each with its 95 % interval: method → row of the summary; those without a spread are left out."""
+    """Leads with their 95 % intervals as text: method → row of the summary; rows without a standard error are left out."""
     return [
         "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(method, row["mean"], *interval(row["mean"], row["se"], row["n"]))
         for method, row in rows.items()

@@ -214,10 +214,10 @@ class Bars:
             chance: A panel's title → where guessing lies.
             more: ``reading``, ``spread``, ``over``, ``reference`` and ``kinds``.
         """
-        found = {(row["method"], row["metric"]): row for row in summary if row["mean"] is not None}
-        methods = [method for method in who if any((method, metric) in found for metric in columns.values())]
+        rows_of = {(row["method"], row["metric"]): row for row in summary if row["mean"] is not None}
+        methods = [method for method in who if any((method, metric) in rows_of for metric in columns.values())]
         panels = [
-            Ranks(name, {method: found.get((method, metric)) for method in methods}, (chance or {}).get(name))
+            Ranks(name, {method: rows_of.get((method, metric)) for method in methods}, (chance or {}).get(name))
             for name, metric in columns.items()
         ]
         return cls(file, title, methods, panels, **more)
@@ -264,6 +264,6 @@ class Table:
             by: The column of the summary that names it.
             more: ``of`` and ``note``.
         """
-        found = {(row[by], row["metric"]): row for row in summary}
-        rows = {one: [found.get((one, metric)) for metric in columns.values()] for one in who}
+        rows_of = {(row[by], row["metric"]): row for row in summary}
+        rows = {name: [rows_of.get((name, metric)) for metric in columns.values()] for name in who}
         return cls(title, list(columns), rows, **more)

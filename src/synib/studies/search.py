@@ -107,12 +107,12 @@ class Search(Experiment):
         chosen = {method: describe(candidate) for method, candidate in self.chosen(summary).items()}
         tables = []
         for method in self.methods:
-            mine = [r for r in summary if r["method"] == method and r["metric"] == metric]
-            best = sorted((r for r in mine if r["mean"] is not None), key=lambda r: -r["mean"])[:SHOWN]
-            who = dict.fromkeys([chosen[method], *(r["candidate"] for r in best)])
-            title = f"{method}: the best {len(who)} of {len(mine)} candidates"
+            tried = [r for r in summary if r["method"] == method and r["metric"] == metric]
+            best = sorted((r for r in tried if r["mean"] is not None), key=lambda r: -r["mean"])[:SHOWN]
+            names = dict.fromkeys([chosen[method], *(r["candidate"] for r in best)])
+            title = f"{method}: the best {len(names)} of {len(tried)} candidates"
             rows = [r for r in summary if r["method"] == method]
-            tables.append(Table.of_metrics(title, judged, rows, who, by="candidate", of="candidate"))
+            tables.append(Table.of_metrics(title, judged, rows, names, by="candidate", of="candidate"))
         return tables
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:

@@ -72,7 +72,7 @@ class Verification:
     @property
     def matches(self) -> bool:
         """Whether all metrics are reproduced, on the same data."""
-        return not self.changed_data and all(one.state != "differs" for one in self.cells)
+        return not self.changed_data and all(model.state != "differs" for model in self.cells)
 
 
 def verify(
@@ -125,9 +125,9 @@ def verify(
     again = [cell for shard in chosen for cell in shard]
     if tolerance is None:
         tolerance = OTHER if differences else SAME
-    with record_sources() as asked:
+    with record_sources() as sources:
         experiment.check()
-    changed_data = changed(recorded.get("data"), of_sources(asked))
+    changed_data = changed(recorded.get("data"), of_sources(sources))
     say(f"{experiment.title}\nTraining {len(again)} of {len(every)} models again on {device}.")
     with tempfile.TemporaryDirectory() as home:
         scratch = Folder(home, experiment.config())
@@ -180,10 +180,10 @@ def _rows(file: Path, cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
     if len(rows) < len(table):
         raise ValueError(f"{file} is damaged: it has a cell twice. Run the experiment again.")
     known = {cell.id for cell in cells}
-    strange = [i for i in rows if i not in known]
-    if strange:
+    unknown = [i for i in rows if i not in known]
+    if unknown:
         raise ValueError(
-            f"{file} has {len(strange)} of {len(rows)} cells that are not of its config.json, such as {shown(strange[0])}: "
+            f"{file} has {len(unknown)} of {len(rows)} cells that are not of its config.json, such as {shown(unknown[0])}: "
             "it was made with other settings or by another version of synib."
         )
     if len(rows) < len(known):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from synib.files import read_csv
+from synib.methods.hooks import FitsAtEnd
 from synib.report import build
 from synib.studies import Forms, run
 from synib.studies.digits import experiment as digits
@@ -17,6 +18,7 @@ from synib.studies.forms import experiment as forms
 from synib.studies.forms.experiment import METRICS
 from synib.training.cells import programs
 from synib.training.learner import learner
+from synib.training.step import backward
 
 SMALL = {"width": 8, "epochs": 1}
 CELLS = Forms().cells()
@@ -92,6 +94,9 @@ def test_every_form_takes_a_step_and_is_measured_and_there_are_no_test_data(task
     experiment = dataclasses.replace(plain, overrides=dict.fromkeys(plain.methods, narrow))
     cells = [of_form[-1] for of_form in by_form(experiment.cells()).values()]
     assert len(cells) > 30
+    if task != "pid-xor":  # every form on one task; on the others one of each method, and those of a modality's own
+        of_method = {cell.method: cell for cell in cells}
+        cells = [*of_method.values(), *(cell for cell in cells if str(cell.factors["form"]).endswith(" only"))]
     data = experiment.data(cells[0])
     assert data.test is None
     assert set(data.train.modalities) == set(experiment._tasks[task].modalities)
@@ -103,11 +108,10 @@ def test_every_form_takes_a_step_and_is_measured_and_there_are_no_test_data(task
     )  # fmt: skip
     x = {name: v[:24] for name, v in data.train.modalities.items()}
     for cell in cells:
-        one = learner(experiment, cell, data)
-        one.train()
-        loss, _ = one.method.backward(one.model, x, data.train.target[:24])
+        trained = learner(experiment, cell, data)
+        loss, _ = backward(trained.method, trained.train().model, x, data.train.target[:24])
         assert loss.isfinite(), cell.factors
-        scores = experiment.examine(cell, one.eval(), few)
+        scores = experiment.examine(cell, trained.eval(), few)
         assert set(scores) == set(METRICS.values())
 
 
@@ -138,7 +142,7 @@ def test_nothing_is_measured_on_what_it_was_fitted_to(monkeypatch):
     }
     settled = []
 
-    class ByHeart:
+    class ByHeart(FitsAtEnd):
         def settle(self, model, batch):
             settled.append({row.tobytes() for row in batch.modalities["x1"].numpy()})
 
@@ -212,21 +216,6 @@ def test_a_candidate_is_chosen_on_the_first_seeds_and_measured_on_the_others(see
     assert found["synergy"]["mean"] == pytest.approx(0.1 if late == "y" else 0.4)
     assert found["ece"]["mean"] == pytest.approx(0.1 * sum(range(seeds - measured, seeds)) / measured)
     assert all(row["n"] == measured for row in found.values())
-
-
-def test_what_happens_in_the_measured_half_changes_no_choice_and_the_chosen_half_is_not_shown():
-    experiment, before = small(seeds=4), rows(early="z", late="x")
-    said = experiment.summary(before)
-    for row in before:
-        if row["seed"] < 2 and row["candidate"] == "z":
-            row["total"], row["ece"] = 1.0, 123.0
-    assert experiment.summary(before) == said
-    for row in before:
-        if row["seed"] >= 2:
-            row["total"] = {"x": 1.0, "y": 0.99, "z": 0.0}[row["candidate"]]
-    again = {row["metric"]: row for row in experiment.summary(before)}
-    assert again["total"]["candidate"] == "z"
-    assert again["total"]["mean"] == 0.0
 
 
 def test_irony_is_chosen_by_its_ranking_among_candidates_of_good_macro_f1():

@@ -60,7 +60,7 @@ def test_settings_are_the_papers():
     learned = built["synib-learned"].mask
     assert isinstance(learned, LearnedMask)
     assert (learned.steps, learned.lr, learned.sparsity, learned.init) == (50, 3.0, 0.03, -4.0)
-    assert (learned.temperature, learned.threshold, learned.complement) == (1.0, 0.5, True)
+    assert (learned.temperature, learned.threshold) == (1.0, 0.5)
     assert isinstance(built["synib-oracle"].mask, OracleMask)
     assert built["synib-oracle"].mask.indices == {"x1": [0, 1, 2, 3], "x2": [0, 1, 2, 3]}
     for method in ("synib-random", "synib-learned", "synib-oracle"):

@@ -218,24 +218,24 @@ class Forms(Experiment):
         note = f"n counts seeds: those after the first {self.seeds // 2}, on which settings were chosen."
         tables = []
         for task in self.task:
-            mine = [row for row in summary if row["task"] == task]
-            who = dict.fromkeys(row["form"] for row in mine)
-            words = f"Total and synergy: {self._tasks[task].scores}. {note}"
-            tables.append(Table.of_metrics(task, METRICS, mine, who, by="form", of="form", note=words))
+            rows_of_task = [row for row in summary if row["task"] == task]
+            names = dict.fromkeys(row["form"] for row in rows_of_task)
+            text = f"Total and synergy: {self._tasks[task].scores}. {note}"
+            tables.append(Table.of_metrics(task, METRICS, rows_of_task, names, by="form", of="form", note=text))
         return tables
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         figures: list[Figure] = []
         for task in self.task:
-            mine = [{**row, "method": row["form"]} for row in summary if row["task"] == task]
-            who = dict.fromkeys(row["method"] for row in mine)
+            rows_of_task = [{**row, "method": row["form"]} for row in summary if row["task"] == task]
+            names = dict.fromkeys(row["method"] for row in rows_of_task)
             figures.append(
                 Bars.of(
                     f"figure-{task}",
                     f"Forms of SynIB on {task}",
                     {"synergy": "synergy", "total": "total"},
-                    mine,
-                    who,
+                    rows_of_task,
+                    names,
                     reading=(
                         f"Validation data; total and synergy are {self._tasks[task].scores}. Bars are ± one standard error "
                         f"over {(n := self.seeds - self.seeds // 2)} seed{'s' * (n != 1)} that took no part in choosing "

@@ -45,11 +45,11 @@ def pid_xor(
         >>> {source: int(rows.sum()) for source, rows in data.test.groups.items()}
         {'U1': 1811, 'U2': 0, 'R': 1778, 'S': 411}
     """
-    given = [p_u1, p_u2, p_r, p_s]
-    if not all(is_number(p) and p >= 0 for p in given) or abs(sum(given) - 1.0) > 1e-6:
-        way = ": write pid_xor(*mixture)" if isinstance(p_u1, Sequence) and not isinstance(p_u1, str) else ""
-        raise ValueError(f"A mixture (U1, U2, R, S) is not negative and sums to 1; got {given}{way}.")
-    mixture = torch.tensor(given, dtype=torch.float64)
+    proportions = [p_u1, p_u2, p_r, p_s]
+    if not all(is_number(p) and p >= 0 for p in proportions) or abs(sum(proportions) - 1.0) > 1e-6:
+        hint = ": write pid_xor(*mixture)" if isinstance(p_u1, Sequence) and not isinstance(p_u1, str) else ""
+        raise ValueError(f"A mixture (U1, U2, R, S) is not negative and sums to 1; got {proportions}{hint}.")
+    mixture = torch.tensor(proportions, dtype=torch.float64)
     check_sizes(train=train, validation=validation, test=test)
     if train < 2:
         raise ValueError(f"Coordinates are standardised by at least 2 training examples; got train={train}.")
@@ -92,9 +92,9 @@ def _draw(n: int, mixture: Tensor, projections: dict[tuple[str, int], Tensor], g
     latent = SCALE * torch.randn(2, n, LATENT, generator=g).abs()
 
     def write(block: str, m: int, bits: Tensor, z: Tensor, rows: Tensor) -> None:
-        where = slice(BLOCKS[block].start, BLOCKS[block].stop)
+        columns = slice(BLOCKS[block].start, BLOCKS[block].stop)
         aligned = (2.0 * bits - 1.0)[:, None] * z
-        x[m][:, where] = torch.where(rows[:, None], aligned @ projections[block, m][where].T, x[m][:, where])
+        x[m][:, columns] = torch.where(rows[:, None], aligned @ projections[block, m][columns].T, x[m][:, columns])
 
     active = {name: source == i for i, name in enumerate(SOURCES)}
     for m in (0, 1):

@@ -41,8 +41,8 @@ class PIDDynamics(PIDExperiment):
         return [dict(zip(SOURCES, self.mixture, strict=True))]
 
     def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
-        there = metric in TOTAL_AND_SYNERGY and factors == REFERENCE
-        return PAPER.get(method, (None, None))[TOTAL_AND_SYNERGY.index(metric)] if there else None
+        at_reference = metric in TOTAL_AND_SYNERGY and factors == REFERENCE
+        return PAPER.get(method, (None, None))[TOTAL_AND_SYNERGY.index(metric)] if at_reference else None
 
     def beyond(self, results: Sequence[Row]) -> list[Row]:
         """How far synergy accuracy is above that of the confidence penalty, seed by seed."""
@@ -62,21 +62,21 @@ class PIDDynamics(PIDExperiment):
         final = {r["method"]: r["mean"] for r in summary if r["metric"] == "synergy_accuracy"}
         present = self._present()
         regime = " (plain regime)" if self.regime == "plain" else ""
-        where = ", ".join(f"{p:g}" for p in self.mixture)
+        mixture = ", ".join(f"{p:g}" for p in self.mixture)
 
-        def line(method: str, metric: str, name: str, words: str, dashed: bool = False) -> Series:
-            mine = (r for r in curves if (r["method"], r["metric"]) == (method, metric))
-            return Series.of(mine, "epoch", name, words, dashed)
+        def line(method: str, metric: str, name: str, text: str, dashed: bool = False) -> Series:
+            rows = (r for r in curves if (r["method"], r["metric"]) == (method, metric))
+            return Series.of(rows, "epoch", name, text, dashed)
 
         panels = [
             Panel(
                 label(method),
                 [
                     line(
-                        method, f"{split}_accuracy_{source}", source, f"{source}, {words}", dashed=split == "validation"
+                        method, f"{split}_accuracy_{source}", source, f"{source}, {text}", dashed=split == "validation"
                     )
                     for source in present
-                    for split, words in (("train", "training"), ("validation", "validation"))
+                    for split, text in (("train", "training"), ("validation", "validation"))
                 ],
                 remark=f"synergy at test: {final[method]:.2f}" if final.get(method) is not None else "",
             )
@@ -85,7 +85,7 @@ class PIDDynamics(PIDExperiment):
         figures: list[Figure] = [
             Panels(
                 file="figure",
-                title=f"Accuracy on each source over training at (U1, U2, R, S) = ({where}){regime}",
+                title=f"Accuracy on each source over training at (U1, U2, R, S) = ({mixture}){regime}",
                 x="epoch",
                 y="accuracy",
                 panels=panels,

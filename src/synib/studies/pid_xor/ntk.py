@@ -41,12 +41,14 @@ class GradientGeometry(PIDExperiment):
 
     def watch(self, predict: Predict, parameters: Parameters, train: Split, validation: Split) -> dict[str, Tensor]:
         """Geometry on training data, losses on both."""
-        found = self.geometry(predict, parameters, train)
-        found |= {f"probability_{k}": v for k, v in self.geometry(predict, parameters, train, "probabilities").items()}
+        measures = self.geometry(predict, parameters, train)
+        measures |= {
+            f"probability_{k}": v for k, v in self.geometry(predict, parameters, train, "probabilities").items()
+        }
         for split, name in ((train, "train_loss"), (validation, "validation_loss")):
             members = {source: split.groups[source] for source in SOURCES}
-            found |= group_losses(self.family, predict(parameters, split.modalities), split.target, members, name)
-        return found
+            measures |= group_losses(self.family, predict(parameters, split.modalities), split.target, members, name)
+        return measures
 
     def geometry(self, predict: Predict, parameters: Parameters, split: Split, of: Of = "logits") -> dict[str, Tensor]:
         """Strength and alignment of the sources."""
@@ -63,9 +65,9 @@ class GradientGeometry(PIDExperiment):
         cosines = {f"{g}·{h}": f"cosine_{g}_{h}" for g, h in PAIRS}
         cosines |= {f"{g}·{h}, of probabilities": f"probability_cosine_{g}_{h}" for g, h in PAIRS}
         losses = {
-            f"{source}, {words}": f"{split}_loss_{source}"
+            f"{source}, {text}": f"{split}_loss_{source}"
             for source in SOURCES
-            for split, words in (("train", "training"), ("validation", "validation"))
+            for split, text in (("train", "training"), ("validation", "validation"))
         }
         return [
             table("strength after the last epoch", strengths),
@@ -79,10 +81,10 @@ class GradientGeometry(PIDExperiment):
 
     def _figure(self, method: str, curves: Sequence[Row]) -> Figure:
         """The paper's three panels for one method."""
-        mine = [row for row in curves if row["method"] == method]
+        rows = [row for row in curves if row["method"] == method]
 
-        def line(metric: str, name: str, words: str, dashed: bool = False) -> Series:
-            return Series.of((row for row in mine if row["metric"] == metric), "epoch", name, words, dashed)
+        def line(metric: str, name: str, text: str, dashed: bool = False) -> Series:
+            return Series.of((row for row in rows if row["metric"] == metric), "epoch", name, text, dashed)
 
         panels = [
             Panel("strength", [line(f"strength_{s}", s, s) for s in SOURCES], y="λ", logarithmic=True),

@@ -64,9 +64,9 @@ class PIDExperiment(Experiment):
         return SETTINGS if self.regime == "tuned" else PLAIN
 
     @classmethod
-    def quickly(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A narrow network wants larger steps, whatever the method: 3e-3 instead of what was chosen for the wide one."""
-        options = super().quickly(given)
+    def quickly(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """A narrow network needs larger steps, whatever the method: 3e-3 instead of what was chosen for the wide one."""
+        options = super().quickly(options)
         changes = options.get("overrides", {})
         trained = dict.fromkeys([*options.get("methods", cls.methods), *changes])
         return options | {"overrides": {method: {"lr": 3e-3, **changes.get(method, {})} for method in trained}}
@@ -109,8 +109,8 @@ class PIDExperiment(Experiment):
             + penalised(0.5, high, weight=(1.0, 3.0, 10.0), sparsity=(1e-2,)),
         }
         return {
-            method: kinds["learned" if "sparsity" in given else "penalised" if "weight" in given else "plain"]
-            for method, given in SETTINGS.items()
+            method: kinds["learned" if "sparsity" in settings else "penalised" if "weight" in settings else "plain"]
+            for method, settings in SETTINGS.items()
         }
 
     def searched_at(self) -> dict[str, Any]:
@@ -123,13 +123,13 @@ class PIDExperiment(Experiment):
             smaller.append(f"a network {self.width} wide instead of {WIDTH:,}")
         if self.epochs != EPOCHS:
             smaller.append(f"{self.epochs} epochs instead of {EPOCHS}")
-        words = (
+        difference = (
             f"Not the paper's setting: {', '.join(smaller)}. The settings were not chosen for it." if smaller else ""
         )
         plain = (
             "The plain regime: no dropout, and unimodal heads train the encoders; the best settings under these terms."
         )
-        return f"{plain} {words}".strip() if self.regime == "plain" else words
+        return f"{plain} {difference}".strip() if self.regime == "plain" else difference
 
 
 @dataclass(frozen=True)
@@ -178,18 +178,18 @@ class PIDSimplex(PIDExperiment):
             return None
         if factors["p_u1"] is None:
             return ARCHIVED.get(method, (None, None))[TOTAL_AND_SYNERGY.index(metric)]
-        there = all(math.isclose(factors[f], REFERENCE[f]) for f in self.factors)
-        return PAPER.get(method, (None, None))[TOTAL_AND_SYNERGY.index(metric)] if there else None
+        at_reference = all(math.isclose(factors[f], REFERENCE[f]) for f in self.factors)
+        return PAPER.get(method, (None, None))[TOTAL_AND_SYNERGY.index(metric)] if at_reference else None
 
     def beyond(self, results: Sequence[Row]) -> list[Row]:
         """Means over the simplex (rows without a mixture): of each seed, then over seeds."""
         everywhere = dict.fromkeys(self.factors)
         table = []
         for method in dict.fromkeys(row["method"] for row in results):
-            mine = [row for row in results if row["method"] == method]
-            for metric in self.metrics(mine):
+            rows = [row for row in results if row["method"] == method]
+            for metric in self.metrics(rows):
                 of_seed: dict[int, list[float]] = {}
-                for row in mine:
+                for row in rows:
                     if row[metric] is not None:
                         of_seed.setdefault(row["seed"], []).append(row[metric])
                 means = [sum(numbers) / len(numbers) for numbers in of_seed.values()]
@@ -200,8 +200,8 @@ class PIDSimplex(PIDExperiment):
         columns = dict(zip(("total accuracy", "synergy accuracy"), TOTAL_AND_SYNERGY, strict=True))
 
         def at(title: str, mixture: Mapping[str, float | None], note: str = "") -> Table:
-            there = [r for r in summary if all(r[f] == mixture[f] for f in self.factors)]
-            return Table.of_metrics(title, columns, there, self.methods, note=note)
+            rows = [r for r in summary if all(r[f] == mixture[f] for f in self.factors)]
+            return Table.of_metrics(title, columns, rows, self.methods, note=note)
 
         tables = [at("mean over the simplex", dict.fromkeys(self.factors), ABOUT_ARCHIVED)]
         if any(all(m[f] == REFERENCE[f] for f in self.factors) for m in self.points()):

@@ -49,7 +49,7 @@ class Calibration(SpuriousXOR):
     def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
         """Scores under each condition, and the bins of its calibration plot."""
         assert data.test is not None
-        found = scores_under_corruption(
+        corruption = scores_under_corruption(
             learner.model,
             data.test.modalities,
             data.test.target,
@@ -59,10 +59,10 @@ class Calibration(SpuriousXOR):
             resamples=2,
         )
         metrics: dict[str, float] = {}
-        for name, scores in {"intact": found.intact, **found.corrupted}.items():
+        for name, scores in {"intact": corruption.intact, **corruption.corrupted}.items():
             metrics |= {f"{name}_{score}": getattr(scores, score).value for score in ("ece", "confidence", "auroc")}
             metrics[f"{name}_right"] = scores.accuracy.value
-            bins = found.calibration["" if name == "intact" else name]
+            bins = corruption.calibration["" if name == "intact" else name]
             for b, (confidence, accuracy, count) in enumerate(
                 zip(bins.confidence, bins.accuracy, bins.count, strict=True)
             ):
@@ -81,15 +81,17 @@ class Calibration(SpuriousXOR):
         ]
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
-        found = {(r["method"], r["metric"]): r for r in summary}
+        rows = {(r["method"], r["metric"]): r for r in summary}
 
         def line(method: str, name: str) -> Series:
             points = []
             for b in range(BINS):
-                where, right = (found.get((method, f"{name}_bin_{b}_{what}")) for what in ("confidence", "accuracy"))
+                confidence, accuracy = (
+                    rows.get((method, f"{name}_bin_{b}_{what}")) for what in ("confidence", "accuracy")
+                )
                 # A bin that is full in some seeds only would be a point of those seeds.
-                if where and right and where["n"] == right["n"] == self.seeds:
-                    points.append((where["mean"], right["mean"], right["se"] or 0.0))
+                if confidence and accuracy and confidence["n"] == accuracy["n"] == self.seeds:
+                    points.append((confidence["mean"], accuracy["mean"], accuracy["se"] or 0.0))
             x, mean, se = ([p[i] for p in points] for i in range(3))
             return Series(name, CONDITIONS[name], x, mean, se)
 

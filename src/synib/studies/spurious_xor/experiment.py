@@ -101,9 +101,9 @@ class SpuriousXOR(Experiment):
     def _over_training(self, summary: Sequence[Row], curves: Sequence[Row]) -> Chart:
         final = {r["method"]: r["mean"] for r in summary if r["metric"] == "test_accuracy" and r["beta"] == 1.0}
 
-        def line(method: str, metric: str, words: str, dashed: bool = False) -> Series:
-            mine = (r for r in curves if (r["method"], r["beta"], r["metric"]) == (method, 1.0, metric))
-            return Series.of(mine, "epoch", method, words, dashed)
+        def line(method: str, metric: str, text: str, dashed: bool = False) -> Series:
+            rows = (r for r in curves if (r["method"], r["beta"], r["metric"]) == (method, 1.0, metric))
+            return Series.of(rows, "epoch", method, text, dashed)
 
         lines = []
         for m in self.methods:
@@ -126,8 +126,8 @@ class SpuriousXOR(Experiment):
 
 @lru_cache(maxsize=256)
 def _data(modalities: int, examples: int, beta: float, seed: int, test_shortcut: TestShortcut) -> Dataset:
-    made = parity(modalities, beta, seed, train=examples, test_shortcut=test_shortcut)
+    data = parity(modalities, beta, seed, train=examples, test_shortcut=test_shortcut)
     if test_shortcut == "constant" or beta == 0:
-        return made
+        return data
     # The independent test set is the same whatever β is: keep it once.
-    return replace(made, test=_data(modalities, examples, 0.0, seed, test_shortcut).test)
+    return replace(data, test=_data(modalities, examples, 0.0, seed, test_shortcut).test)
