@@ -88,39 +88,39 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return self._cut(validate_data(self, X, reset=False, ensure_all_finite="allow-nan"))
 
     def _cut(self, x: Array) -> dict[str, Array]:
-        given = self.modalities
-        if not isinstance(given, Mapping) or len(given) < 2:
+        modalities = self.modalities
+        if not isinstance(modalities, Mapping) or len(modalities) < 2:
             raise ValueError(
                 "modalities says which columns belong to which of two or more modalities, as in {'image': slice(0, 512), "
-                f"'text': slice(512, 640)}}; got {shown(given)}."
+                f"'text': slice(512, 640)}}; got {shown(modalities)}."
             )
-        at = {check_modality(name, module=True): self._columns(name, c, x.shape[1]) for name, c in given.items()}
+        at = {check_modality(name, module=True): self._columns(name, c, x.shape[1]) for name, c in modalities.items()}
         used = np.concatenate(list(at.values()))
         if len(np.unique(used)) < len(used):
             raise ValueError("modalities share no column; some column belongs to two of them, or twice to one.")
         return {name: x[:, columns] for name, columns in at.items()}
 
-    def _columns(self, name: str, given: Any, count: int) -> Array:
+    def _columns(self, name: str, columns: Any, count: int) -> Array:
         """The numbers of a modality's columns."""
-        if isinstance(given, slice):
-            at = np.arange(count)[given]
-        elif not isinstance(given, Sequence | np.ndarray) or isinstance(given, str):
+        if isinstance(columns, slice):
+            at = np.arange(count)[columns]
+        elif not isinstance(columns, Sequence | np.ndarray) or isinstance(columns, str):
             raise ValueError(
-                f"{name!r} is a slice, numbers or names of columns, such as ['x_0', 'x_1']; got {shown(given)}."
+                f"{name!r} is a slice, numbers or names of columns, such as ['x_0', 'x_1']; got {shown(columns)}."
             )
-        elif len(given) and isinstance(given[0], str):
-            names = list(given)
+        elif len(columns) and isinstance(columns[0], str):
+            names = list(columns)
             known = list(getattr(self, "feature_names_in_", []))
-            unknown = [one for one in names if one not in known]
+            unknown = [column for column in names if column not in known]
             if unknown:
-                said = f"X has {', '.join(known[:8])}" if known else "X has no column names"
-                raise ValueError(f"{name!r} is made of columns such as {unknown[0]!r}, and {said}.")
-            at = np.array([known.index(one) for one in names])
+                has = f"X has {', '.join(known[:8])}" if known else "X has no column names"
+                raise ValueError(f"{name!r} is made of columns such as {unknown[0]!r}, and {has}.")
+            at = np.array([known.index(column) for column in names])
         else:
-            at = np.asarray(given)
+            at = np.asarray(columns)
         if not len(at) or at.dtype.kind not in "iu" or at.min() < -count or at.max() >= count:
             raise ValueError(
-                f"{name!r} has no columns, or some that are not there: {shown(given)} of X with n_features={count}."
+                f"{name!r} has no columns, or some that are not there: {shown(columns)} of X with n_features={count}."
             )
         return at % count
 
@@ -180,8 +180,8 @@ class SynIBClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each row."""
-        said = self.predict_proba(X)
-        return np.asarray(self.classes_)[said.argmax(1)]
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_)[probabilities.argmax(1)]
 
 
 class SynIBRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
@@ -209,8 +209,8 @@ def _taken(estimator: _Estimator, X: Any, y: ArrayLike, numeric: bool) -> tuple[
         x, target = _arrays(X), np.asarray(y)
         rows = {name: len(v) for name, v in x.items()}
         if len(x) < 2 or set(rows.values()) != {len(target)} or target.ndim != 1:
-            said = ", ".join(f"{name} {n}" for name, n in rows.items())
-            raise ValueError(f"X has two or more modalities with a row for each of {len(target)} targets; got {said}.")
+            got = ", ".join(f"{name} {n}" for name, n in rows.items())
+            raise ValueError(f"X has two or more modalities with a row for each of {len(target)} targets; got {got}.")
         for name in x:
             check_modality(name, module=True)
         return x, target
@@ -224,9 +224,9 @@ def _is_dict(X: Any) -> bool:
     return isinstance(X, Mapping) and not hasattr(X, "nnz")  # a sparse matrix of keys is a dict, too
 
 
-def _arrays(given: Mapping[Any, Any]) -> dict[str, Array]:
-    made = {name: np.asarray(v, dtype=np.float64) for name, v in given.items()}
-    for name, v in made.items():
+def _arrays(modalities: Mapping[Any, Any]) -> dict[str, Array]:
+    arrays = {name: np.asarray(v, dtype=np.float64) for name, v in modalities.items()}
+    for name, v in arrays.items():
         if v.ndim != 2:
             raise ValueError(f"{name!r} is (rows, width); got shape {v.shape}.")
-    return made
+    return arrays

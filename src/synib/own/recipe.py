@@ -113,12 +113,12 @@ class TableRecipe:
     def inputs(self, fold: int, rows: Rows) -> dict[str, Modality]:
         """Modalities of some rows, as the models of a fold see them."""
         scaling = self.scaling(fold)
-        made: dict[str, Modality] = {}
+        inputs: dict[str, Modality] = {}
         for name, x in self.table.modalities.items():
             scaled = scaling.in_place(name, x[rows].astype(np.float32, copy=False))  # indexing has copied the rows
             present = torch.from_numpy(self.table.present[name][rows].astype(bool))
-            made[name] = optional(scaled, present) if name in self.missing else scaled
-        return made
+            inputs[name] = optional(scaled, present) if name in self.missing else scaled
+        return inputs
 
     def scaling(self, fold: int) -> Scaling:
         """How a fold's rows are scaled, by its training rows alone."""
