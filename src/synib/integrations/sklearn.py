@@ -51,7 +51,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         """How much of each answer no modality gives alone, see :meth:`synib.own.predictor.Predictor.needs_both`."""
         return self._model().needs_both(self._parts(X))
 
-    def _fit(self, x: dict[str, Array], target: Array, classes: tuple[str, ...], groups: ArrayLike | None) -> None:
+    def _fit(
+        self, x: dict[str, Array], target: Array, classes: tuple[str, ...], weight: Array | None, group: Array | None
+    ) -> None:
         present: dict[str, Array] = {name: np.asarray(~np.isnan(v).all(1)) for name, v in x.items()}
         for name, v in x.items():
             if not present[name].any():
@@ -61,11 +63,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(
                     f"{name!r} has NaN beside numbers in row {partly[0]} (from 0): a row has all of a modality or none of it."
                 )
-        group = None if groups is None else np.asarray(groups).astype(str)
-        if group is not None and group.shape != target.shape:
-            raise ValueError(f"groups has one value for each of {len(target)} rows; got shape {group.shape}.")
         filled = {name: np.where(present[name][:, None], v, 0.0).astype(np.float32) for name, v in x.items()}
-        table = Table(filled, present, target, classes, None, group, {}, "X", ())
+        table = Table(filled, present, target, classes, group=group, source="X", weight=weight)
         self.model_ = fit_model(
             table,
             self.method,
@@ -158,20 +157,23 @@ class SynIBClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         array([0, 1])
     """
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "SynIBClassifier":
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> "SynIBClassifier":
         """Train.
 
         Args:
             X: Rows: a matrix, a data frame, or a dict of modality → matrix.
             y: Their classes.
+            sample_weight: How much each row counts, in training and in choosing and calibrating; only ratios matter.
             groups: What must not be both trained on and chosen on (speaker, patient), one for each row.
         """
-        x, y = _taken(self, X, y, numeric=False)
+        x, y, weight, group = _training_rows(self, X, y, sample_weight, groups, numeric=False)
         check_classification_targets(y)
         self.classes_, target = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier needs at least 2 classes; y has 1 class, {str(self.classes_[0])!r}.")
-        self._fit(x, target.astype(np.int64), tuple(map(str, range(len(self.classes_)))), groups)
+        self._fit(x, target.astype(np.int64), tuple(map(str, range(len(self.classes_)))), weight, group)
         return self
 
     def predict_proba(self, X: Any) -> Array:
@@ -191,10 +193,12 @@ class SynIBRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         model_: The trained :class:`~synib.own.predictor.Predictor`.
     """
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "SynIBRegressor":
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> "SynIBRegressor":
         """Train; see :meth:`SynIBClassifier.fit`."""
-        x, y = _taken(self, X, y, numeric=True)
-        self._fit(x, np.asarray(y, dtype=np.float64), (), groups)
+        x, y, weight, group = _training_rows(self, X, y, sample_weight, groups, numeric=True)
+        self._fit(x, np.asarray(y, dtype=np.float64), (), weight, group)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
@@ -203,8 +207,29 @@ class SynIBRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return (mean, deviation) if return_std else mean
 
 
-def _taken(estimator: _Estimator, X: Any, y: ArrayLike, numeric: bool) -> tuple[dict[str, Array], Array]:
-    """The modalities and targets of rows to train on."""
+def _training_rows(
+    estimator: _Estimator,
+    X: Any,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
+    numeric: bool,
+) -> tuple[dict[str, Array], Array, Array | None, Array | None]:
+    """The modalities, targets, weights and groups of the rows to train on: all but those of weight 0."""
+    x, target = _checked(estimator, X, y, numeric)
+    group = None if groups is None else np.asarray(groups).astype(str)
+    if group is not None and group.shape != target.shape:
+        raise ValueError(f"groups has one value for each of {len(target)} rows; got shape {group.shape}.")
+    if sample_weight is None:
+        return x, target, None, group
+    weight = _weights(sample_weight, len(target))
+    keep = weight > 0
+    group = None if group is None else group[keep]
+    return {name: v[keep] for name, v in x.items()}, target[keep], weight[keep], group
+
+
+def _checked(estimator: _Estimator, X: Any, y: ArrayLike, numeric: bool) -> tuple[dict[str, Array], Array]:
+    """The modalities and targets of all rows."""
     if _is_dict(X):
         x, target = _arrays(X), np.asarray(y)
         rows = {name: len(v) for name, v in x.items()}
@@ -230,3 +255,12 @@ def _arrays(modalities: Mapping[Any, Any]) -> dict[str, Array]:
         if v.ndim != 2:
             raise ValueError(f"{name!r} is (rows, width); got shape {v.shape}.")
     return arrays
+
+
+def _weights(sample_weight: ArrayLike, rows: int) -> Array:
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (rows,):
+        raise ValueError(f"sample_weight has one number for each of {rows} rows; got shape {weight.shape}.")
+    if not np.isfinite(weight).all() or weight.min() < 0 or not weight.any():
+        raise ValueError("sample_weight is finite and not negative, and not zero in every row.")
+    return weight

@@ -103,12 +103,14 @@ class TableRecipe:
 
     def split(self, fold: int, rows: Rows) -> Split:
         """Rows as the models of a fold see them, with the target in the family's form."""
-        target = self.table.target[rows]
+        target, weight = self.table.target[rows], self.table.weight
+        counts = None if weight is None else torch.from_numpy(weight[rows].astype(np.float32))
         if self.family.discrete:
-            return Split(self.inputs(fold, rows), torch.from_numpy(target.astype(np.int64)))
+            labels = torch.from_numpy(target.astype(np.int64))
+            return Split(self.inputs(fold, rows), labels, sample_weight=counts)
         mean, deviation = self.scaling(fold).target
         scaled = ((target - mean) / deviation).astype(np.float32)
-        return Split(self.inputs(fold, rows), torch.from_numpy(scaled)[:, None])
+        return Split(self.inputs(fold, rows), torch.from_numpy(scaled)[:, None], sample_weight=counts)
 
     def inputs(self, fold: int, rows: Rows) -> dict[str, Modality]:
         """Modalities of some rows, as the models of a fold see them."""

@@ -130,6 +130,14 @@ def groups_of(source: Source, name: str, column: Column) -> Array:
     return column.values.astype(np.str_)
 
 
+def weights_of(source: Source, name: str, column: Column) -> Array:
+    values = column.values
+    numeric = values.dtype.kind in "biuf" and column.present.all()
+    if not numeric or not (np.isfinite(values) & (values >= 0)).all() or not values.any():
+        raise ValueError(f"{source.path}: {name} should be a number of at least 0 in every row, and above 0 in some.")
+    return values.astype(np.float64)
+
+
 def nuisance_of(column: Column) -> Array:
     if column.present.all() or column.values.dtype.kind == "U":
         return column.values
