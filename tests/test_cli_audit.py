@@ -81,15 +81,3 @@ def test_a_folder_with_other_files_is_not_written_into(synib_command, file, tmp_
     code, _, err = synib_command("audit", file, "--out", file)
     assert code == 2
     assert "--out is a folder" in err
-
-
-def test_a_folder_that_cannot_be_written_to_is_noticed_before_anything_is_trained(
-    synib_command, untrained, file, tmp_path, monkeypatch
-):
-    def read_only(**_):
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr("tempfile.TemporaryFile", read_only)
-    code, _, err = synib_command("audit", file, "--out", tmp_path / "out")
-    assert code == 2
-    assert "cannot be written to" in err

@@ -168,15 +168,3 @@ def test_a_model_that_remembers_its_columns_wrongly_is_no_traceback(synib_comman
     code, _, err = synib_command("predict", "model", data)
     assert code == 2
     assert "has none of the model's modalities (picture, words)" in err
-
-
-def test_a_folder_that_cannot_be_written_to_is_noticed_before_anything_is_trained(
-    synib_command, untrained, data, monkeypatch
-):
-    def read_only(**_):
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr("tempfile.TemporaryFile", read_only)
-    code, _, err = synib_command("fit", data, "--out", "new/model")
-    assert code == 2
-    assert "new/model cannot be written to (Read-only file system)" in err

@@ -94,7 +94,7 @@ def test_an_audit_and_a_fit_see_before_training_that_nothing_can_be_written(
         raise AssertionError("nothing should have been trained")
 
     monkeypatch.setattr("synib.own.audit.audit", trains)
-    monkeypatch.setattr("synib.own.model.fit", trains)
+    monkeypatch.setattr("synib.own.fit.fit", trains)
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "data.npz", a=rng.normal(size=(40, 2)), b=rng.normal(size=(40, 2)), label=np.arange(40) % 2)
     (tmp_path / "run").mkdir()
