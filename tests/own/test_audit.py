@@ -121,6 +121,11 @@ def test_a_package_that_is_missing_is_missed_before_anything_is_trained(table, m
         audit(table())
 
 
+def test_an_audit_of_weighted_rows_is_refused(table):
+    with pytest.raises(ValueError, match="An audit counts every row alike"):
+        audit(table(weight=np.ones(160)))
+
+
 def test_everything_is_left_behind_and_says_the_same(audited, tmp_path):
     write(audited, tmp_path, "synib audit mine.npz", {"rows": "160"}, interactive=False)
     assert {path.name for path in tmp_path.iterdir()} == {"verdict.json", "summary.csv", "report.html", "figure.svg"}

@@ -158,3 +158,21 @@ def test_mistakes_are_one_sentence(methods, settings, said, table):
     made = table(n=30)
     with pytest.raises(ValueError, match=said):
         train(made, folds(made, 3), methods, **settings)
+
+
+def test_weights_of_rows_decide_training_choices_and_temperature(table):
+    made = table(n=60)
+    weight = np.where(np.arange(60) % 2, 3.0, 0.5)
+    plain, weighted = (
+        train(replace(made, weight=w), folds(made, 3), ["experts"], budget=2, **FEW) for w in (None, weight)
+    )
+    ours, theirs = weighted.methods["experts"], plain.methods["experts"]
+    assert not np.array_equal(ours.losses, theirs.losses)
+    assert not np.array_equal(ours.temperature, theirs.temperature)
+    for i, fold in enumerate(weighted.parts):
+        calibrated = tempered(weighted.family, ours.validation[i][0], ours.temperature[0, i])
+        again = log_loss(weighted.family, calibrated, made.target[fold.validation], weight[fold.validation])
+        assert again == pytest.approx(ours.losses[i].min(), rel=1e-4)
+    same = train(replace(made, weight=np.ones(60)), folds(made, 3), ["vanilla"], budget=1, **FEW).methods["vanilla"]
+    equal = train(made, folds(made, 3), ["vanilla"], budget=1, **FEW).methods["vanilla"]
+    assert np.allclose(same.predictions, equal.predictions, atol=1e-4)

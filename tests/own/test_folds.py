@@ -155,7 +155,7 @@ ROWS = [0, 1] * 10
         (
             table(ROWS, split=["train"] * 8 + ["validation"] * 4 + ["test"] * 8, group=["x"] * 9 + ["y"] * 11),
             5,
-            "Group 'x' is in two parts of the split column, train and validation: .* Move its rows into one part",
+            "Group 'x' is in two parts of the split column, train and validation. Move its rows into one part",
         ),
         (
             table(ROWS, split=["train"] * 10 + ["test"] * 10, present={"a": np.arange(20) >= 10}),

@@ -330,3 +330,13 @@ def test_modalities_alone_are_read_by_the_names_that_the_caller_chooses(tmp_path
         own.read_modalities(tmp_path / "none.npz", choose)
     with pytest.raises(ValueError, match="has no column 'clop'"):
         own.read_modalities(path, lambda source: {"image": "clop"})
+
+
+def test_a_column_of_weights_is_read_and_rows_of_weight_0_are_left_out(tmp_path):
+    weight = np.arange(N) % 3
+    path = npz(tmp_path, COLUMNS | {"importance": weight})
+    table = own.read(path, weight="importance")
+    assert table.weight.tolist() == weight[weight > 0].tolist()
+    assert len(table.target) == len(table.weight)
+    with pytest.raises(ValueError, match="speaker should be a number of at least 0 in every row"):
+        own.read(path, weight="speaker")

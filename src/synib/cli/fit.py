@@ -39,6 +39,9 @@ def fit(
         str | None,
         typer.Option(help="The column of what must stay together (speaker, patient).", show_default=False),
     ] = None,
+    weight: Annotated[
+        str | None, typer.Option(help="The column of how much each row counts.", show_default=False)
+    ] = None,
     method: Annotated[str, typer.Option(help="synib, or any method by its name, such as vanilla.")] = "synib",
     out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("model"),
     seeds: Annotated[int, typer.Option(help="Models for each candidate; the best is kept.")] = 1,
@@ -59,7 +62,8 @@ def fit(
 
     columns = columns_of(modality)
     check_free(out)
-    table = read(file, target=target, modalities=columns, split=split, group=group)
+    check_writable(out)
+    table = read(file, target=target, modalities=columns, split=split, group=group, weight=weight)
     data = of_path(file)
     console = Console()
 

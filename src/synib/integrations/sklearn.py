@@ -51,7 +51,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         """How much of each answer no modality gives alone, see :meth:`synib.own.predictor.Predictor.needs_both`."""
         return self._model().needs_both(self._parts(X))
 
-    def _fit(self, x: dict[str, Array], target: Array, classes: tuple[str, ...], groups: ArrayLike | None) -> None:
+    def _fit(
+        self, x: dict[str, Array], target: Array, classes: tuple[str, ...], weight: Array | None, group: Array | None
+    ) -> None:
         present: dict[str, Array] = {name: np.asarray(~np.isnan(v).all(1)) for name, v in x.items()}
         for name, v in x.items():
             if not present[name].any():
@@ -61,11 +63,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(
                     f"{name!r} has NaN beside numbers in row {partly[0]} (from 0): a row has all of a modality or none of it."
                 )
-        group = None if groups is None else np.asarray(groups).astype(str)
-        if group is not None and group.shape != target.shape:
-            raise ValueError(f"groups has one value for each of {len(target)} rows; got shape {group.shape}.")
         filled = {name: np.where(present[name][:, None], v, 0.0).astype(np.float32) for name, v in x.items()}
-        table = Table(filled, present, target, classes, None, group, {}, "X", ())
+        table = Table(filled, present, target, classes, group=group, source="X", weight=weight)
         self.model_ = fit_model(
             table,
             self.method,
@@ -88,39 +87,39 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return self._cut(validate_data(self, X, reset=False, ensure_all_finite="allow-nan"))
 
     def _cut(self, x: Array) -> dict[str, Array]:
-        given = self.modalities
-        if not isinstance(given, Mapping) or len(given) < 2:
+        modalities = self.modalities
+        if not isinstance(modalities, Mapping) or len(modalities) < 2:
             raise ValueError(
                 "modalities says which columns belong to which of two or more modalities, as in {'image': slice(0, 512), "
-                f"'text': slice(512, 640)}}; got {shown(given)}."
+                f"'text': slice(512, 640)}}; got {shown(modalities)}."
             )
-        at = {check_modality(name, module=True): self._columns(name, c, x.shape[1]) for name, c in given.items()}
+        at = {check_modality(name, module=True): self._columns(name, c, x.shape[1]) for name, c in modalities.items()}
         used = np.concatenate(list(at.values()))
         if len(np.unique(used)) < len(used):
             raise ValueError("modalities share no column; some column belongs to two of them, or twice to one.")
         return {name: x[:, columns] for name, columns in at.items()}
 
-    def _columns(self, name: str, given: Any, count: int) -> Array:
+    def _columns(self, name: str, columns: Any, count: int) -> Array:
         """The numbers of a modality's columns."""
-        if isinstance(given, slice):
-            at = np.arange(count)[given]
-        elif not isinstance(given, Sequence | np.ndarray) or isinstance(given, str):
+        if isinstance(columns, slice):
+            at = np.arange(count)[columns]
+        elif not isinstance(columns, Sequence | np.ndarray) or isinstance(columns, str):
             raise ValueError(
-                f"{name!r} is a slice, numbers or names of columns, such as ['x_0', 'x_1']; got {shown(given)}."
+                f"{name!r} is a slice, numbers or names of columns, such as ['x_0', 'x_1']; got {shown(columns)}."
             )
-        elif len(given) and isinstance(given[0], str):
-            names = list(given)
+        elif len(columns) and isinstance(columns[0], str):
+            names = list(columns)
             known = list(getattr(self, "feature_names_in_", []))
-            unknown = [one for one in names if one not in known]
+            unknown = [column for column in names if column not in known]
             if unknown:
-                said = f"X has {', '.join(known[:8])}" if known else "X has no column names"
-                raise ValueError(f"{name!r} is made of columns such as {unknown[0]!r}, and {said}.")
-            at = np.array([known.index(one) for one in names])
+                has = f"X has {', '.join(known[:8])}" if known else "X has no column names"
+                raise ValueError(f"{name!r} is made of columns such as {unknown[0]!r}, and {has}.")
+            at = np.array([known.index(column) for column in names])
         else:
-            at = np.asarray(given)
+            at = np.asarray(columns)
         if not len(at) or at.dtype.kind not in "iu" or at.min() < -count or at.max() >= count:
             raise ValueError(
-                f"{name!r} has no columns, or some that are not there: {shown(given)} of X with n_features={count}."
+                f"{name!r} has no columns, or some that are not there: {shown(columns)} of X with n_features={count}."
             )
         return at % count
 
@@ -158,20 +157,23 @@ class SynIBClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         array([0, 1])
     """
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "SynIBClassifier":
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> "SynIBClassifier":
         """Train.
 
         Args:
             X: Rows: a matrix, a data frame, or a dict of modality → matrix.
             y: Their classes.
+            sample_weight: How much each row counts, in training and in choosing and calibrating; only ratios matter.
             groups: What must not be both trained on and chosen on (speaker, patient), one for each row.
         """
-        x, y = _taken(self, X, y, numeric=False)
+        x, y, weight, group = _training_rows(self, X, y, sample_weight, groups, numeric=False)
         check_classification_targets(y)
         self.classes_, target = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier needs at least 2 classes; y has 1 class, {str(self.classes_[0])!r}.")
-        self._fit(x, target.astype(np.int64), tuple(map(str, range(len(self.classes_)))), groups)
+        self._fit(x, target.astype(np.int64), tuple(map(str, range(len(self.classes_)))), weight, group)
         return self
 
     def predict_proba(self, X: Any) -> Array:
@@ -180,8 +182,8 @@ class SynIBClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each row."""
-        said = self.predict_proba(X)
-        return np.asarray(self.classes_)[said.argmax(1)]
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_)[probabilities.argmax(1)]
 
 
 class SynIBRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
@@ -191,10 +193,12 @@ class SynIBRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         model_: The trained :class:`~synib.own.predictor.Predictor`.
     """
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> "SynIBRegressor":
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> "SynIBRegressor":
         """Train; see :meth:`SynIBClassifier.fit`."""
-        x, y = _taken(self, X, y, numeric=True)
-        self._fit(x, np.asarray(y, dtype=np.float64), (), groups)
+        x, y, weight, group = _training_rows(self, X, y, sample_weight, groups, numeric=True)
+        self._fit(x, np.asarray(y, dtype=np.float64), (), weight, group)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
@@ -203,14 +207,35 @@ class SynIBRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return (mean, deviation) if return_std else mean
 
 
-def _taken(estimator: _Estimator, X: Any, y: ArrayLike, numeric: bool) -> tuple[dict[str, Array], Array]:
-    """The modalities and targets of rows to train on."""
+def _training_rows(
+    estimator: _Estimator,
+    X: Any,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
+    numeric: bool,
+) -> tuple[dict[str, Array], Array, Array | None, Array | None]:
+    """The modalities, targets, weights and groups of the rows to train on: all but those of weight 0."""
+    x, target = _checked(estimator, X, y, numeric)
+    group = None if groups is None else np.asarray(groups).astype(str)
+    if group is not None and group.shape != target.shape:
+        raise ValueError(f"groups has one value for each of {len(target)} rows; got shape {group.shape}.")
+    if sample_weight is None:
+        return x, target, None, group
+    weight = _weights(sample_weight, len(target))
+    keep = weight > 0
+    group = None if group is None else group[keep]
+    return {name: v[keep] for name, v in x.items()}, target[keep], weight[keep], group
+
+
+def _checked(estimator: _Estimator, X: Any, y: ArrayLike, numeric: bool) -> tuple[dict[str, Array], Array]:
+    """The modalities and targets of all rows."""
     if _is_dict(X):
         x, target = _arrays(X), np.asarray(y)
         rows = {name: len(v) for name, v in x.items()}
         if len(x) < 2 or set(rows.values()) != {len(target)} or target.ndim != 1:
-            said = ", ".join(f"{name} {n}" for name, n in rows.items())
-            raise ValueError(f"X has two or more modalities with a row for each of {len(target)} targets; got {said}.")
+            got = ", ".join(f"{name} {n}" for name, n in rows.items())
+            raise ValueError(f"X has two or more modalities with a row for each of {len(target)} targets; got {got}.")
         for name in x:
             check_modality(name, module=True)
         return x, target
@@ -224,9 +249,18 @@ def _is_dict(X: Any) -> bool:
     return isinstance(X, Mapping) and not hasattr(X, "nnz")  # a sparse matrix of keys is a dict, too
 
 
-def _arrays(given: Mapping[Any, Any]) -> dict[str, Array]:
-    made = {name: np.asarray(v, dtype=np.float64) for name, v in given.items()}
-    for name, v in made.items():
+def _arrays(modalities: Mapping[Any, Any]) -> dict[str, Array]:
+    arrays = {name: np.asarray(v, dtype=np.float64) for name, v in modalities.items()}
+    for name, v in arrays.items():
         if v.ndim != 2:
             raise ValueError(f"{name!r} is (rows, width); got shape {v.shape}.")
-    return made
+    return arrays
+
+
+def _weights(sample_weight: ArrayLike, rows: int) -> Array:
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (rows,):
+        raise ValueError(f"sample_weight has one number for each of {rows} rows; got shape {weight.shape}.")
+    if not np.isfinite(weight).all() or weight.min() < 0 or not weight.any():
+        raise ValueError("sample_weight is finite and not negative, and not zero in every row.")
+    return weight

@@ -75,7 +75,7 @@ def agreement_table(
         unimodal: Modality → predicted labels, ``(examples,)`` or ``(seeds, examples)``.
         fusion: Predicted labels of the fusion model, likewise; seeds belong together.
         target: The true labels.
-        resamples, seed: Of the intervals, which resample examples.
+        resamples, seed: Number of bootstrap resamples of the examples, and their seed.
     """
     check_resampling(seed, resamples=resamples)
     check_unimodal(unimodal)
@@ -83,18 +83,18 @@ def agreement_table(
     names = list(unimodal)
     if "fusion" in names:
         raise ValueError(f"No modality of unimodal can be called 'fusion'; got {names}.")
-    found = all_are_right({**unimodal, "fusion": fusion}, y)
-    hits = found.pop("fusion")
+    right_alone = all_are_right({**unimodal, "fusion": fusion}, y)
+    fusion_hits = right_alone.pop("fusion")
     rows = []
     for size in range(len(names) + 1):
-        for right in itertools.combinations(names, size):
-            cell = np.all([found[n] == (n in right) for n in names], axis=0)
-            count, good = cell.sum(1).mean(), (cell & hits).sum(1).mean()
+        for names_right in itertools.combinations(names, size):
+            members = np.all([right_alone[n] == (n in names_right) for n in names], axis=0)
+            count, hits = members.sum(1).mean(), (members & fusion_hits).sum(1).mean()
             rows.append(
                 Agreement(
-                    right, float(count), float(good), float(count - good),
-                    proportion(cell.T, draws=resamples, seed=seed),
-                    proportion(hits.T, cell.T, draws=resamples, seed=seed),
+                    names_right, float(count), float(hits), float(count - hits),
+                    proportion(members.T, draws=resamples, seed=seed),
+                    proportion(fusion_hits.T, members.T, draws=resamples, seed=seed),
                 )
             )  # fmt: skip
     return AgreementTable(tuple(rows))

@@ -29,9 +29,9 @@ def as_array(x: ArrayLike | Tensor, name: str = "An array") -> Array:
 
 def as_numbers(x: ArrayLike | Tensor, name: str) -> Array:
     """As an array of float64."""
-    found = as_array(x, name)
+    array = as_array(x, name)
     try:
-        return found.astype(np.float64)
+        return array.astype(np.float64)
     except (TypeError, ValueError) as e:
         raise ValueError(f"{name} is an array of numbers; got a {type(x).__name__} ({e}).") from e
 
@@ -40,25 +40,25 @@ def as_tensor(x: ArrayLike | Tensor, device: torch.device | None = None) -> Tens
     """As a tensor, a frame of pandas too; what holds no numbers raises one of torch's errors."""
     if isinstance(x, Tensor) or not hasattr(x, "__array__"):
         return torch.as_tensor(x, device=device)
-    found = as_array(x)
+    array = as_array(x)
     # torch takes no array that is read backwards, and warns of one that is read-only, as those of pandas are
-    usable = found.flags.writeable and all(step >= 0 for step in found.strides)
-    return torch.from_numpy(found if usable else found.copy()).to(device)
+    usable = array.flags.writeable and all(step >= 0 for step in array.strides)
+    return torch.from_numpy(array if usable else array.copy()).to(device)
 
 
 def described(x: object) -> str:
     """What came in the place of an array of numbers, for a sentence."""
     try:
-        found = as_array(cast(ArrayLike, x))
+        array = as_array(cast(ArrayLike, x))
     except ValueError:
         return f"a {type(x).__name__} with rows of several lengths"
-    return f"shape {found.shape} of {found.dtype}" if found.ndim else type(x).__name__
+    return f"shape {array.shape} of {array.dtype}" if array.ndim else type(x).__name__
 
 
 def without_column(x: ArrayLike | Tensor, name: str = "An array") -> Array:
     """As an array, ``(examples, 1)`` as ``(examples,)``."""
-    found = as_array(x, name)
-    return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    array = as_array(x, name)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def check_unimodal(unimodal: Any) -> None:
@@ -85,27 +85,27 @@ def true_labels(target: ArrayLike | Tensor) -> Array:
 
 def are_right(labels: ArrayLike | Tensor, name: str, target: Array) -> Array:
     """Which predicted labels are right, ``(seeds, examples)``."""
-    given = as_array(labels, name)
-    found, n = np.atleast_2d(given), len(target)
-    if found.ndim != 2 or found.shape[1] != n or not len(found):
+    array = as_array(labels, name)
+    rows, n = np.atleast_2d(array), len(target)
+    if rows.ndim != 2 or rows.shape[1] != n or not len(rows):
         raise ValueError(
-            f"{name} are predicted labels, ({n},) or (seeds, {n}), as many as the target has; got {given.shape}."
+            f"{name} are predicted labels, ({n},) or (seeds, {n}), as many as the target has; got {array.shape}."
         )
-    if not _whole(found):
+    if not _whole(rows):
         raise ValueError(f"{name} are predicted labels, whole numbers; got others: pass family.predict(parameters).")
-    result: Array = found == target
+    result: Array = rows == target
     return result
 
 
 def all_are_right(labels: Mapping[str, ArrayLike | Tensor], target: Array) -> dict[str, Array]:
     """Name → which predicted labels are right, ``(seeds, examples)``, the same number of seeds for all."""
-    found = {name: are_right(p, name, target) for name, p in labels.items()}
-    seeds = {len(p) for p in found.values()} - {1}
+    right = {name: are_right(p, name, target) for name, p in labels.items()}
+    seeds = {len(p) for p in right.values()} - {1}
     if len(seeds) > 1:
-        counts = ", ".join(f"{name} {len(p)}" for name, p in found.items())
+        counts = ", ".join(f"{name} {len(p)}" for name, p in right.items())
         raise ValueError(f"All models need the same number of seeds, or a single one; got {counts}.")
     shape = (max(seeds, default=1), len(target))
-    return {name: np.broadcast_to(p, shape) for name, p in found.items()}
+    return {name: np.broadcast_to(p, shape) for name, p in right.items()}
 
 
 def _whole(x: Array) -> bool:

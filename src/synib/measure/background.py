@@ -71,10 +71,10 @@ def coalition(encoded: Encoded, background: Background, present: Sequence[str], 
     for flat in _blocks(n * draws, encoded):
         example, which = flat // draws, flat % draws
         taken = {name: example if name in present else rows[which] for name, rows in background.rows.items()}
-        said = _outputs(read(encoded.mixed(taken, example)))
+        outputs = _outputs(read(encoded.mixed(taken, example)))
         if sums is None:
-            sums = said.new_zeros(background.groups * n, said.shape[1])
-        sums.index_add_(0, background.group[which] * n + example, said)
+            sums = outputs.new_zeros(background.groups * n, outputs.shape[1])
+        sums.index_add_(0, background.group[which] * n + example, outputs)
     assert sums is not None
     return sums.unflatten(0, (background.groups, n))
 
@@ -107,11 +107,11 @@ def margins(encoded: Encoded, read: Read) -> dict[str, Tensor]:
         taken, rest = {}, flat
         for name in reversed(names):
             taken[name], rest = rest % n, rest // n
-        said = _outputs(read(encoded.mixed(taken, flat)))
+        outputs = _outputs(read(encoded.mixed(taken, flat)))
         for name, rows in taken.items():
             if name not in sums:
-                sums[name] = said.new_zeros(n, said.shape[1])
-            sums[name].index_add_(0, rows, said)
+                sums[name] = outputs.new_zeros(n, outputs.shape[1])
+            sums[name].index_add_(0, rows, outputs)
     return {name: (s / (total // n) * n)[None] for name, s in sums.items()}
 
 
@@ -121,5 +121,5 @@ def _blocks(total: int, encoded: Encoded) -> Iterator[Tensor]:
         yield torch.arange(start, min(start + encoded.chunk, total), device=encoded.device)
 
 
-def _outputs(said: Tensor) -> Tensor:
-    return said.reshape(said.shape[0], -1)
+def _outputs(prediction: Tensor) -> Tensor:
+    return prediction.reshape(prediction.shape[0], -1)

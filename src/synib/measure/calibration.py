@@ -55,7 +55,7 @@ def calibration(
     Args:
         prediction, target, family: See :func:`scores`.
         bins: How many bins [0, 1] is cut into.
-        resamples, seed: Of the intervals.
+        resamples, seed: Number of bootstrap resamples, and their seed.
     """
     check_resampling(seed, bins=bins, resamples=resamples)
     p, y = class_probabilities(prediction, target, family)

@@ -41,7 +41,7 @@ def detectability(
         model: A trained model in parts, such as :class:`~synib.FusionModel`.
         modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first: examples that the model was not trained on.
         target: Their labels, which masks that search look at.
-        seed: Of counterfactuals, halves and probe.
+        seed: Seed for the counterfactuals, the halves and the probe.
 
     Returns:
         Counterfactual (the corrupted modality's name) → AUC.
@@ -52,8 +52,8 @@ def detectability(
     if form.sample is not None:
         raise ValueError(f"A probe sees every counterfactual of an example: leave sample at None; got {form.sample}.")
     check_model(model, {}, {})
-    given = as_tensors(model, modalities, model.names if isinstance(model, MultimodalModel) else None)
-    first = values(next(iter(given.values())))
+    inputs = as_tensors(model, modalities, model.names if isinstance(model, MultimodalModel) else None)
+    first = values(next(iter(inputs.values())))
     y = as_target(target, len(first), first.device)
     if len(y) < 4:
         raise ValueError(
@@ -64,9 +64,11 @@ def detectability(
     seen: list[tuple[Tensor, dict[str, Tensor]]] = []
     with torch.no_grad(), evaluated(model), evaluated(objective):
         for i, rows in enumerate(halves):
-            half = {name: take(x, rows) for name, x in given.items()}
+            half = {name: take(x, rows) for name, x in inputs.items()}
             intact, corrupted = objective.counterfactuals(model, half, y[rows], keys.fold(key, i))
-            first_draw = {label: _vectors(one)[: len(rows)] for label, one in corrupted.items()}
+            first_draw = {
+                label: _vectors(corrupted_inputs)[: len(rows)] for label, corrupted_inputs in corrupted.items()
+            }
             seen.append((_vectors(intact), first_draw))
     (train, train_corrupted), (test, test_corrupted) = seen
     mean, factor = (torch.from_numpy(x).to(train) for x in standardisation(train.cpu()))
@@ -78,29 +80,29 @@ def detectability(
     return result
 
 
-def _vectors(given: Mapping[str, Any]) -> Tensor:
+def _vectors(inputs: Mapping[str, Any]) -> Tensor:
     """A row for each example: all modalities side by side; of tokens, their mean."""
-    return torch.cat([_pooled(x).flatten(1).float() for x in given.values()], 1)
+    return torch.cat([_pooled(x).flatten(1).float() for x in inputs.values()], 1)
 
 
 def _pooled(x: Modality) -> Tensor:
     if not isinstance(x, Tokens):
         return values(x)
-    here = (~x.padding).unsqueeze(-1).to(x.values.dtype)
-    return (x.values * here).sum(1) / here.sum(1).clamp(min=1.0)
+    is_token = (~x.padding).unsqueeze(-1).to(x.values.dtype)
+    return (x.values * is_token).sum(1) / is_token.sum(1).clamp(min=1.0)
 
 
-def _probe(shown: Tensor, asked: Tensor, seed: int) -> NDArray[np.float64]:
+def _probe(train: Tensor, test: Tensor, seed: int) -> NDArray[np.float64]:
     """How sure a network is that each row of the second half is corrupted; shown are as many intact as corrupted rows."""
-    with torch.random.fork_rng(devices=[shown.device] if shown.is_cuda else []), torch.enable_grad():
+    with torch.random.fork_rng(devices=[train.device] if train.is_cuda else []), torch.enable_grad():
         torch.manual_seed(seed)
-        network = nn.Sequential(nn.Linear(shown.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1)).to(shown.device)
-        truth = (torch.arange(len(shown), device=shown.device) >= len(shown) // 2).float()
+        network = nn.Sequential(nn.Linear(train.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1)).to(train.device)
+        is_corrupted = (torch.arange(len(train), device=train.device) >= len(train) // 2).float()
         optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=DECAY)
         for _ in range(STEPS):
-            loss = nn.functional.binary_cross_entropy_with_logits(network(shown).squeeze(1), truth)
+            loss = nn.functional.binary_cross_entropy_with_logits(network(train).squeeze(1), is_corrupted)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
         with torch.no_grad():
-            return cast(NDArray[np.float64], network(asked).squeeze(1).double().cpu().numpy())
+            return cast(NDArray[np.float64], network(test).squeeze(1).double().cpu().numpy())

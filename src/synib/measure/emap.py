@@ -23,7 +23,7 @@ SMALL = 1e-6  # a projected probability may fall outside [0, 1]
 
 @dataclass(frozen=True)
 class Emap:
-    """What :func:`emap` found. A family without classes has no accuracy: ``None``.
+    """The result of :func:`emap`. A family without classes has no accuracy: ``None``.
 
     Args:
         accuracy, log_loss: Of the model; log-loss in nats.
@@ -93,10 +93,10 @@ def emap(
         target: Their targets.
         family: How outputs are read. Default: ``Categorical()``.
         pairs: How many combinations of the other modalities each example is averaged over; ``None`` for all (see above).
-        seed: Of the sample and of the intervals.
+        seed: Seed for the sample and the bootstrap.
         of: Project ``"logits"`` (the family's parameters as they come) or ``"probabilities"``, which are held above 1e-6
             after it.
-        level: Of confidence.
+        level: Confidence level.
         chunk: How many rows go through the model at a time.
 
     Example:

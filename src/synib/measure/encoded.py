@@ -66,16 +66,16 @@ class Encoded:
             new: For a modality what takes the place of all its examples, a row for each mixed example.
         """
         new = new or {}
-        brought = self.brought | {name: self._project(name, self._encode(name, x)) for name, x in new.items()}
+        projected = self.brought | {name: self._project(name, self._encode(name, x)) for name, x in new.items()}
         rows = {**taken, **dict.fromkeys(new, torch.arange(len(otherwise), device=self.device))}
-        answers = []
+        predictions = []
         for start in range(0, len(otherwise), self.chunk):
             part = slice(start, start + self.chunk)
-            said = self.model.combine(
-                {name: tokens.take(brought[name], rows.get(name, otherwise)[part]) for name in self.names}
+            output = self.model.combine(
+                {name: tokens.take(projected[name], rows.get(name, otherwise)[part]) for name in self.names}
             )
-            answers.append(as_prediction(said).double())
-        return torch.cat(answers)
+            predictions.append(as_prediction(output).double())
+        return torch.cat(predictions)
 
     def _encode(self, name: str, x: Modality) -> Any:
         return tokens.join([self.model.encode(name, part) for part in self._parts(x)])

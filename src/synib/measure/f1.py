@@ -28,10 +28,10 @@ def f1_by_class(predicted: ArrayLike | Tensor, target: ArrayLike | Tensor, class
         array([0.66666667, 0.8       ,        nan])
     """
     check_whole("classes", classes)
-    said, true = _labels(predicted, "predicted", classes), _labels(target, "target", classes)
-    if said.shape != true.shape:
-        raise ValueError(f"There are as many predictions as targets; got {len(said)} and {len(true)}.")
-    return _f1(said, true, classes)
+    labels, true = _labels(predicted, "predicted", classes), _labels(target, "target", classes)
+    if labels.shape != true.shape:
+        raise ValueError(f"There are as many predictions as targets; got {len(labels)} and {len(true)}.")
+    return _f1(labels, true, classes)
 
 
 def best_shift(log_probabilities: ArrayLike | Tensor, target: ArrayLike | Tensor, of: int) -> float:
@@ -75,19 +75,19 @@ def best_shift(log_probabilities: ArrayLike | Tensor, target: ArrayLike | Tensor
     return float(tried[int(np.argmax(scores))])
 
 
-def _f1(said: Array, true: Array, classes: int) -> Array:
-    hits = np.bincount(true[said == true], minlength=classes)
-    both = np.bincount(true, minlength=classes) + np.bincount(said, minlength=classes)
-    made: Array = np.where(both > 0, 2 * hits / np.maximum(both, 1), math.nan)
-    return made
+def _f1(predicted: Array, true: Array, classes: int) -> Array:
+    hits = np.bincount(true[predicted == true], minlength=classes)
+    total = np.bincount(true, minlength=classes) + np.bincount(predicted, minlength=classes)
+    f1: Array = np.where(total > 0, 2 * hits / np.maximum(total, 1), math.nan)
+    return f1
 
 
 def _labels(x: ArrayLike | Tensor, name: str, classes: int) -> Array:
-    found = without_column(x, name)
-    if found.ndim != 1 or found.dtype.kind not in "biu":
+    labels = without_column(x, name)
+    if labels.ndim != 1 or labels.dtype.kind not in "biu":
         raise ValueError(
-            f"{name} is one whole class number for each example; got shape {found.shape} of {found.dtype}."
+            f"{name} is one whole class number for each example; got shape {labels.shape} of {labels.dtype}."
         )
-    if found.size and not 0 <= found.min() <= found.max() < classes:
-        raise ValueError(f"{name} has classes from 0 to {classes - 1}; got {found.min()} to {found.max()}.")
-    return found.astype(np.int64)
+    if labels.size and not 0 <= labels.min() <= labels.max() < classes:
+        raise ValueError(f"{name} has classes from 0 to {classes - 1}; got {labels.min()} to {labels.max()}.")
+    return labels.astype(np.int64)

@@ -21,7 +21,7 @@ NOTHING = 1e-6  # of the outputs' size: below, a model's behaviour is rounding
 
 @dataclass(frozen=True)
 class Interaction:
-    """What :func:`interaction` found: shares of the model's behaviour, which add up to 1.
+    """The result of :func:`interaction`: shares of the model's behaviour, which add up to 1.
 
     A model that says the same whatever it is given has no behaviour to share out: all its shares are NaN.
 
@@ -89,9 +89,9 @@ def interaction(
         family: How outputs are read. Default: ``Categorical()``, whose logits are centred, since only their differences
             say anything; of a ``Gaussian`` the means count.
         draws: Background draws for an absent modality; at most all examples.
-        seed: Of the draws and of the intervals.
+        seed: Seed for the draws and the bootstrap.
         of: Explain ``"logits"``, or ``"probabilities"``, in which a sum of logits is an interaction.
-        level: Of confidence.
+        level: Confidence level.
         chunk: How many rows go through the model at a time.
 
     Example:

@@ -84,7 +84,7 @@ def ntk(
         of: Whether J differentiates the logits, or the probabilities.
     """
     check_of(of)
-    some = family_of(family)
+    chosen_family = family_of(family)
     if most is not None:
         check_whole("most", most)
     if not isinstance(model, nn.Module):
@@ -97,15 +97,15 @@ def ntk(
     members = _members(groups, n, device)
     y = as_target(target, n, device)
     with evaluated(model):
-        one = model({name: tokens.take(v, torch.zeros(1, dtype=torch.long, device=device)) for name, v in x.items()})
-        some.check_target(one.expand(n, *one.shape[1:]), y)
-        found = tangents(
-            lambda changed, part: functional_call(model, dict(changed), (part,)), parameters, some, x, y, members,
+        first = model({name: tokens.take(v, torch.zeros(1, dtype=torch.long, device=device)) for name, v in x.items()})
+        chosen_family.check_target(first.expand(n, *first.shape[1:]), y)
+        result = tangents(
+            lambda changed, part: functional_call(model, dict(changed), (part,)), parameters, chosen_family, x, y, members,
             most or max(int(group.sum()) for group in members.values()), of,
         )  # fmt: skip
     return NTK(
-        {g: found[f"strength_{g}"].item() for g in groups},
-        {(g, h): found[f"cosine_{g}_{h}"].item() for g, h in combinations(groups, 2)},
+        {g: result[f"strength_{g}"].item() for g in groups},
+        {(g, h): result[f"cosine_{g}_{h}"].item() for g, h in combinations(groups, 2)},
     )
 
 
@@ -127,7 +127,7 @@ def tangents(
         family, modalities, target, groups, of: As for :func:`ntk`.
         most: Use at most so many examples of each group.
     """
-    found: dict[str, Tensor] = {}
+    result: dict[str, Tensor] = {}
     directions: dict[str, dict[str, Tensor]] = {}
     squares: dict[str, Tensor] = {}
     for name, members in groups.items():
@@ -142,14 +142,14 @@ def tangents(
         (directions[name],) = pull(back.to(outputs.dtype))
         size = residual.square().sum()
         squares[name] = _dot(directions[name], directions[name])
-        there = size > VANISHED * counts.sum()  # false for an empty group too
-        found[f"strength_{name}"] = torch.where(there, squares[name] / size, torch.nan)
-        squares[name] = torch.where(there & (squares[name] > 0), squares[name], torch.nan)
+        has_residual = size > VANISHED * counts.sum()  # false for an empty group too
+        result[f"strength_{name}"] = torch.where(has_residual, squares[name] / size, torch.nan)
+        squares[name] = torch.where(has_residual & (squares[name] > 0), squares[name], torch.nan)
     for g, h in combinations(groups, 2):
         # Not the root of a product: squares of a certain model's directions are tiny, and their product may be 0.
         cosine = _dot(directions[g], directions[h]) / (squares[g].sqrt() * squares[h].sqrt())
-        found[f"cosine_{g}_{h}"] = cosine.clamp(-1.0, 1.0)
-    return found
+        result[f"cosine_{g}_{h}"] = cosine.clamp(-1.0, 1.0)
+    return result
 
 
 def _members(groups: Mapping[str, ArrayLike | Tensor], n: int, device: torch.device) -> dict[str, Tensor]:
@@ -157,18 +157,18 @@ def _members(groups: Mapping[str, ArrayLike | Tensor], n: int, device: torch.dev
     check_groups(groups)
     if not groups:
         raise ValueError("ntk is of at least one group of examples; got none.")
-    found = {}
+    members = {}
     for name, group in groups.items():
         expected = f"Group {name!r} says for each of the {n} examples whether it belongs"
         try:
-            found[name] = as_tensor(group, device).bool()
+            members[name] = as_tensor(group, device).bool()
         except (TypeError, ValueError, RuntimeError):
             raise ValueError(f"{expected}; got {described(group)}.") from None
-        if found[name].shape != (n,):
-            raise ValueError(f"{expected}; got {tuple(found[name].shape)}.")
-        if not found[name].any():
+        if members[name].shape != (n,):
+            raise ValueError(f"{expected}; got {tuple(members[name].shape)}.")
+        if not members[name].any():
             raise ValueError(f"Group {name!r} has no examples; leave it out.")
-    return found
+    return members
 
 
 def _dot(a: Parameters, b: Parameters) -> Tensor:

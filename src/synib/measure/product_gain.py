@@ -124,8 +124,8 @@ def product_scores(components: Sequence[Array], residual: Array, part: Array, fo
     train = part != fold
     of_train, inner = [c[train] for c in components], part[train]
     on_train = np.empty((len(_pairs(components)), *residual.shape))
-    for one in np.unique(inner):
-        rows = inner == one
+    for inner_fold in np.unique(inner):
+        rows = inner == inner_fold
         directions = _directions([c[~rows] for c in of_train], residual[~rows])
         on_train[:, rows] = _products([c[rows] for c in of_train], directions)
     return on_train, _products([c[~train] for c in components], _directions(of_train, residual))
@@ -137,12 +137,12 @@ def _pairs(components: Sequence[Array]) -> list[tuple[Array, Array]]:
 
 def _directions(components: Sequence[Array], residual: Array) -> list[tuple[Array, Array]]:
     """For each pair a direction in each, for every column of the residual, ``(columns, components)``."""
-    found = []
+    directions = []
     for a, b in _pairs(components):
         moments = np.stack([(a * column[:, None]).T @ b for column in residual.T])
         left, _, right = np.linalg.svd(moments, full_matrices=False)
-        found.append((left[:, :, 0], right[:, 0]))
-    return found
+        directions.append((left[:, :, 0], right[:, 0]))
+    return directions
 
 
 def _products(components: Sequence[Array], directions: Sequence[tuple[Array, Array]]) -> Array:

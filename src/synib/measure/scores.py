@@ -65,8 +65,8 @@ def scores(
         prediction: The family's parameters, as an array or tensor.
         target: The true labels.
         family: ``Bernoulli()`` or ``Categorical()`` (default).
-        resamples: For the intervals.
-        seed: Of the resampling.
+        resamples: Number of bootstrap resamples.
+        seed: Seed of the bootstrap.
     """
     check_resampling(seed, resamples=resamples)
     p, y = class_probabilities(prediction, target, family)
@@ -76,7 +76,7 @@ def scores(
 def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
     """Scores of predictions ``(n, draws, classes)``; intervals resample examples with all their draws."""
     try:
-        from torchmetrics.functional import classification as of
+        from torchmetrics.functional import classification as metrics
     except ImportError as error:
         raise ImportError("Scores need torchmetrics: pip install synib[audit]") from error
 
@@ -95,21 +95,21 @@ def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
         return bootstrap(statistic, np.arange(len(y)), draws=resamples, seed=seed, vectorized=False, method=method)
 
     def f1(labels: Tensor, y: Tensor) -> Tensor:
-        each = of.multiclass_f1_score(labels, y, average=None, **settings)
+        each = metrics.multiclass_f1_score(labels, y, average=None, **settings)
         seen = torch.bincount(torch.cat([labels, y]), minlength=classes) > 0
         return torch.where(seen, each, math.nan)
 
     def auroc(x: Tensor, y: Tensor) -> Tensor:
         # A resample may lack a class, of which torchmetrics would warn: it is left out there. One class alone ranks nothing.
-        there = y.unique()
-        if len(there) == 1:
+        present = y.unique()
+        if len(present) == 1:
             return torch.tensor(0.5)
-        chosen = there[1:] if classes == 2 else there  # of two classes, one against the other is the same both ways
-        return torch.stack([of.binary_auroc(x[:, c], (y == c).long(), validate_args=False) for c in chosen]).mean()
+        chosen = present[1:] if classes == 2 else present  # of two classes, one against the other is the same both ways
+        return torch.stack([metrics.binary_auroc(x[:, c], (y == c).long(), validate_args=False) for c in chosen]).mean()
 
     def ece(x: Tensor, y: Tensor) -> Tensor:
         # A confidence of exactly 1 (in single precision, which torchmetrics uses) would get a bin of its own.
-        return of.multiclass_calibration_error(x.clamp(max=1 - 1e-6), y, n_bins=BINS, **settings)
+        return metrics.multiclass_calibration_error(x.clamp(max=1 - 1e-6), y, n_bins=BINS, **settings)
 
     def of_class(c: int) -> Estimate:
         if c in missing and not (predicted == c).any():

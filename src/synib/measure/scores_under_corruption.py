@@ -79,8 +79,8 @@ def scores_under_corruption(
         draws: How many corrupted copies of each example.
         family: ``Bernoulli()`` or ``Categorical()`` (default).
         chunk: How many examples the model sees at a time.
-        resamples: For the intervals.
-        seed: Of counterfactuals and resampling.
+        resamples: Number of bootstrap resamples.
+        seed: Seed for the counterfactuals and the bootstrap.
     """
     family = class_family(family)
     noise = ShuffledNoise() if noise is None else check_kind("noise", noise, Noise, "ShuffledNoise()")

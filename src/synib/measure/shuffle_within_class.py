@@ -24,7 +24,7 @@ def shuffle_within_class(modalities: Mapping[str, Any], target: ArrayLike | Tens
     Args:
         modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first.
         target: Class of each example; it stays valid for the result.
-        seed: Of the permutations.
+        seed: Seed of the permutations.
     """
     if not isinstance(modalities, Mapping):
         raise ValueError(f"Modalities are a dict of name → tensor; got {type(modalities).__name__}.")
@@ -39,9 +39,9 @@ def shuffle_within_class(modalities: Mapping[str, Any], target: ArrayLike | Tens
             raise ValueError(f"{name!r} has {n} examples and the target {len(y)}; give one label for each example.")
         rows = torch.arange(n)
         for label in np.unique(y):
-            mine = torch.from_numpy(np.flatnonzero(y == label))
-            order = keys.permutation(keys.fold(keys.key(seed), name, int(label)), len(mine))
-            rows[mine] = mine[order]
+            of_class = torch.from_numpy(np.flatnonzero(y == label))
+            order = keys.permutation(keys.fold(keys.key(seed), name, int(label)), len(of_class))
+            rows[of_class] = of_class[order]
         result[name] = _take(x, rows)
     return result
 

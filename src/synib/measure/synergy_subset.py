@@ -35,7 +35,7 @@ class SubsetScore:
 
 @dataclass(frozen=True)
 class SubsetScores:
-    """What :meth:`SynergySubset.score` tells: both kinds of subset, and whether they are large enough to say anything."""
+    """The result of :meth:`SynergySubset.score`: both kinds of subset, and whether they are large enough to say anything."""
 
     strict: SubsetScore
     per_seed: SubsetScore
@@ -112,8 +112,8 @@ class SynergySubset:
         Args:
             fusion: Predicted labels, ``(examples,)`` or ``(seeds, examples)``.
             control: Predicted labels of the control, likewise.
-            resamples: For the intervals.
-            seed: Of the resampling.
+            resamples: Number of bootstrap resamples.
+            seed: Seed of the bootstrap.
         """
         check_resampling(seed, resamples=resamples)
         hits = self._hits(fusion, "fusion")
@@ -130,13 +130,13 @@ class SynergySubset:
         return SubsetScores(strict, part(self.per_seed, hits, other), self.warning)
 
     def _hits(self, labels: ArrayLike | Tensor, name: str) -> Array:
-        found = are_right(labels, name, self.target)
-        if len(found) != len(self.per_seed) and 1 not in (len(found), len(self.per_seed)):
+        right = are_right(labels, name, self.target)
+        if len(right) != len(self.per_seed) and 1 not in (len(right), len(self.per_seed)):
             raise ValueError(
-                f"{name} has {len(found)} seeds and the subset {len(self.per_seed)}: give one row of labels for each seed, "
+                f"{name} has {len(right)} seeds and the subset {len(self.per_seed)}: give one row of labels for each seed, "
                 "or a single one."
             )
-        return found.astype(float)
+        return right.astype(float)
 
     def __str__(self) -> str:
         text = f"strict {self.size} of {len(self.target)} examples; per seed {', '.join(map(str, self.sizes))}"

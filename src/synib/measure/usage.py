@@ -113,8 +113,8 @@ def usage(
         noise: What to put there. Default: other examples' values, ``ShuffledNoise()``.
         reference: r. Default: ``Uniform()``. ``Unimodal()`` needs a model with unimodal heads.
         draws: K, of mask and noise; 1 is the paper's surrogate.
-        seed: Of the draws and of the intervals.
-        level: Of confidence.
+        seed: Seed for the draws and the bootstrap.
+        level: Confidence level.
         chunk: How many rows go through the model at a time.
 
     Example:
@@ -138,21 +138,21 @@ def usage(
         y = targets_of(target, intact, family)
         corrupted = {name: _corrupted(encoded, name, y, family, mask, noise, draws, seed) for name in encoded.names}
         heads = [name for name in encoded.names if reference.needs_unimodal and encoded.model.has_head(name)]
-        alone = {name: encoded.model.head(name, encoded.latents[name]).double() for name in heads}
+        unimodal = {name: encoded.model.head(name, encoded.latents[name]).double() for name in heads}
 
     def estimate(x: Tensor) -> Estimate:
         return mean(x, level=level, seed=seed)
 
-    def right(p: Tensor) -> Tensor:
+    def hits(p: Tensor) -> Tensor:
         return correct(family, p, y).double()
 
     def drop(of: Callable[[Tensor], Tensor], each: Tensor) -> Estimate:
         return estimate(of(intact) - torch.stack([of(p) for p in each]).mean(0))
 
-    nll, sure = family.nll(intact, y), partial(_confidence, family)
-    found, constants = {}, []
+    nll, confidence_of = family.nll(intact, y), partial(_confidence, family)
+    uses, constants = {}, []
     for name, each in corrupted.items():
-        rest = {other: p for other, p in alone.items() if other != name}
+        rest = {other: p for other, p in unimodal.items() if other != name}
         if reference.needs_unimodal and not rest:
             raise ValueError(
                 f"The Unimodal reference needs a unimodal predictor of a modality other than {name!r}: give the "
@@ -162,11 +162,13 @@ def usage(
         r = reference(average, family, rest).to(average)
         constants.append(family.nll(r.expand_as(average), y))
         mipd = estimate(constants[-1] - family.kl(average, r) - nll)
-        found[name] = Use(mipd, drop(right, each), drop(sure, each)) if family.discrete else Use(mipd, None, None)
+        uses[name] = (
+            Use(mipd, drop(hits, each), drop(confidence_of, each)) if family.discrete else Use(mipd, None, None)
+        )
     return Usage(
-        found,
-        estimate(right(intact)) if family.discrete else None,
-        estimate(sure(intact)) if family.discrete else None,
+        uses,
+        estimate(hits(intact)) if family.discrete else None,
+        estimate(confidence_of(intact)) if family.discrete else None,
         estimate(nll),
         float(torch.stack(constants).mean()),
     )

@@ -89,7 +89,8 @@ class Experts(Objective, AddsModules, FitsAtEnd):
         return _weigh(self.answers(model, modalities), self.weights, self.bias)
 
     def settle(self, model: Any, validation: Batch) -> None:
-        weights, bias = stack(self.family, self.answers(model, validation.modalities), validation.target, self.l2)
+        answers = self.answers(model, validation.modalities)
+        weights, bias = stack(self.family, answers, validation.target, self.l2, validation.sample_weight)
         self.weights, self.bias = weights.to(self.weights), bias.to(self.bias)
 
     def _apart(self) -> Any:
@@ -101,7 +102,9 @@ class Experts(Objective, AddsModules, FitsAtEnd):
         return f"{super().extra_repr()}, l2={self.l2}"
 
 
-def stack(family: Family, answers: Tensor, target: Tensor, l2: float) -> tuple[Tensor, Tensor]:
+def stack(
+    family: Family, answers: Tensor, target: Tensor, l2: float, sample_weight: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     r"""How much to trust each of several predictions: a logistic regression on their log-odds, by damped Newton steps.
 
     .. math:: \min_{w, b}\; \mathrm{mean}\big(\mathrm{nll}\big(\textstyle\sum_e w_e \ell_e + b\big)\big)
@@ -115,6 +118,7 @@ def stack(family: Family, answers: Tensor, target: Tensor, l2: float) -> tuple[T
         answers: Logits of each expert, ``(experts, batch, logits)``.
         target: Classes.
         l2: Weight of the squared weights.
+        sample_weight: How much each example counts.
 
     Returns:
         A weight for each expert, a bias for each logit; in double precision.
@@ -129,7 +133,7 @@ def stack(family: Family, answers: Tensor, target: Tensor, l2: float) -> tuple[T
     def objective(point: Tensor) -> Tensor:
         weights, bias = point[:experts], point[experts:]
         price = 0.5 * l2 * weights.square().sum() + 0.5 * RIDGE * bias.square().sum()
-        return family.nll(_weigh(x, weights, bias), target).mean() + price
+        return family.mean_nll(_weigh(x, weights, bias), target, sample_weight) + price
 
     slope = grad(objective)
     point = x.new_zeros(experts + width)

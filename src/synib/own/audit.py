@@ -83,6 +83,8 @@ def audit(
         seed: Seed for the fold assignment and the bootstrap.
         on_progress: Called with the work done and the total work.
     """
+    if table.weight is not None:
+        raise ValueError("An audit counts every row alike: leave out the weights of rows.")
     parts = folds(table, k, seed)
     findings = check(table, parts)
     pid = _decompose(table, seed)

@@ -24,38 +24,36 @@ class Column:
 
     Args:
         values: Numbers, truth values or texts.
-        there: Which rows have one.
-        names: What whole numbers from 0 on stand for, where the file says it.
+        present: Which rows have one.
+        names: The classes that whole numbers from 0 on stand for, where the file names them.
     """
 
     values: Array
-    there: Array
+    present: Array
     names: tuple[str, ...] = ()
 
 
 class Source(ABC):
-    """A user's file: what is in it is known from its head, and what is wanted is read in one pass.
+    """A user's file: its columns are known from its head, and those needed are read in one pass.
 
     Args:
         path: The file or the folder.
         kinds: Column → what it holds.
-        said: Column → how a sentence describes what it holds, where the kind alone says too little.
+        descriptions: Column → what it holds, in words, where the kind alone says too little.
     """
 
-    split: str | None = (
-        None  # a column that says which part of the data a row belongs to, because the format has such parts
-    )
+    split: str | None = None  # the column of the parts of the data, where the format itself has parts
 
-    def __init__(self, path: Path, kinds: Mapping[str, Kind], said: Mapping[str, str] | None = None) -> None:
-        self.path, self.kinds, self._said = path, dict(kinds), dict(said or {})
+    def __init__(self, path: Path, kinds: Mapping[str, Kind], descriptions: Mapping[str, str] | None = None) -> None:
+        self.path, self.kinds, self._descriptions = path, dict(kinds), dict(descriptions or {})
         for name in self.kinds:
             if not name.isprintable():
                 raise ValueError(f"{path}: a column is called {shown(name)}, which cannot be printed: rename it.")
 
-    def said(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """What a column holds, in words."""
         plain = {"vector": "vectors", "number": "one number each row", "flag": "true or false", "text": "texts"}
-        return self._said.get(name) or plain.get(self.kinds[name], "something else")
+        return self._descriptions.get(name) or plain.get(self.kinds[name], "something else")
 
     def one_value(self, name: str) -> bool:
         """Whether a column can be read as one value for each row."""
@@ -84,24 +82,24 @@ class Vectors:
         self.path, self.name, self.rows, self.width = path, name, 0, 0
         self._held = array("f")  # grows in place: a list of blocks would be there twice when it is joined
 
-    def add(self, values: Array, there: Array) -> None:
+    def add(self, values: Array, present: Array) -> None:
         """Add rows.
 
         Args:
             values: (rows that have one, width).
-            there: Which rows have one.
+            present: Which rows have one.
         """
         if len(values) and not self.width:
             self.width = values.shape[1]
             self._held.frombytes(np.full(self.rows * self.width, np.nan, np.float32).tobytes())
         if len(values) and values.shape[1] != self.width:
-            raise ragged(self.path, self.name, self.rows + int(np.argmax(there)), values.shape[1], self.width)
-        block = np.full((len(there), self.width), np.nan, np.float32)
+            raise ragged(self.path, self.name, self.rows + int(np.argmax(present)), values.shape[1], self.width)
+        block = np.full((len(present), self.width), np.nan, np.float32)
         if len(values):
             with np.errstate(over="ignore", invalid="ignore"):  # infinite and NaN are looked for in the end
-                block[there] = values
+                block[present] = values
         self._held.frombytes(block.tobytes())
-        self.rows += len(there)
+        self.rows += len(present)
 
     def done(self) -> Array:
         """All rows."""
@@ -122,14 +120,14 @@ def ragged(path: Path, name: str, row: int, width: int, expected: int) -> ValueE
     )
 
 
-def rows_said(rows: Array) -> str:
+def list_rows(rows: Array) -> str:
     """Rows as a sentence names them: "row 3", or "rows 3, 8, 9 and 20 more", counted from 0."""
     first = ", ".join(str(row) for row in rows[:3])
     more = f" and {len(rows) - 3:,} more" if len(rows) > 3 else ""
     return f"row{'s' if len(rows) > 1 else ''} {first}{more} (from 0)"
 
 
-def names_said(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Columns as a sentence lists them, the first dozen by name."""
     more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
     return (", ".join(names[:12]) or "none") + more

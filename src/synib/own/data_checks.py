@@ -56,65 +56,63 @@ def _balance(table: Table) -> list[Finding]:
     by_class, listed = [*zip(table.classes, counts, strict=True)], f"{counts.min():,} to {counts.max():,} rows each"
     if len(counts) <= 10:
         listed = ", ".join(f"{name} {n:,}" for name, n in by_class)
-    found = [Finding("fact", f"{len(counts)} classes: {listed}.")]
+    findings = [Finding("fact", f"{len(counts)} classes: {listed}.")]
     rare = [name for name, n in by_class if n / len(table.target) < RARE and len(counts) <= 10]
     few = [name for name, n in by_class if n < FEW]
     if few:
-        found.append(Finding("warning", f"Fewer than {FEW} rows of {_some(few)}: results on them mean little."))
+        findings.append(Finding("warning", f"Fewer than {FEW} rows of {_some(few)}: results on them mean little."))
     elif rare:
-        found.append(
+        findings.append(
             Finding(
                 "warning", f"Less than {RARE:.0%} of the rows are of {_some(rare)}, so accuracy says little about it."
             )
         )
-    return found
+    return findings
 
 
 def _missing(table: Table) -> list[Finding]:
-    found = []
-    for name, there in table.present.items():
-        absent = int((~there).sum())
+    findings = []
+    for name, present in table.present.items():
+        absent = int((~present).sum())
         if absent:
-            share = absent / len(there)
-            found.append(
+            share = absent / len(present)
+            findings.append(
                 Finding("fact", f"{absent:,} rows ({share:.0%}) lack {name}; models learn what to do without it.")
             )
-    nothing = ~np.stack(list(table.present.values())).any(0)
-    if nothing.any():
-        found.append(
-            Finding(
-                "warning", f"{int(nothing.sum()):,} rows have no modality at all, such as row {int(nothing.argmax())}."
-            )
+    empty = ~np.stack(list(table.present.values())).any(0)
+    if empty.any():
+        findings.append(
+            Finding("warning", f"{int(empty.sum()):,} rows have no modality at all, such as row {int(empty.argmax())}.")
         )
-    if found and table.classes:
-        for name, there in table.present.items():
-            rates = [there[table.target == k].mean() for k in range(len(table.classes)) if (table.target == k).any()]
+    if findings and table.classes:
+        for name, present in table.present.items():
+            rates = [present[table.target == k].mean() for k in range(len(table.classes)) if (table.target == k).any()]
             if max(rates) - min(rates) > 0.2:
-                found.append(
+                findings.append(
                     Finding(
                         "warning",
                         f"Whether a row has {name} depends on the class: {min(rates):.0%} to {max(rates):.0%} of it.",
                     )
                 )
-    return found
+    return findings
 
 
 def _columns(table: Table) -> list[Finding]:
     """Columns that are constant."""
-    found = []
+    findings = []
     for name, x in table.modalities.items():
         low, high = np.full(x.shape[1], np.inf), np.full(x.shape[1], -np.inf)
-        there = table.present[name]
+        present = table.present[name]
         for at in range(0, len(x), ROWS):
-            rows = np.asarray(x[at : at + ROWS])[there[at : at + ROWS]]
+            rows = np.asarray(x[at : at + ROWS])[present[at : at + ROWS]]
             if len(rows):
                 low, high = np.minimum(low, rows.min(0)), np.maximum(high, rows.max(0))
         constant = int((low >= high).sum())
         if constant == x.shape[1]:
-            found.append(Finding("warning", f"{name} is the same in every row."))
+            findings.append(Finding("warning", f"{name} is the same in every row."))
         elif constant:
-            found.append(Finding("fact", f"{constant} of {x.shape[1]} numbers of {name} are the same in every row."))
-    return found
+            findings.append(Finding("fact", f"{constant} of {x.shape[1]} numbers of {name} are the same in every row."))
+    return findings
 
 
 def _copies(table: Table, parts: Sequence[Fold]) -> list[Finding]:

@@ -68,8 +68,9 @@ def fit(
     )
     recipe, trained = outcome.recipe, outcome.methods[name]
     train_rows, validation, _ = recipe.parts[0]
+    weight = None if table.weight is None else table.weight[validation]
     losses = [
-        log_loss(recipe.family, tempered(recipe.family, parameters, t), table.target[validation])
+        log_loss(recipe.family, tempered(recipe.family, parameters, t), table.target[validation], weight)
         for parameters, t in zip(trained.validation[0], trained.temperature[:, 0], strict=True)
     ]
     best = int(np.argmin(losses))

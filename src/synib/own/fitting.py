@@ -179,9 +179,15 @@ def train_cells(
     return trained
 
 
-def log_loss(family: Family, parameters: NDArray[Any] | Tensor, target: NDArray[Any] | Tensor) -> float:
+def log_loss(
+    family: Family,
+    parameters: NDArray[Any] | Tensor,
+    target: NDArray[Any] | Tensor,
+    sample_weight: NDArray[Any] | Tensor | None = None,
+) -> float:
     """Mean negative log-likelihood, in nats."""
-    return float(family.nll(torch.as_tensor(parameters).double(), torch.as_tensor(target)).mean())
+    weight = None if sample_weight is None else torch.as_tensor(sample_weight)
+    return float(family.mean_nll(torch.as_tensor(parameters).double(), torch.as_tensor(target), weight))
 
 
 def predict(learner: Learner, split: Split) -> Tensor:
@@ -213,8 +219,9 @@ def _train_shard(
     done.fleet.retire()
     trained = []
     for i, (parameters, split) in enumerate(zip(predictions, splits, strict=True)):
-        t = temperature(parameters, split.target, recipe.family, pseudocount=1.0)
-        loss = log_loss(recipe.family, tempered(recipe.family, parameters.numpy(), t), split.target)
+        t = temperature(parameters, split.target, recipe.family, 1.0, split.sample_weight)
+        calibrated = tempered(recipe.family, parameters.numpy(), t)
+        loss = log_loss(recipe.family, calibrated, split.target, split.sample_weight)
         trained.append(TrainedCell(partial(done.fleet.learner, i), parameters, t, loss))
     return trained
 

@@ -51,10 +51,10 @@ def folds(table: "Table", k: int = 5, seed: int = 0) -> list[Fold]:
         return [_split_by_column(table, k, seed)]
     every = np.arange(len(table.target))
     part = _assign(table, every, k, seed)
-    made = [_fold(part == (i + 1) % k, part == i, every) for i in range(k)]
-    for i, fold in enumerate(made):
+    result = [_fold(part == (i + 1) % k, part == i, every) for i in range(k)]
+    for i, fold in enumerate(result):
         _check(table, fold, f"fold {i + 1} of {k}")
-    return made
+    return result
 
 
 def final(table: "Table", k: int = 5, seed: int = 0) -> Fold:
@@ -88,8 +88,8 @@ def _split_by_column(table: "Table", k: int, seed: int, needed: Sequence[str] = 
     train, validation, test = (np.flatnonzero(split == name) for name in NAMES)
     for name in needed:
         if name not in split:
-            there = ", ".join(sorted({str(s) for s in split})) or "nothing"
-            raise ValueError(f"The split column needs rows to {name}; it names {there}.")
+            named = ", ".join(sorted({str(s) for s in split})) or "nothing"
+            raise ValueError(f"The split column needs rows to {name}; it names {named}.")
     if not len(validation):
         train, validation = held_out(table, train, k, seed)
     fold = Fold(train, validation, test)
@@ -101,15 +101,15 @@ def _split_by_column(table: "Table", k: int, seed: int, needed: Sequence[str] = 
 
 def _check_groups(group: NDArray[Any], fold: Fold) -> None:
     """Raise ``ValueError`` where a group is on both sides of a split that the user made."""
-    seen: dict[Any, str] = {}
+    part_of: dict[Any, str] = {}
     for name, rows in zip(NAMES, fold, strict=True):
-        for one in np.unique(group[rows]).tolist():
-            if one in seen:
+        for member in np.unique(group[rows]).tolist():
+            if member in part_of:
                 raise ValueError(
-                    f"Group {one!r} is in two parts of the split column, {seen[one]} and {name}: what a model learns of it "
-                    "there it knows here. Move its rows into one part, or leave out the split column."
+                    f"Group {member!r} is in two parts of the split column, {part_of[member]} and {name}. Move its rows "
+                    "into one part, or leave out the split column."
                 )
-            seen[one] = name
+            part_of[member] = name
 
 
 def _fold(validation: NDArray[np.bool_], test: NDArray[np.bool_], every: Rows) -> Fold:

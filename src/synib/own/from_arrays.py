@@ -52,9 +52,9 @@ class Stored:
         whole, vector = self.dtype.kind in "iuf", len(self.shape) == 2
         if vector and (whole or self.dtype.kind == "b"):
             return "vector"
-        one = len(self.shape) == 1
+        is_single = len(self.shape) == 1
         kinds: dict[str, Kind] = {"b": "flag", "U": "text", "S": "text"}
-        return ("number" if whole else kinds.get(self.dtype.kind, "other")) if one else "other"
+        return ("number" if whole else kinds.get(self.dtype.kind, "other")) if is_single else "other"
 
     def mapped(self) -> Array:
         """The array in the file's own pages; what is written to it goes to memory, never to the file."""
@@ -107,8 +107,8 @@ class Arrays(Source):
     """Arrays by name, a row of each for each example."""
 
     def __init__(self, path: Path, stored: Mapping[str, Stored]) -> None:
-        said = {name: f"an array of {s.dtype} {s.shape}" for name, s in stored.items()}
-        super().__init__(path, {name: s.kind for name, s in stored.items()}, said)
+        descriptions = {name: f"an array of {s.dtype} {s.shape}" for name, s in stored.items()}
+        super().__init__(path, {name: s.kind for name, s in stored.items()}, descriptions)
         self._stored = stored
 
     def one_value(self, name: str) -> bool:
@@ -149,11 +149,11 @@ class Arrays(Source):
         values = values.astype(values.dtype.newbyteorder("="))
         if stored.kind == "text":
             try:
-                given = [x.decode() if isinstance(x, bytes) else x for x in values.tolist()]
-                "".join(given).encode()
+                decoded = [x.decode() if isinstance(x, bytes) else x for x in values.tolist()]
+                "".join(decoded).encode()
             except (ValueError, SystemError) as mistake:
                 raise ValueError(f"{self.path} is damaged: {name} holds texts that are none.") from mistake
-            values = texts(self.path, name, given)
+            values = texts(self.path, name, decoded)
             return Column(values, values != "")
         return Column(values, np.ones(len(values), np.bool_))
 
@@ -196,13 +196,13 @@ def safetensors(path: Path) -> Arrays:
             raise ValueError(f"{path} is no .safetensors, or is cut or damaged: its head is longer than the file.")
         try:
             head = json.loads(stream.read(length), object_pairs_hook=_once)
-            found = {name: _tensor(path, 8 + length, entry) for name, entry in head.items() if name != "__metadata__"}
+            tensors = {name: _tensor(path, 8 + length, entry) for name, entry in head.items() if name != "__metadata__"}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as mistake:
             raise ValueError(f"{path} is no .safetensors, or is cut or damaged ({mistake}).") from mistake
-    end = max((s.offset + math.prod(s.shape) * s.dtype.itemsize for s in found.values()), default=0)
+    end = max((s.offset + math.prod(s.shape) * s.dtype.itemsize for s in tensors.values()), default=0)
     if end != size:
         raise ValueError(f"{path} is cut or damaged: its tensors should end at byte {end:,}, the file has {size:,}.")
-    return Arrays(path, found)
+    return Arrays(path, tensors)
 
 
 def npy_folder(path: Path, files: Iterable[Path]) -> Arrays:
@@ -240,10 +240,10 @@ def npy_head(path: Path, name: str, stream: BinaryIO, size: int) -> Stored:
     length = int.from_bytes(stream.read(4 if wide else 2), "little")
     if magic[:6] != b"\x93NUMPY" or length > HEAD:
         raise ValueError(f"{path} is cut or damaged: {name} is no .npy array.")
-    said = stream.read(length).decode("latin1")
-    descr = re.search(r"'descr': *'([<>|=][a-zA-Z]\d*)'", said)
-    order = re.search(r"'fortran_order': *(True|False)", said)
-    shape = re.search(r"'shape': *\(([\d, ]*)\)", said)
+    head = stream.read(length).decode("latin1")
+    descr = re.search(r"'descr': *'([<>|=][a-zA-Z]\d*)'", head)
+    order = re.search(r"'fortran_order': *(True|False)", head)
+    shape = re.search(r"'shape': *\(([\d, ]*)\)", head)
     if descr is not None and descr[1][1] == "O":
         raise ValueError(
             f"{path} holds objects as {name}, which are pickles, and pickles are not read here: save it as numbers, or "

@@ -40,32 +40,32 @@ class Batches(Source):
         self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]]
     ) -> tuple[dict[str, Column], dict[str, Array]]:
         parts: dict[str, list[Column]] = {name: [] for name in singles}
-        found = {name: Vectors(self.path, name) for name in vectors}
-        wanted = list(dict.fromkeys([*singles, *(column for columns in vectors.values() for column in columns)]))
+        collected = {name: Vectors(self.path, name) for name in vectors}
+        names = list(dict.fromkeys([*singles, *(column for columns in vectors.values() for column in columns)]))
         with damage(self.path):
-            for batch in self.batches(wanted):
+            for batch in self.batches(names):
                 for array in batch.values():
                     array.validate(full=True)
                 for name in singles:
                     parts[name].append(_single(self.path, name, batch[name]))
                 for name, columns in vectors.items():
                     if self.kinds[columns[0]] == "vector":
-                        _add_lists(found[name], batch[columns[0]])
+                        _add_lists(collected[name], batch[columns[0]])
                     else:
-                        _add_numbers(found[name], [batch[column] for column in columns])
+                        _add_numbers(collected[name], [batch[column] for column in columns])
             columns_read = {name: self._joined(name, held) for name, held in parts.items()}
-        return columns_read, {name: v.done() for name, v in found.items()}
+        return columns_read, {name: v.done() for name, v in collected.items()}
 
     def _joined(self, name: str, parts: Sequence[Column]) -> Column:
         if not parts:
             raise ValueError(f"{self.path} has no rows.")
         values = np.concatenate([part.values for part in parts])
-        there = np.concatenate([part.there for part in parts])
+        has_value = np.concatenate([part.present for part in parts])
         names = self._class_names.get(name, ())
         if names and values.dtype.kind in "iu":
-            there &= values >= 0  # how a label that is not known is written there
-            return Column(values, there, names)
-        return Column(values, there)
+            has_value &= values >= 0  # how a label that is not known is written there
+            return Column(values, has_value, names)
+        return Column(values, has_value)
 
 
 class Parquet(Batches):
@@ -116,10 +116,10 @@ class HuggingFace(Batches):
             for batch in reader:
                 for start in range(0, batch.num_rows, STEP):
                     rows = batch.slice(start, STEP)
-                    own = {name: rows.column(name) for name in names if name != self.split}
+                    columns = {name: rows.column(name) for name in names if name != self.split}
                     if self.split is not None and self.split in names:
-                        own[self.split] = self._pa.repeat(part, rows.num_rows)
-                    yield own
+                        columns[self.split] = self._pa.repeat(part, rows.num_rows)
+                    yield columns
                     if hasattr(pages, "madvise"):
                         pages.madvise(mmap.MADV_DONTNEED)  # looked at once: no reason to stay in memory
 
@@ -160,31 +160,31 @@ def _parts(path: Path) -> list[tuple[str, Path]]:
         folders = [(str(split), inside(path, str(split))) for split in splits]
     else:
         folders = [("", path)]
-    found = []
+    files_of_parts = []
     for split, folder in folders:
         if not (folder / "state.json").is_file():
             raise ValueError(f"{path}: the folder {folder.name} should hold a state.json, as save_to_disk writes it.")
         files = [entry.get("filename") if isinstance(entry, dict) else entry
                  for entry in _said(folder / "state.json", "_data_files")]  # fmt: skip
-        found += [(split, inside(folder, str(file))) for file in files]
-    for _, file in found:
+        files_of_parts += [(split, inside(folder, str(file))) for file in files]
+    for _, file in files_of_parts:
         if not file.is_file():
             raise ValueError(f"{path} should hold {file.name}, which is not there.")
-    if not found:
+    if not files_of_parts:
         raise ValueError(f"{path} is a folder of datasets without files of data.")
-    return found
+    return files_of_parts
 
 
 def _said(file: Path, key: str) -> list[Any]:
     try:
-        found = json.loads(file.read_bytes())
-        if found.get("_indices_data_files") or found.get("_indices_files"):
+        content = json.loads(file.read_bytes())
+        if content.get("_indices_data_files") or content.get("_indices_files"):
             raise ValueError("it is a selection of rows: call flatten_indices() before save_to_disk()")
-        if not isinstance(found[key], list):
-            raise ValueError(f"{key} is {shown(found[key])}")
+        if not isinstance(content[key], list):
+            raise ValueError(f"{key} is {shown(content[key])}")
     except (ValueError, KeyError, AttributeError, RecursionError) as mistake:
         raise ValueError(f"{file} should be what save_to_disk writes, with a list of {key} ({mistake}).") from mistake
-    return list(found[key])
+    return list(content[key])
 
 
 def _class_names(schema: Any) -> dict[str, tuple[str, ...]]:
@@ -217,34 +217,34 @@ def _single(path: Path, name: str, array: Any) -> Column:
 
     if types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    there = array.is_valid().to_numpy(zero_copy_only=False)
+    has_value = array.is_valid().to_numpy(zero_copy_only=False)
     if types.is_string(array.type) or types.is_large_string(array.type):
-        return Column(texts(path, name, [text or "" for text in array.to_pylist()]), there)
+        return Column(texts(path, name, [text or "" for text in array.to_pylist()]), has_value)
     filled = array.fill_null(False if types.is_boolean(array.type) else 0) if array.null_count else array
-    return Column(filled.to_numpy(zero_copy_only=False), there)
+    return Column(filled.to_numpy(zero_copy_only=False), has_value)
 
 
-def _add_lists(found: Vectors, array: Any) -> None:
+def _add_lists(vectors: Vectors, array: Any) -> None:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-    there = array.is_valid().to_numpy(zero_copy_only=False)
+    has_value = array.is_valid().to_numpy(zero_copy_only=False)
     widths = pc.list_value_length(array).drop_null().to_numpy(zero_copy_only=False)
     if len(widths):
-        expected = found.width or int(widths[0])
+        expected = vectors.width or int(widths[0])
         wrong = np.flatnonzero((widths != expected) | (widths == 0))
         if len(wrong):
-            row = found.rows + int(np.flatnonzero(there)[wrong[0]])
-            raise ragged(found.path, found.name, row, int(widths[wrong[0]]), expected)
+            row = vectors.rows + int(np.flatnonzero(has_value)[wrong[0]])
+            raise ragged(vectors.path, vectors.name, row, int(widths[wrong[0]]), expected)
         values = array.drop_null().flatten().to_numpy(zero_copy_only=False).reshape(-1, expected)
     else:
         values = np.empty((0, 0), np.float32)
-    found.add(values, there)
+    vectors.add(values, has_value)
 
 
-def _add_numbers(found: Vectors, arrays: Sequence[Any]) -> None:
+def _add_numbers(vectors: Vectors, arrays: Sequence[Any]) -> None:
     values = np.empty((len(arrays[0]), len(arrays)), np.float32)
     for place, array in enumerate(arrays):
-        column = _single(found.path, found.name, array)
+        column = _single(vectors.path, vectors.name, array)
         with np.errstate(over="ignore", invalid="ignore"):
-            values[:, place] = np.where(column.there, column.values, np.nan)
-    found.add(values, np.ones(len(values), np.bool_))
+            values[:, place] = np.where(column.present, column.values, np.nan)
+    vectors.add(values, np.ones(len(values), np.bool_))

@@ -36,18 +36,20 @@ class CSV(Source):
     ) -> tuple[dict[str, Column], dict[str, Array]]:
         at = {name: place for place, name in enumerate(self._header)}
         cells: dict[str, list[str]] = {name: [] for name in singles}
-        found = {name: Vectors(self.path, name) for name in vectors}
+        collected = {name: Vectors(self.path, name) for name in vectors}
         with _lines(self.path) as (_, lines):
             while block := list(islice(lines, LINES)):
                 for name in singles:
                     cells[name].extend(line[at[name]].strip() for line in block)
                 for name, columns in vectors.items():
                     if self.kinds[columns[0]] == "vector":
-                        _add_lists(found[name], [line[at[columns[0]]].strip() for line in block])
+                        _add_lists(collected[name], [line[at[columns[0]]].strip() for line in block])
                     else:
-                        _add_numbers(found[name], columns, [[line[at[column]] for column in columns] for line in block])
+                        _add_numbers(
+                            collected[name], columns, [[line[at[column]] for column in columns] for line in block]
+                        )
         return {name: _typed(self.path, name, cells[name]) for name in singles}, {
-            name: v.done() for name, v in found.items()
+            name: v.done() for name, v in collected.items()
         }
 
 
@@ -108,8 +110,8 @@ def _number(cell: str) -> float | None:
         return None
 
 
-def _add_lists(found: Vectors, cells: list[str]) -> None:
-    there = np.array([bool(cell) for cell in cells])
+def _add_lists(vectors: Vectors, cells: list[str]) -> None:
+    has_value = np.array([bool(cell) for cell in cells])
     rows: list[list[float]] = []
     for place, cell in enumerate(cells):
         if not cell:
@@ -120,43 +122,43 @@ def _add_lists(found: Vectors, cells: list[str]) -> None:
             row = [float(part) for part in cell[1:-1].replace(",", " ").split()]
         except ValueError:
             raise ValueError(
-                f"{found.path}: {found.name} should be a list of numbers such as [0.1, 0.2]; row {found.rows + place} "
+                f"{vectors.path}: {vectors.name} should be a list of numbers such as [0.1, 0.2]; row {vectors.rows + place} "
                 f"(from 0) is {shown(cell)}."
             ) from None
-        expected = found.width or (len(rows[0]) if rows else len(row))
+        expected = vectors.width or (len(rows[0]) if rows else len(row))
         if len(row) != expected or not row:
-            raise ragged(found.path, found.name, found.rows + place, len(row), expected)
+            raise ragged(vectors.path, vectors.name, vectors.rows + place, len(row), expected)
         rows.append(row)
-    found.add(np.array(rows, np.float64), there)
+    vectors.add(np.array(rows, np.float64), has_value)
 
 
-def _add_numbers(found: Vectors, columns: Sequence[str], lines: list[list[str]]) -> None:
+def _add_numbers(vectors: Vectors, columns: Sequence[str], lines: list[list[str]]) -> None:
     try:
         values = np.array([list(map(float, line)) for line in lines])
     except ValueError:
-        values = np.array([[_cell(found, columns[k], row, cell) for k, cell in enumerate(line)]
+        values = np.array([[_cell(vectors, columns[k], row, cell) for k, cell in enumerate(line)]
                            for row, line in enumerate(lines)])  # fmt: skip
-    found.add(values, np.ones(len(lines), np.bool_))
+    vectors.add(values, np.ones(len(lines), np.bool_))
 
 
-def _cell(found: Vectors, column: str, row: int, cell: str) -> float:
+def _cell(vectors: Vectors, column: str, row: int, cell: str) -> float:
     number = _number(cell) if cell.strip() else np.nan
     if number is None:
         raise ValueError(
-            f"{found.path}: {column} should be a number in every row; row {found.rows + row} (from 0) is {shown(cell)}."
+            f"{vectors.path}: {column} should be a number in every row; row {vectors.rows + row} (from 0) is {shown(cell)}."
         )
     return number
 
 
 def _typed(path: Path, name: str, cells: list[str]) -> Column:
     """Truth values, whole numbers, numbers or texts: the first of them that all cells are; "007" is a text."""
-    there = np.array([bool(cell) for cell in cells], np.bool_)
-    given = [cell for cell in cells if cell]
-    if given and all(cell.lower() in FLAGS for cell in given):
-        return Column(np.array([FLAGS.get(cell.lower(), False) for cell in cells]), there)
-    if all(len(cell) < 19 and cell.removeprefix("-").isdecimal() and str(int(cell)) == cell for cell in given):
-        return Column(np.array([int(cell or 0) for cell in cells], np.int64), there)
+    has_value = np.array([bool(cell) for cell in cells], np.bool_)
+    filled = [cell for cell in cells if cell]
+    if filled and all(cell.lower() in FLAGS for cell in filled):
+        return Column(np.array([FLAGS.get(cell.lower(), False) for cell in cells]), has_value)
+    if all(len(cell) < 19 and cell.removeprefix("-").isdecimal() and str(int(cell)) == cell for cell in filled):
+        return Column(np.array([int(cell or 0) for cell in cells], np.int64), has_value)
     numbers = [_number(cell) if cell else 0.0 for cell in cells]
-    if None not in numbers and not any(cell.isdecimal() and len(cell) > 1 and cell[0] == "0" for cell in given):
-        return Column(np.array(numbers, np.float64), there)
-    return Column(texts(path, name, cells), there)
+    if None not in numbers and not any(cell.isdecimal() and len(cell) > 1 and cell[0] == "0" for cell in filled):
+        return Column(np.array(numbers, np.float64), has_value)
+    return Column(texts(path, name, cells), has_value)

@@ -103,22 +103,24 @@ class TableRecipe:
 
     def split(self, fold: int, rows: Rows) -> Split:
         """Rows as the models of a fold see them, with the target in the family's form."""
-        target = self.table.target[rows]
+        target, weight = self.table.target[rows], self.table.weight
+        counts = None if weight is None else torch.from_numpy(weight[rows].astype(np.float32))
         if self.family.discrete:
-            return Split(self.inputs(fold, rows), torch.from_numpy(target.astype(np.int64)))
+            labels = torch.from_numpy(target.astype(np.int64))
+            return Split(self.inputs(fold, rows), labels, sample_weight=counts)
         mean, deviation = self.scaling(fold).target
         scaled = ((target - mean) / deviation).astype(np.float32)
-        return Split(self.inputs(fold, rows), torch.from_numpy(scaled)[:, None])
+        return Split(self.inputs(fold, rows), torch.from_numpy(scaled)[:, None], sample_weight=counts)
 
     def inputs(self, fold: int, rows: Rows) -> dict[str, Modality]:
         """Modalities of some rows, as the models of a fold see them."""
         scaling = self.scaling(fold)
-        made: dict[str, Modality] = {}
+        inputs: dict[str, Modality] = {}
         for name, x in self.table.modalities.items():
             scaled = scaling.in_place(name, x[rows].astype(np.float32, copy=False))  # indexing has copied the rows
             present = torch.from_numpy(self.table.present[name][rows].astype(bool))
-            made[name] = optional(scaled, present) if name in self.missing else scaled
-        return made
+            inputs[name] = optional(scaled, present) if name in self.missing else scaled
+        return inputs
 
     def scaling(self, fold: int) -> Scaling:
         """How a fold's rows are scaled, by its training rows alone."""

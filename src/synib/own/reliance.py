@@ -39,14 +39,14 @@ def reliance(outcome: Outcome, method: str, group: Groups | None, tested: Mask, 
     for i, fold in enumerate(outcome.parts):
         split = outcome.recipe.split(i, fold.test)
         for s, learner in enumerate(outcome.methods[method].learners[i]):
-            found = scores_without(
+            of_fold = scores_without(
                 lambda x, learner=learner: learner.method.predict(learner.model, x),  # type: ignore[misc]
                 split.modalities,
                 split.target,
                 outcome.family,
                 seed,
             )
-            for name, each in found.items():
+            for name, each in of_fold.items():
                 scores[name][:, s, fold.test] = each
     intact = scores.pop(INTACT)[..., tested]
     lost = {

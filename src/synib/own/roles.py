@@ -5,17 +5,17 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from synib.checks import check_modality, shown
-from synib.own.columns import Source, names_said
+from synib.own.columns import Source, list_names
 
 TARGETS = ("label", "target", "y")
 
 
 def _no_column(source: Source, role: str, name: object) -> ValueError:
     known = list(source.kinds)
-    lower = {one.lower(): one for one in reversed([*known, *_numbered(source, ())])}
+    lower = {column.lower(): column for column in reversed([*known, *_numbered(source, ())])}
     near = difflib.get_close_matches(str(name).lower(), lower, 3)
-    hint = f"did you mean {' or '.join(lower[one] for one in near)}? It" if near else "it"
-    return ValueError(f"{source.path} has no column {shown(name)} for {role}; {hint} has {names_said(known)}.")
+    hint = f"did you mean {' or '.join(lower[column] for column in near)}? It" if near else "it"
+    return ValueError(f"{source.path} has no column {shown(name)} for {role}; {hint} has {list_names(known)}.")
 
 
 def one_value(source: Source, role: str, name: str) -> str:
@@ -24,35 +24,47 @@ def one_value(source: Source, role: str, name: str) -> str:
     if name not in source.kinds:
         raise _no_column(source, role, name)
     if not source.one_value(name):
-        raise ValueError(f"{source.path}: {role} should be one value for each row; {name} holds {source.said(name)}.")
+        raise ValueError(
+            f"{source.path}: {role} should be one value for each row; {name} holds {source.describe(name)}."
+        )
     return name
 
 
 def target_name(source: Source) -> str:
-    found = [name for name in TARGETS if name in source.kinds]
-    if len(found) != 1:
-        why = f"{' and '.join(found)} could both be" if found else "no column is called label, target or y, so none is"
-        raise ValueError(f"{source.path}: {why} the target; say which: {names_said(list(source.kinds))}.")
-    return found[0]
+    candidates = [name for name in TARGETS if name in source.kinds]
+    if len(candidates) != 1:
+        why = (
+            f"{' and '.join(candidates)} could both be"
+            if candidates
+            else "no column is called label, target or y, so none is"
+        )
+        raise ValueError(f"{source.path}: {why} the target; say which: {list_names(list(source.kinds))}.")
+    return candidates[0]
 
 
 def _numbered(source: Source, taken: Collection[str]) -> dict[str, list[str]]:
     """Prefix → its columns of numbers ``prefix_0``, ``prefix_1``, … in their order, if there are two or more."""
-    found: dict[str, dict[int, str]] = {}
+    by_prefix: dict[str, dict[int, str]] = {}
     for name, kind in source.kinds.items():
         match = re.fullmatch(r"(.+)_([0-9]{1,9})", name)
         if match and kind != "vector" and name not in taken:
-            at = found.setdefault(match[1], {})
-            if int(match[2]) in at:
-                raise ValueError(f"{source.path} has two columns of one number: {at[int(match[2])]} and {name}.")
-            at[int(match[2])] = name
-    return {prefix: [at[n] for n in sorted(at)] for prefix, at in found.items() if len(at) > 1}
+            by_number = by_prefix.setdefault(match[1], {})
+            if int(match[2]) in by_number:
+                raise ValueError(f"{source.path} has two columns of one number: {by_number[int(match[2])]} and {name}.")
+            by_number[int(match[2])] = name
+    return {
+        prefix: [by_number[n] for n in sorted(by_number)]
+        for prefix, by_number in by_prefix.items()
+        if len(by_number) > 1
+    }
 
 
 def _check_numbered(source: Source, prefix: str, columns: Sequence[str]) -> list[str]:
     wrong = next((name for name in columns if source.kinds[name] not in ("number", "flag")), None)
     if wrong is not None:
-        raise ValueError(f"{source.path}: {prefix}_… should be columns of numbers; {wrong} holds {source.said(wrong)}.")
+        raise ValueError(
+            f"{source.path}: {prefix}_… should be columns of numbers; {wrong} holds {source.describe(wrong)}."
+        )
     numbers = [int(name.rpartition("_")[2]) for name in columns]
     gap = next((n for n in range(numbers[0], numbers[-1]) if n not in set(numbers)), None)
     if gap is not None or numbers[0] > 1:
@@ -70,20 +82,20 @@ def guessed(source: Source, taken: Collection[str]) -> dict[str, list[str]]:
                     f"{source.path} has a column {prefix} and columns {prefix}_…: say which are modalities."
                 )
             columns[prefix] = _check_numbered(source, prefix, numbered)
-    found: dict[str, list[str]] = {}
+    vectors: dict[str, list[str]] = {}
     for name, of in columns.items():
         short = check_modality(name.replace(".", "_"), module=True)
-        if short in found:
+        if short in vectors:
             raise ValueError(f"{source.path}: two columns would be called {short}: say which are modalities.")
-        found[short] = of
-    return found
+        vectors[short] = of
+    return vectors
 
 
 def named(source: Source, modalities: Mapping[str, str]) -> dict[str, list[str]]:
     if not isinstance(modalities, Mapping):
         raise ValueError(f"modalities are a dict of name → column, or None for all there are; got {shown(modalities)}.")
     numbered = _numbered(source, ())
-    found: dict[str, list[str]] = {}
+    vectors: dict[str, list[str]] = {}
     for name, column in modalities.items():
         check_modality(name, module=True)
         if not isinstance(column, str):
@@ -91,13 +103,13 @@ def named(source: Source, modalities: Mapping[str, str]) -> dict[str, list[str]]
         if column in source.kinds:
             if source.kinds[column] not in ("vector", "number"):
                 raise ValueError(f"{source.path}: the modality {name} should be vectors of numbers; {column} holds "
-                                 f"{source.said(column)}: embed it first.")  # fmt: skip
-            found[name] = [column]
+                                 f"{source.describe(column)}: embed it first.")  # fmt: skip
+            vectors[name] = [column]
         elif column in numbered:
-            found[name] = _check_numbered(source, column, numbered[column])
+            vectors[name] = _check_numbered(source, column, numbered[column])
         else:
             raise _no_column(source, f"the modality {name}", column)
-    return found
+    return vectors
 
 
 def check_enough(source: Source, vectors: Mapping[str, Sequence[str]], target: str) -> None:
@@ -105,7 +117,7 @@ def check_enough(source: Source, vectors: Mapping[str, Sequence[str]], target: s
         got = f"only {next(iter(vectors))} is one" if vectors else "there are none"
         raise ValueError(
             f"{source.path}: at least two modalities are needed, columns of vectors or numbered columns (image_0, image_1, "
-            f"…); {got} among {names_said(list(source.kinds))}."
+            f"…); {got} among {list_names(list(source.kinds))}."
         )
     used = [column for columns in vectors.values() for column in columns]
     if target in used or len(set(used)) < len(used):
@@ -116,8 +128,8 @@ def check_enough(source: Source, vectors: Mapping[str, Sequence[str]], target: s
 
 def presence(source: Source, vectors: Mapping[str, Sequence[str]], modalities: Mapping[str, str]) -> dict[str, str]:
     """Modality → the column that says whether a row has it."""
-    wanted = {
+    possible = {
         name: (f"{name}_present", f"{modalities.get(name, columns[0])}_present") for name, columns in vectors.items()
     }
-    found = {name: next((flag for flag in flags if flag in source.kinds), "") for name, flags in wanted.items()}
-    return {name: one_value(source, f"the presence of {name}", flag) for name, flag in found.items() if flag}
+    flag_of = {name: next((flag for flag in flags if flag in source.kinds), "") for name, flags in possible.items()}
+    return {name: one_value(source, f"the presence of {name}", flag) for name, flag in flag_of.items() if flag}

@@ -47,7 +47,7 @@ def shortcuts(table: Table, parts: Sequence[Fold], seed: int = 0) -> list[Shortc
 
 
 def _nuisances(table: Table, parts: Sequence[Fold]) -> list[Shortcut]:
-    found = []
+    alarms = []
     for name, column in table.nuisance.items():
         scores, baseline = _out_of_fold(table, as_features(column), parts), _out_of_fold(table, None, parts)
         score, beyond = _mean_score(table, scores), _mean(table, scores - baseline)
@@ -59,12 +59,12 @@ def _nuisances(table: Table, parts: Sequence[Fold]) -> list[Shortcut]:
             f"{name} alone predicts the target: {_in_words(table, score)}, {beyond.value:+.2f} [{beyond.low:+.2f}, "
             f"{beyond.high:+.2f}] beyond the baseline{by}. A model may have learned {name} instead of what you are after."
         )
-        found.append(Shortcut(name, "nuisance", score, beyond, carried, words))
-    return found
+        alarms.append(Shortcut(name, "nuisance", score, beyond, carried, words))
+    return alarms
 
 
 def _modalities(table: Table, parts: Sequence[Fold], seed: int) -> list[Shortcut]:
-    found = []
+    alarms = []
     known_groups = None
     if table.group is not None and table.split is None and len(parts) > 1:
         # The same rows split without regard to groups: rows of one group are then on both sides.
@@ -75,7 +75,7 @@ def _modalities(table: Table, parts: Sequence[Fold], seed: int) -> list[Shortcut
         score, beyond = _mean_score(table, scores), _mean(table, scores - _out_of_fold(table, None, parts))
         if score.low >= PERFECT and table.classes:
             words = f"{name} alone is right in {score.value:.1%} of all rows: is the target, or what it was made from, in it?"
-            found.append(Shortcut(name, "perfect", score, beyond, {}, words))
+            alarms.append(Shortcut(name, "perfect", score, beyond, {}, words))
         if known_groups is None:
             continue
         in_known = _out_of_fold(table, x, known_groups)
@@ -86,8 +86,8 @@ def _modalities(table: Table, parts: Sequence[Fold], seed: int) -> list[Shortcut
                 f"({_in_words(table, _mean_score(table, in_known))}) than in new ones ({_in_words(table, score)}): it "
                 "recognises the group."
             )
-            found.append(Shortcut(name, "group", score, gap, {}, words))
-    return found
+            alarms.append(Shortcut(name, "group", score, gap, {}, words))
+    return alarms
 
 
 def as_features(column: NDArray[Any]) -> Numbers:

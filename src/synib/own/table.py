@@ -26,6 +26,7 @@ from synib.own.values import (
     rows_of,
     splits_of,
     target_of,
+    weights_of,
 )
 
 ROWS = 10  # fewer cannot be split into folds
@@ -43,6 +44,7 @@ class Table:
         split: (rows,) of ``"train"``, ``"validation"`` or ``"test"``, if the data have a split.
         group: (rows,) of texts: what must not be in two parts of the data.
         nuisance: Name → (rows,) of what should not matter.
+        weight: (rows,) of how much each row counts in training and in choosing; equally by default.
         source: The file's name.
         notes: Rows left out, columns not used, kinds guessed.
     """
@@ -56,6 +58,7 @@ class Table:
     nuisance: Mapping[str, Array] = field(default_factory=dict)
     source: str = ""
     notes: tuple[str, ...] = ()
+    weight: Array | None = None
 
 
 def read(
@@ -66,6 +69,7 @@ def read(
     split: str | None = None,
     group: str | None = None,
     nuisance: Sequence[str] = (),
+    weight: str | None = None,
     task: Task = "auto",
 ) -> Table:
     """Read a user's own data; whatever is wrong with them is one ``ValueError``, and nothing is ever unpickled.
@@ -79,6 +83,7 @@ def read(
         split: The column that says train, validation or test.
         group: The column of what must stay together (speaker, patient, video).
         nuisance: Columns that should not matter.
+        weight: The column of how much each row counts in training and in choosing; rows of weight 0 are left out.
         task: ``"auto"`` takes texts, truth values and few whole numbers for classes, everything else for numbers.
     """
     if task not in ("auto", "classification", "regression"):
@@ -87,7 +92,7 @@ def read(
         raise ValueError(f"nuisance are names of columns; got {shown(nuisance)}.")
     others = [nuisance] if isinstance(nuisance, str) else list(nuisance)
     with _one_kind_of_error(path):
-        return _table(_open(path), target, modalities, split, group, others, task)
+        return _table(_open(path), target, modalities, split, group, others, weight, task)
 
 
 def read_modalities(
@@ -149,14 +154,18 @@ def _table(
     split: str | None,
     group: str | None,
     nuisance: Sequence[str],
+    weight: str | None,
     task: Task,
 ) -> Table:
     predicted = target_name(source) if target is None else target
     split = source.split if split is None else split
-    roles = [("target", predicted), ("split", split), ("group", group), *(("nuisance", name) for name in nuisance)]
+    roles = [("target", predicted), ("split", split), ("group", group), ("weight", weight)]
+    roles += [("nuisance", name) for name in nuisance]
     singles = [one_value(source, role, name) for role, name in roles if name is not None]
     if singles.count(predicted) > 1:
-        raise ValueError(f"{source.path}: {predicted} is the target, so it cannot be split, group or nuisance as well.")
+        raise ValueError(
+            f"{source.path}: {predicted} is the target, so it cannot be split, group, weight or nuisance as well."
+        )
     vectors = guessed(source, singles) if modalities is None else named(source, modalities)
     check_enough(source, vectors, predicted)
     flags = {name: flag for name, flag in presence(source, vectors, modalities or {}).items() if flag not in singles}
@@ -170,7 +179,8 @@ def _table(
             )
     present = {name: presence_of(source, name, v, columns.get(flags.get(name, ""))) for name, v in x.items()}
     known, some = is_known(columns[predicted]), np.any(list(present.values()), axis=0)
-    keep = known & some
+    weights = None if weight is None else weights_of(source, weight, columns[weight])
+    keep = known & some if weights is None else known & some & (weights > 0)
     if keep.sum() < ROWS:
         raise ValueError(
             f"{source.path} has {keep.sum()} rows that can be used, of {rows}; at least {ROWS} are needed."
@@ -193,4 +203,5 @@ def _table(
         {name: nuisance_of(rows_of(columns[name], keep)) for name in nuisance},
         source.path.name,
         (*notes, guess, *missing),
+        None if weights is None else weights[keep],
     )

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from synib.checks import shown
-from synib.own.columns import STEP, Array, Column, Source, names_said, rows_said
+from synib.own.columns import STEP, Array, Column, Source, list_names, list_rows
 
 Task = Literal["auto", "classification", "regression"]
 SPLITS = {"train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
@@ -22,7 +22,7 @@ def presence_of(source: Source, name: str, x: Array, flag: Column | None) -> Arr
     stated = None
     if flag is not None:
         stated = flag.values.astype(np.bool_) if flag.values.dtype.kind != "U" else None
-        if stated is None or not flag.there.all() or not np.isin(flag.values, (0, 1)).all():
+        if stated is None or not flag.present.all() or not np.isin(flag.values, (0, 1)).all():
             raise ValueError(f"{source.path}: {name}_present should be true or false in every row.")
     whole, empty, infinite = (np.empty(len(x), np.bool_) for _ in range(3))
     for start, block in _blocks(x):
@@ -36,11 +36,11 @@ def presence_of(source: Source, name: str, x: Array, flag: Column | None) -> Arr
         (~whole & ~empty & expected, "NaN (or empty cells) beside numbers"),
     ):
         if wrong.any():
-            raise ValueError(f"{source.path}: {name} has {what} in {rows_said(np.flatnonzero(wrong))}: a row has all numbers "
+            raise ValueError(f"{source.path}: {name} has {what} in {list_rows(np.flatnonzero(wrong))}: a row has all numbers "
                              "of a modality or none.")  # fmt: skip
     if stated is not None and (stated & empty).any():
         raise ValueError(
-            f"{source.path}: {name} should be there in {rows_said(np.flatnonzero(stated & empty))}, but is NaN."
+            f"{source.path}: {name} should be there in {list_rows(np.flatnonzero(stated & empty))}, but is NaN."
         )
     return ~empty & expected
 
@@ -67,17 +67,17 @@ def keep_rows(x: Array, keep: Array) -> Array:
 
 
 def rows_of(column: Column, keep: Array) -> Column:
-    return Column(column.values[keep], column.there[keep], column.names)
+    return Column(column.values[keep], column.present[keep], column.names)
 
 
 def is_known(column: Column) -> Array:
-    return column.there & ~np.isnan(column.values) if column.values.dtype.kind == "f" else column.there
+    return column.present & ~np.isnan(column.values) if column.values.dtype.kind == "f" else column.present
 
 
 def target_of(source: Source, name: str, column: Column, task: Task) -> tuple[Array, tuple[str, ...], str]:
     values = column.values
     if values.dtype.kind == "f" and np.isinf(values).any():
-        raise ValueError(f"{source.path}: {name} is infinite in {rows_said(np.flatnonzero(np.isinf(values)))}.")
+        raise ValueError(f"{source.path}: {name} is infinite in {list_rows(np.flatnonzero(np.isinf(values)))}.")
     different, numbers = np.unique(values, return_inverse=True)
     whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((different == np.trunc(different)).all()))
     if len(different) == 1:
@@ -98,11 +98,11 @@ def target_of(source: Source, name: str, column: Column, task: Task) -> tuple[Ar
                          "is it the target?")  # fmt: skip
     classes = tuple(_class(value, column.names) for value in different.tolist())
     if len(set(classes)) < len(classes):
-        raise ValueError(f"{source.path}: {name} has two classes of one name among {names_said(classes)}.")
+        raise ValueError(f"{source.path}: {name} has two classes of one name among {list_names(classes)}.")
     return (
         numbers.astype(np.int64).reshape(-1),
         classes,
-        f"{name} is treated as {len(classes)} classes: {names_said(classes)}.",
+        f"{name} is treated as {len(classes)} classes: {list_names(classes)}.",
     )
 
 
@@ -113,27 +113,35 @@ def _class(value: Any, names: tuple[str, ...]) -> str:
 
 
 def splits_of(source: Source, name: str, column: Column) -> Array:
-    given = [text.strip().lower() for text in column.values.astype(np.str_).tolist()]
-    wrong = np.array([text not in SPLITS for text in given]) | ~column.there
-    if wrong.any():
+    texts = [text.strip().lower() for text in column.values.astype(np.str_).tolist()]
+    invalid = np.array([text not in SPLITS for text in texts]) | ~column.present
+    if invalid.any():
         raise ValueError(
             f"{source.path}: {name} should be train, validation or test in every row; it is "
-            f"{shown(given[int(np.argmax(wrong))])} or another thing in {rows_said(np.flatnonzero(wrong))}."
+            f"{shown(texts[int(np.argmax(invalid))])} or another thing in {list_rows(np.flatnonzero(invalid))}."
         )
-    return np.array([SPLITS[text] for text in given])
+    return np.array([SPLITS[text] for text in texts])
 
 
 def groups_of(source: Source, name: str, column: Column) -> Array:
     unknown = np.flatnonzero(~is_known(column))
     if len(unknown):
-        raise ValueError(f"{source.path}: {name} is missing in {rows_said(unknown)}: give each row a group.")
+        raise ValueError(f"{source.path}: {name} is missing in {list_rows(unknown)}: give each row a group.")
     return column.values.astype(np.str_)
 
 
+def weights_of(source: Source, name: str, column: Column) -> Array:
+    values = column.values
+    numeric = values.dtype.kind in "biuf" and column.present.all()
+    if not numeric or not (np.isfinite(values) & (values >= 0)).all() or not values.any():
+        raise ValueError(f"{source.path}: {name} should be a number of at least 0 in every row, and above 0 in some.")
+    return values.astype(np.float64)
+
+
 def nuisance_of(column: Column) -> Array:
-    if column.there.all() or column.values.dtype.kind == "U":
+    if column.present.all() or column.values.dtype.kind == "U":
         return column.values
-    return np.where(column.there, column.values, np.nan)
+    return np.where(column.present, column.values, np.nan)
 
 
 def notes_of(
@@ -146,14 +154,14 @@ def notes_of(
 ) -> list[str]:
     notes = []
     if not known.all():
-        notes.append(f"Left out, because {target} is missing: {rows_said(np.flatnonzero(~known))}.")
+        notes.append(f"Left out, because {target} is missing: {list_rows(np.flatnonzero(~known))}.")
     if not some[known].all():
-        notes.append(f"Left out, because they have no modality: {rows_said(np.flatnonzero(known & ~some))}.")
+        notes.append(f"Left out, because they have no modality: {list_rows(np.flatnonzero(known & ~some))}.")
     all_used = {*used, *(column for columns in vectors.values() for column in columns)}
     unused = [name for name in source.kinds if name not in all_used and source.kinds[name] != "other"]
     unfit = [name for name in source.kinds if name not in all_used and source.kinds[name] == "other"]
     if unfit:
-        notes.append(f"No vectors, so not used: {names_said([f'{name} ({source.said(name)})' for name in unfit])}.")
+        notes.append(f"No vectors, so not used: {list_names([f'{name} ({source.describe(name)})' for name in unfit])}.")
     if unused:
-        notes.append(f"Columns that are not used: {names_said(unused)}.")
+        notes.append(f"Columns that are not used: {list_names(unused)}.")
     return notes

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from synib.measure.pid import broja, pid_neural
 from synib.measure.pid.alignment import aligned_information
 from synib.measure.pid.decomposition import COMPONENTS
-from synib.measure.pid.neural import _aligned, _recalibrated, _told
+from synib.measure.pid.neural import _aligned, _information_shares, _recalibrated
 from synib.measure.stats import halves
 
 QUICK = {
@@ -148,7 +148,9 @@ def test_a_network_worse_than_chance_tells_nothing():
 def test_shares_of_the_information_have_it_as_their_mean():
     p1, p2 = marginals(40)
     prior, target = p1.mean(0), torch.randint(3, (40,))
-    assert _told(p1, prior, target).mean().item() == pytest.approx((p1 * (p1 / prior).log()).sum(1).mean().item())
+    assert _information_shares(p1, prior, target).mean().item() == pytest.approx(
+        (p1 * (p1 / prior).log()).sum(1).mean().item()
+    )
     kernel = torch.rand(3, 40, 40).double() + 0.1
     x, everything = torch.zeros(40, 1), torch.arange(40)
     shares = _aligned(lambda a, b: kernel, [x, x], [p1, p2], prior, target, everything, 50)

@@ -46,6 +46,19 @@ def test_recalibrated_predictions_are_the_same_and_have_a_smaller_error(family):
     assert right[0] == pytest.approx(right[1])
 
 
+@pytest.mark.parametrize("family", [Bernoulli(), Categorical(), Gaussian()], ids=str)
+def test_a_row_of_weight_2_counts_as_one_that_is_there_twice(family):
+    parameters, y = sampled(family, 200) if family.discrete else (torch.randn(200, 2), torch.randn(200, 1))
+    counts = torch.arange(200) % 3
+    weighted = temperature(parameters, y, family, sample_weight=counts.double())
+    assert weighted == pytest.approx(
+        temperature(parameters.repeat_interleave(counts, 0), y.repeat_interleave(counts, 0), family), rel=1e-3
+    )
+    assert temperature(parameters, y, family, 1.0, 7.0 * torch.ones(200)) == pytest.approx(
+        temperature(parameters, y, family, 1.0), rel=1e-3
+    )
+
+
 def test_where_all_is_right_the_temperature_is_small_and_still_a_number():
     y = torch.arange(40) % 2
     assert 0 < temperature(2.0 * y - 1, y, Bernoulli()) < 0.1

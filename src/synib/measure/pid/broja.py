@@ -64,9 +64,9 @@ def broja(p: ArrayLike | Tensor, base: float = 2.0, *, normalise: bool = False) 
         raise ValueError(f"p sums to {joint.sum():.6g}, not to 1; give normalise=True if these are counts.")
     if (joint.sum((0, 1)) > 0).sum() == 1:
         raise ValueError("Only one value of y has a probability above 0, so there is no information to decompose.")
-    found = solve(joint / joint.sum())
+    solution = solve(joint / joint.sum())
     unit = {2.0: "bits", float(np.e): "nats"}.get(float(base), f"logarithm to base {base:g}")
-    parts = decompose(found.both, found.first, found.second, found.aligned)
+    parts = decompose(solution.both, solution.first, solution.second, solution.aligned)
     return PID(**{name: max(0.0, float(value / np.log(base))) for name, value in parts.items()}, unit=unit)
 
 
@@ -107,30 +107,30 @@ def solve(p: Array) -> Solution:
     minus_entropy = cp.sum(cp.rel_entr(q, pairs.T @ (pairs @ q)))  # sum of q log(q / q(x1, x2)) = -H_q(Y | X1, X2)
     problem = cp.Problem(cp.Minimize(minus_entropy), constraints)
     aligned, m1, m2 = np.zeros_like(p), np.zeros(p1.size), np.zeros(p2.size)
-    wrong = []
+    failures = []
     for settings in ATTEMPTS:
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Solution may be inaccurate")  # which is looked into below
                 problem.solve(solver=cp.CLARABEL, warm_start=False, **settings)
         except cp.SolverError as e:
-            wrong.append(f"The solver gave up on this distribution of shape {p.shape}: {e}")
+            failures.append(f"The solver gave up on this distribution of shape {p.shape}: {e}")
             continue
         if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-            wrong.append(
+            failures.append(
                 f"The solver answered {problem.status!r} for this distribution of shape {p.shape}, not optimal."
             )
             continue
         aligned[a, b, y] = np.maximum(q.value, 0.0)
         m1[seen1], m2[seen2] = -constraints[0].dual_value, -constraints[1].dual_value
-        found, error = _solution(p, aligned / aligned.sum(), m1.reshape(p1.shape)[:, None] + m2.reshape(p2.shape))
+        solution, error = _solution(p, aligned / aligned.sum(), m1.reshape(p1.shape)[:, None] + m2.reshape(p2.shape))
         if error <= TOLERANCE:
-            return found
-        wrong.append(
+            return solution
+        failures.append(
             f"The solver's answer is off by {error:.1e} nats for this distribution of shape {p.shape}, more than "
             f"{TOLERANCE:.0e}."
         )
-    raise RuntimeError(wrong[0])
+    raise RuntimeError(failures[0])
 
 
 def _solution(p: Array, q: Array, multipliers: Array) -> tuple[Solution, float]:

@@ -34,21 +34,23 @@ def estimate(
         y: Labels.
         parts: The rows of the two halves. Labels are permuted in each, so that both keep their classes.
         nulls: How many permutations.
-        seed: Of the permutations and of the bootstrap.
-        level: Of the intervals.
-        draws: Resamples of an interval.
+        seed: Seed for the permutations and the bootstrap.
+        level: Confidence level.
+        draws: Number of bootstrap resamples.
     """
     shares = measured(y, 0)
-    found: dict[str, Any] = {}
+    components: dict[str, Any] = {}
     for name in COMPONENTS:
-        one = mean(shares[name] / BIT, level=level, draws=draws, seed=seed)
-        found[name] = replace(one, value=_rounded(one.value), low=_rounded(one.low), high=_rounded(one.high))
+        component = mean(shares[name] / BIT, level=level, draws=draws, seed=seed)
+        components[name] = replace(
+            component, value=_rounded(component.value), low=_rounded(component.low), high=_rounded(component.high)
+        )
     null = []
     for k, permuted in enumerate(permutations(y, parts, nulls, seed)):
         shares = measured(permuted, 1 + k)
         means: dict[str, Any] = {name: _rounded(shares[name].mean() / BIT) for name in COMPONENTS}
         null.append(PID(**means))
-    return PIDEstimate(**found, null=tuple(null))
+    return PIDEstimate(**components, null=tuple(null))
 
 
 def _rounded(x: float) -> float:

@@ -66,12 +66,12 @@ def pid_neural(
         align_steps: Of the alignment network.
         sinkhorn_steps: Iterations in each of these; four times as many at the end.
         batch: Examples in a step.
-        lr: Of Adam.
+        lr: Learning rate of Adam.
         nulls: How many permutations of the labels, in each half. Each costs as much as the estimate, and p cannot go
             below 1 / (nulls + 1): 5 show the bias, 19 are the least for p = 0.05.
-        level: Of the intervals.
-        draws: Resamples of an interval.
-        seed: Of all that is random.
+        level: Confidence level.
+        draws: Number of bootstrap resamples.
+        seed: Seed for everything random.
         device: Where to train: the CPU or a CUDA device.
     """
     steps = {"epochs": epochs, "align_steps": align_steps, "sinkhorn_steps": sinkhorn_steps}
@@ -92,23 +92,26 @@ def pid_neural(
             both = _recalibrated(scores, target, held)
             prior = F.one_hot(target[held], classes).to(both.dtype).mean(0)
             aligner = _aligner(sources, singles, prior, fitted, hidden, align_steps, sinkhorn_steps, batch, lr)
-            told = [_told(p[held], prior, target[held]) for p in (both, singles[0], singles[1])]
+            information = [_information_shares(p[held], prior, target[held]) for p in (both, singles[0], singles[1])]
             aligned = _aligned(aligner, sources, singles, prior, target, held, 4 * sinkhorn_steps)
-        return {name: x.cpu().numpy() for name, x in decompose(told[0], told[1], told[2], aligned).items()}
+        return {
+            name: x.cpu().numpy()
+            for name, x in decompose(information[0], information[1], information[2], aligned).items()
+        }
 
     return estimate(measured, labels, parts, nulls, seed, level, draws)
 
 
 def _device(device: str | torch.device) -> torch.device:
     try:
-        found = torch.device(device)
+        chosen = torch.device(device)
     except (RuntimeError, TypeError) as e:
         raise ValueError(f"device is 'cpu', 'cuda' or 'cuda:1' and so on; got {device!r}.") from e
-    if found.type not in ("cpu", "cuda"):  # others lack float64 or a random state that can be put back
+    if chosen.type not in ("cpu", "cuda"):  # others lack float64 or a random state that can be put back
         raise ValueError(f"device is 'cpu', 'cuda' or 'cuda:1' and so on; got {device!r}.")
-    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"There is no device {str(found)!r}: torch sees {torch.cuda.device_count()} CUDA devices.")
-    return found
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"There is no device {str(chosen)!r}: torch sees {torch.cuda.device_count()} CUDA devices.")
+    return chosen
 
 
 @contextmanager
@@ -131,19 +134,19 @@ def _scores(
 ) -> Tensor:
     """Log-probabilities of every example's classes, by a network that learnt from some of the fitted ones."""
     model = mlp([x.shape[1], hidden, hidden, classes], dropout=0.5).to(x.device)
-    kept = max(1, len(fitted) // 5)
-    stop, learn = fitted[:kept], fitted[kept:]
+    stopping = max(1, len(fitted) // 5)
+    stop_rows, train_rows = fitted[:stopping], fitted[stopping:]
     optimiser = torch.optim.AdamW(model.parameters(), lr, weight_decay=1e-2)
     best, weights, waited = float("inf"), deepcopy(model.state_dict()), 0
     for _ in range(epochs):
         model.train()
-        for rows in _batches(learn, batch):
+        for rows in _batches(train_rows, batch):
             optimiser.zero_grad()
             F.cross_entropy(model(x[rows]), target[rows]).backward()
             optimiser.step()
         model.eval()
         with torch.no_grad():
-            loss = F.cross_entropy(model(x[stop]), target[stop]).item()
+            loss = F.cross_entropy(model(x[stop_rows]), target[stop_rows]).item()
         waited = 0 if loss < best else waited + 1
         if loss < best:
             best, weights = loss, deepcopy(model.state_dict())
@@ -169,7 +172,7 @@ def _recalibrated(scores: list[Tensor], target: Tensor, held: Tensor) -> Tensor:
     return (torch.tensordot(slopes, stacked, 1) + intercepts).softmax(1).clamp(min=1e-12)
 
 
-def _told(p: Tensor, prior: Tensor, target: Tensor) -> Tensor:
+def _information_shares(p: Tensor, prior: Tensor, target: Tensor) -> Tensor:
     """Each example's share of the information in predictions; the mean is that of KL(p(y | x) || p(y))."""
     expected = (p * (p.log() - prior.log())).sum(1)
     seen = p.gather(1, target[:, None])[:, 0].log() - prior.log()[target]
@@ -193,7 +196,7 @@ def _aligned(
         p = [single[rows].clone().requires_grad_() for single in singles]
         pairs = aligned_information(kernel, p[0], p[1], prior, scalings)
         gradients = torch.autograd.grad(pairs.sum(), p)
-        surprise = [F.one_hot(target[rows], len(prior)) - one.detach() for one in p]
+        surprise = [F.one_hot(target[rows], len(prior)) - p_single.detach() for p_single in p]
         labels = torch.stack([n * (g * d).sum(1) for g, d in zip(gradients, surprise, strict=True)]).sum(0)
         pairs = pairs.detach()
         shares[part] = (pairs.sum(0) + pairs.sum(1)) / 2 * n + _centred(labels)

@@ -45,9 +45,9 @@ def pid_quantised(
         y: Class of each example; at least 4 of each.
         clusters: For each source; fewer where there are fewer different rows.
         nulls: How many permutations of the labels; p cannot go below 1 / (nulls + 1).
-        level: Of the intervals.
-        draws: Resamples of an interval.
-        seed: Of the halves, the clusters, the permutations and the resamples.
+        level: Confidence level.
+        draws: Number of bootstrap resamples.
+        seed: Seed for halves, clusters, permutations and bootstrap.
 
     Example:
         >>> import numpy as np

@@ -9,10 +9,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synib.checks import shown
-from synib.objective import Bernoulli, Categorical, Family, Gaussian
+from synib.objective import Bernoulli, Family, Gaussian
 
 
-def temperature(parameters: Tensor, target: Tensor, family: Family, pseudocount: float = 0.0) -> float:
+def temperature(
+    parameters: Tensor,
+    target: Tensor,
+    family: Family,
+    pseudocount: float = 0.0,
+    sample_weight: Tensor | None = None,
+) -> float:
     r"""The temperature at which predictions are best calibrated: :math:`\arg\min_T` of the mean log-loss of logits / T.
 
     Fit it on validation data, and divide the logits of new predictions by it (Guo et al., ICML 2017). What is predicted does
@@ -24,20 +30,23 @@ def temperature(parameters: Tensor, target: Tensor, family: Family, pseudocount:
         family: Bernoulli, Categorical or Gaussian.
         pseudocount: Weight of one more example of each class (of one more number, as far off as was predicted), so that a model
             that is right on all of n rows gets no confidence above about 1 - 1 / n (the rule of succession).
+        sample_weight: How much each example counts; only ratios matter.
     """
-    if not isinstance(family, Bernoulli | Categorical | Gaussian) or (isinstance(family, Gaussian) and family.dim > 1):
+    if not family.discrete and not (isinstance(family, Gaussian) and family.dim == 1):
         raise ValueError(f"family is Bernoulli(), Categorical() or Gaussian(); got {shown(family)}.")
     family.check_target(parameters, target)
     values = parameters.detach().double()
     if not family.discrete:
         mean, log_variance = values.unbind(-1)
         squares = (target.double().reshape(mean.shape) - mean).square() / log_variance.exp()
+        if sample_weight is not None:
+            squares = squares * (sample_weight / sample_weight.double().mean())
         return math.sqrt((float(squares.sum()) + pseudocount) / (len(values) + pseudocount))
     from scipy.optimize import minimize_scalar  # slow to import
 
     def loss(log_t: float) -> float:
         logits = values / np.exp(log_t)
-        total = float(family.nll(logits, target).mean())
+        total = float(family.mean_nll(logits, target, sample_weight))
         return total + pseudocount / len(values) * _every_class(family, logits) if pseudocount else total
 
     return float(np.exp(minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").x))
