@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from synib.cli.own_data import Modalities, columns_of
 from synib.cli.progress import progress_bar
-from synib.files import write_text
+from synib.files import check_writable, write_text
 
 if TYPE_CHECKING:
     from synib.own.predictor import Predictor
