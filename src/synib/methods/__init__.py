@@ -70,6 +70,8 @@ def build(name: str, **settings: Any) -> Objective:
     method = make(**unimodal, **settings)
     if space == "inputs":
         return method
+    if space == "latents" and isinstance(method, Experts) and isinstance(method.synergy, SynIB):
+        return Experts(OnLatents(method.synergy), method.l2)
     if space != "latents" or not isinstance(method, SynIB):
         raise ValueError(f"space is 'inputs', or 'latents' for a form of SynIB; got {shown(space)} for {name}.")
     return OnLatents(method)
