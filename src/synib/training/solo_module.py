@@ -235,7 +235,8 @@ class SoloModule(LightningModule):
             key = keys.fold(self.key, "revise", epoch)
             changed = method.revise(self.learner.model, train, validation, self.initial, key)
             for name, value in changed.items():
-                parameters[name].copy_(value)
+                if parameters[name].requires_grad:
+                    parameters[name].copy_(value)
 
     def whole(self, split: Split) -> Batch:
         """All examples of a split on the device, for methods that ask for them."""
@@ -306,3 +307,7 @@ def shard(learner: Learner, mesh: Any) -> None:
             for name in ("project", "combine"):
                 if hasattr(part, name):
                     register_fsdp_forward_method(part, name)
+    for part in learner.method.modules():  # such as a mask network, whose gradients are to be averaged too
+        own = list(part.parameters(recurse=False))
+        if own and not any(hasattr(p, "full_tensor") for p in own):
+            fully_shard(part, mesh=mesh)

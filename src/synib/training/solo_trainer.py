@@ -15,9 +15,7 @@ from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from synib.checks import shown
 from synib.training import checkpoints
 from synib.training.plan import Plan
-from synib.training.solo_module import BEST, CHECKPOINT, SoloModule, Wanted
-
-__all__ = ["BEST", "CHECKPOINT", "SoloModule", "Wanted", "checkpoints", "loggers_of", "quiet", "trainer"]
+from synib.training.solo_module import BEST, CHECKPOINT, SoloModule
 
 # What Lightning and DDP warn of, and we know.
 KNOWN = (
@@ -28,6 +26,9 @@ KNOWN = (
     ".*Checkpoint directory .* exists and is not empty",
     ".*The number of training batches .* is smaller than the logging interval",
     ".*lr_scheduler.step",
+    ".*sync_dist=True",  # all devices have measured the same
+    ".*_get_pg_default_device",
+    ".*Multiple backends are registered with this ProcessGroup",
 )
 
 
