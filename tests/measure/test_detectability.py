@@ -17,6 +17,7 @@ from synib import (
     Tokens,
 )
 from synib.measure import detectability
+from synib.methods import OnLatents
 
 WIDE, N = 3, 400
 
@@ -99,7 +100,7 @@ def test_the_probe_sees_what_the_encoders_let_through(key):
     [
         SynIB(LearnedMask(2), ShuffledNoise()),
         SynIB(AmortizedMask({"a": WIDE, "b": WIDE}), ShuffledNoise()),
-        SynIB(RandomMask(0.5), StandardNoise(), space="latents", draws=4),
+        OnLatents(SynIB(RandomMask(0.5), StandardNoise(), draws=4)),
         SynIB(RandomMask(0.5), MatchedNoise(widths={"a": WIDE, "b": WIDE})),
     ],
     ids=["learned", "amortized", "latents", "matched"],

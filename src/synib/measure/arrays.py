@@ -108,6 +108,14 @@ def all_are_right(labels: Mapping[str, ArrayLike | Tensor], target: Array) -> di
     return {name: np.broadcast_to(p, shape) for name, p in right.items()}
 
 
+def check_class_numbers(y: Tensor) -> None:
+    """Raise ``ValueError`` where targets are soft: measures count examples of classes."""
+    if y.numel() != len(y) or (y.is_floating_point() and bool((y != y.round()).any())):
+        raise ValueError(
+            f"Measures need one whole class number for each example; got shape {tuple(y.shape)} of {y.dtype}."
+        )
+
+
 def _whole(x: Array) -> bool:
     return x.dtype.kind in "biu" or (x.dtype.kind == "f" and bool((np.isfinite(x) & (x == np.round(x))).all()))
 
@@ -149,6 +157,7 @@ def class_probabilities(
     family = class_family(family)
     p = _numbers(prediction, "A prediction is numbers, the family's parameters,")
     y = _numbers(target, "The target is one whole class number")
+    check_class_numbers(y)
     family.check_target(p, y)
     if not len(p):
         raise ValueError("Scores need at least one example; got none.")

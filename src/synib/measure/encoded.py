@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from synib import tokens
 from synib.checks import check_whole
-from synib.measure.arrays import as_tensor, described
+from synib.measure.arrays import as_tensor, check_class_numbers, described
 from synib.objective import Family, MultimodalModel, Objective
 from synib.objective.checks import check_finite, check_modalities, check_model
 from synib.objective.model import BlackBoxModel, Predict, as_prediction
@@ -147,6 +147,8 @@ def as_target(target: ArrayLike | Tensor, examples: int, device: torch.device) -
 def targets_of(target: ArrayLike | Tensor, prediction: Tensor, family: Family) -> Tensor:
     """The targets beside the predictions, if they fit them and are not all the same."""
     y = as_target(target, prediction.shape[0], prediction.device)
+    if family.discrete:
+        check_class_numbers(y)
     family.check_target(prediction, y)
     if family.discrete:
         y = y.reshape(-1).long()
