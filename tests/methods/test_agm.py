@@ -3,14 +3,14 @@ import math
 
 import pytest
 import torch
-from synib.methods.modulation import AGM, shapley
 from torch import nn
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian, Tokens
 from synib.methods import Vanilla
+from synib.methods.agm import AGM, shapley
 from synib.objective.model import BlackBoxModel
 from synib.studies.spurious_xor.data import parity
-from synib.training import Cell, fleet
+from synib.training import backward
 from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "b": 3, "c": 2, "d": 5}
@@ -100,7 +100,7 @@ def test_the_gradient_is_that_of_the_responses_each_times_its_coefficient(names,
     method.scores[: len(names)] = torch.tensor(list(past.values()))
     parts = method(model, x, y)[1]
     method.scores[: len(names)] = torch.tensor(list(past.values()))
-    method.backward(model, x, y)
+    backward(method, model, x, y)
     found = {name: p.grad.clone() for name, p in model.named_parameters()}
 
     now = slow_scores(family, model, x, y)
@@ -204,59 +204,18 @@ def test_modalities_may_be_tokens():
     torch.testing.assert_close(phi["a"] + phi["b"], predict(x))  # which is 0 where there is nothing
 
 
-class Tiny:
-    """Parity with 40 examples (two batches of 16 and one of 8) and eight hidden units."""
-
-    curves = True
-
-    def __init__(self, modalities=2, dropout=0.0):
-        self.modalities, self.dropout = modalities, dropout
-
-    def data(self, cell):
-        return parity(self.modalities, cell.factors["beta"], cell.seed, train=40, validation=16, test=16)
-
-    def model(self, cell, data):
-        return FusionModel.mlp(data.widths, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=self.dropout)
-
-    def method(self, cell, data):
-        return AGM(alpha=2.0, family=Bernoulli(), unimodal_weight=0.05)
-
-    def alone(self, cell, method=None):
-        """The cell in a plain loop."""
-        data = self.data(cell)
-        torch.manual_seed(cell.seed)
-        model = self.model(cell, data)
-        method = method or self.method(cell, data)
-        fit(method, model, data, seed=cell.seed, **cell.settings)
-        return model, method
-
-
-def cells():
-    own = [(1.0, 0, 1e-2, 1e-3), (0.5, 1, 3e-3, 0.0), (0.0, 0, 1e-3, 1e-1)]
-    return [
-        Cell("tiny", "agm", {"beta": beta}, {"lr": lr, "weight_decay": wd, "epochs": 3, "batch_size": 16}, seed)
-        for beta, seed, lr, wd in own
-    ]
-
-
-@pytest.mark.parametrize(("modalities", "dropout"), [(2, 0.0), (2, 0.3), (3, 0.0), (4, 0.0)])
-def test_the_fleet_equals_a_plain_loop_and_remembers_the_same_scores(modalities, dropout):
-    recipe = Tiny(modalities, dropout)
-    for one, cell in zip(fleet.train(recipe, cells()).learners, cells(), strict=True):
-        model, method = recipe.alone(cell)
-        for (name, p), q in zip(one.model.named_parameters(), model.parameters(), strict=True):
-            assert torch.allclose(p, q, rtol=1e-4, atol=1e-5), name
-        assert torch.allclose(one.method.scores, method.scores, rtol=1e-4, atol=1e-5)
-        assert (method.scores[:modalities] > 0).all()
-        assert one.method.steps == method.steps == 9
-
-
 @pytest.mark.parametrize("modalities", [2, 3])
 def test_with_alpha_0_it_trains_as_vanilla_does(modalities):
-    recipe, cell = Tiny(modalities, dropout=0.3), cells()[0]
-    vanilla, _ = recipe.alone(cell, Vanilla(family=Bernoulli()))
-    same, _ = recipe.alone(cell, AGM(alpha=0.0, family=Bernoulli()))
-    other, _ = recipe.alone(cell, AGM(alpha=2.0, family=Bernoulli()))
+    data = parity(modalities, 1.0, train=40, validation=16, test=16)
+
+    def trained(method):
+        torch.manual_seed(0)
+        model = FusionModel.mlp(data.widths, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=0.3)
+        fit(method, model, data, lr=1e-2, weight_decay=1e-3, epochs=2, batch_size=16)
+        return model
+
+    vanilla = trained(Vanilla(family=Bernoulli()))
+    same, other = (trained(AGM(alpha=alpha, family=Bernoulli())) for alpha in (0.0, 2.0))
     for p, q in zip(vanilla.parameters(), same.parameters(), strict=True):
         torch.testing.assert_close(p, q)
     assert not torch.allclose(vanilla.encoders["x1"][0].weight, other.encoders["x1"][0].weight, atol=1e-3)
@@ -289,7 +248,3 @@ def test_a_target_that_does_not_fit_is_answered_by_its_sentence():
     model, x, _ = setting()
     with pytest.raises(ValueError, match="Categorical targets are classes 0 to 2; got 7"):
         AGM()(model, x, torch.full((7,), 7))
-
-
-def test_its_repr_says_how_it_is_set():
-    assert "alpha=0.5" in repr(AGM(alpha=0.5))

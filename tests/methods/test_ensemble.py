@@ -10,9 +10,7 @@ from torch import nn
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian
 from synib.data import Dataset, Split
-from synib.methods.unimodal import Ensemble, UnimodalModel
-from synib.studies.spurious_xor.data import spurious_xor
-from synib.training import Cell, fleet
+from synib.methods import Ensemble, UnimodalModel
 from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
@@ -99,33 +97,3 @@ def test_a_model_that_lacks_a_head_is_refused_with_the_modality():
     del model.heads["b"]
     with pytest.raises(ValueError, match="Ensemble trains unimodal heads, and the model has none for 'b': give the F"):
         Ensemble()(model, batch(), torch.arange(6) % 3)
-
-
-class Tiny:
-    curves = True
-
-    def data(self, cell):
-        return spurious_xor(cell.factors["beta"], cell.seed, train=40, validation=16, test=64)
-
-    def model(self, cell, data):
-        return model_of(data.widths, classes=1, dropout=0.3)
-
-    def method(self, cell, data):
-        return Ensemble(family=Bernoulli(), unimodal_weight=0.05)
-
-
-def test_cells_trained_together_equal_a_plain_loop():
-    cells = [
-        Cell("tiny", "ensemble", {"beta": b}, HOW | {"lr": lr, "weight_decay": decay}, seed)
-        for b, lr, decay, seed in ((1.0, 1e-2, 1e-3, 0), (0.5, 3e-3, 0.0, 1), (0.0, 1e-3, 1e-1, 0))
-    ]
-    trained = fleet.train(Tiny(), cells)
-    for learner, metrics, cell in zip(trained.learners, trained.metrics, cells, strict=True):
-        data = Tiny().data(cell)
-        torch.manual_seed(cell.seed)
-        model, method = Tiny().model(cell, data), Tiny().method(cell, data)
-        fit(method, model, data, seed=cell.seed, **{name: cell.settings[name] for name in HOW})
-        for name, value in model.state_dict().items():
-            torch.testing.assert_close(learner.model.state_dict()[name], value, rtol=1e-4, atol=1e-5)
-        hits = (method.predict(model, data.test.modalities).flatten() > 0).long() == data.test.target
-        assert metrics["test_accuracy"] == pytest.approx(hits.double().mean().item(), abs=1e-6)

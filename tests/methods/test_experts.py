@@ -10,20 +10,17 @@ from torch import nn
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian, RandomMask, ShuffledNoise, SynIB
 from synib.data import Dataset, Split
-from synib.methods import Confidence, Vanilla
+from synib.methods import Confidence, DnR, Ensemble, Vanilla
 from synib.methods.experts import Experts, experts, stack
 from synib.methods.synib import synib_amortized, synib_marginal
-from synib.methods.unimodal import Ensemble
-from synib.studies.spurious_xor.data import spurious_xor
-from synib.training import Cell, fleet
 from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
 HOW = {"lr": 1e-2, "weight_decay": 1e-2, "epochs": 2, "batch_size": 16}
 
 
-def noise_only(seed=0):
-    g = torch.Generator().manual_seed(seed)
+def noise_only():
+    g = torch.Generator().manual_seed(0)
     splits = (
         Split({name: torch.randn(40, width, generator=g) for name, width in WIDTHS.items()}, torch.arange(40) % 3)
         for _ in range(3)
@@ -156,49 +153,6 @@ def test_stacking_keeps_both_the_cue_and_the_synergy():
     assert after < 0.2 * before
 
 
-class Tiny:
-    """Heads with a hidden layer, dropout, ``classes`` logits, and noise for data if there are more than two classes."""
-
-    curves = True
-
-    def __init__(self, classes):
-        self.classes = classes
-
-    def data(self, cell):
-        if self.classes == 1:
-            return spurious_xor(cell.factors["beta"], cell.seed, train=40, validation=16, test=64)
-        return noise_only(cell.seed)
-
-    def model(self, cell, data):
-        return model_of(data.widths, classes=self.classes, dropout=0.3)
-
-    def method(self, cell, data):
-        family = Bernoulli() if self.classes == 1 else Categorical()
-        return experts(family=family, weight=cell.settings["weight"], draws=3, l2=1e-2, unimodal_weight=0.05)
-
-
-@pytest.mark.parametrize("classes", [1, 3])
-def test_cells_trained_together_equal_a_plain_loop(classes):
-    recipe = Tiny(classes)
-    cells = [
-        Cell("tiny", "experts", {"beta": b}, HOW | {"lr": lr, "weight": weight}, seed)
-        for b, lr, weight, seed in ((1.0, 1e-2, 1.0, 0), (0.5, 3e-3, 10.0, 1), (0.0, 1e-3, 0.1, 0))
-    ]
-    trained = fleet.train(recipe, cells)
-    for learner, metrics, cell in zip(trained.learners, trained.metrics, cells, strict=True):
-        data = recipe.data(cell)
-        torch.manual_seed(cell.seed)
-        model, method = recipe.model(cell, data), recipe.method(cell, data)
-        fit(method, model, data, seed=cell.seed, **{name: cell.settings[name] for name in HOW})
-        for one, other in ((learner.model, model), (learner.method, method)):
-            assert one.state_dict().keys() == other.state_dict().keys()
-            for name, value in other.state_dict().items():
-                loose = 100 if name in ("weights", "bias") else 1  # fitted to answers that are equal to 1e-5
-                torch.testing.assert_close(one.state_dict()[name], value, rtol=loose * 1e-4, atol=loose * 1e-5)
-        hits = method.family.predict(method.predict(model, data.test.modalities)) == data.test.target
-        assert metrics["test_accuracy"] == pytest.approx(hits.double().mean().item(), abs=1e-6)
-
-
 def test_it_is_made_from_plain_settings():
     method = experts(weight=3.0, draws=4, debias=True, l2=0.1, family=Bernoulli(), unimodal_weight=0.5)
     assert isinstance(method.synergy, SynIB)
@@ -217,8 +171,8 @@ def test_a_family_without_classes_is_refused():
 
 
 def test_a_method_that_does_more_than_a_loss_says_is_refused():
-    with pytest.raises(ValueError, match="says everything in its loss; Ensemble also has predict"):
-        Experts(Ensemble())
+    with pytest.raises(ValueError, match="DnR also changes weights between epochs"):
+        Experts(DnR())
 
 
 @pytest.mark.parametrize("l2", [0.0, -1.0, float("nan")])

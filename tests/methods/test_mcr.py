@@ -9,7 +9,7 @@ from synib import Bernoulli, Categorical, FusionModel, Gaussian, Tokens, keys
 from synib.methods import Vanilla
 from synib.methods.mcr import MCR, contrastive, jensen_shannon
 from synib.studies.spurious_xor.data import parity
-from synib.training import Cell, fleet
+from synib.training import backward
 from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
@@ -25,7 +25,7 @@ def setting(names="ab", classes=3, rows=7):
 
 def gradients(method, model, x, y, key):
     model.zero_grad()
-    method.backward(model, x, y, key=key)
+    backward(method, model, x, y, key=key)
     return {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
@@ -216,54 +216,17 @@ def test_latents_may_be_tokens(key):
     torch.testing.assert_close(found["fusion.linear.weight"], plain["fusion.linear.weight"])
 
 
-class Tiny:
-    """Parity with 40 examples (two batches of 16 and one of 8) and eight hidden units."""
+def test_without_game_and_contrast_it_trains_as_vanilla_does():
+    data = parity(3, 1.0, train=40, validation=16, test=16)
 
-    curves = True
-
-    def __init__(self, modalities=2, dropout=0.0):
-        self.modalities, self.dropout = modalities, dropout
-
-    def data(self, cell):
-        return parity(self.modalities, cell.factors["beta"], cell.seed, train=40, validation=16, test=16)
-
-    def model(self, cell, data):
-        return FusionModel.mlp(data.widths, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=self.dropout)
-
-    def method(self, cell, data):
-        return MCR(game=2.0, contrast=0.5, family=Bernoulli(), unimodal_weight=0.05)
-
-    def alone(self, cell, method=None):
-        """The cell in a plain loop."""
-        data = self.data(cell)
-        torch.manual_seed(cell.seed)
-        model = self.model(cell, data)
-        fit(method or self.method(cell, data), model, data, seed=cell.seed, **cell.settings)
+    def trained(method):
+        torch.manual_seed(0)
+        model = FusionModel.mlp(data.widths, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=0.3)
+        fit(method, model, data, lr=1e-2, weight_decay=1e-3, epochs=2, batch_size=16)
         return model
 
-
-def cells():
-    own = [(1.0, 0, 1e-2, 1e-3), (0.5, 1, 3e-3, 0.0), (0.0, 0, 1e-3, 1e-1)]
-    return [
-        Cell("tiny", "mcr", {"beta": beta}, {"lr": lr, "weight_decay": wd, "epochs": 2, "batch_size": 16}, seed)
-        for beta, seed, lr, wd in own
-    ]
-
-
-@pytest.mark.parametrize(("modalities", "dropout"), [(2, 0.0), (2, 0.3), (3, 0.0)])
-def test_the_fleet_equals_a_plain_loop(modalities, dropout):
-    recipe = Tiny(modalities, dropout)
-    for one, cell in zip(fleet.train(recipe, cells()).learners, cells(), strict=True):
-        for (name, p), q in zip(one.model.named_parameters(), recipe.alone(cell).parameters(), strict=True):
-            assert torch.allclose(p, q, rtol=1e-4, atol=1e-5), name
-
-
-@pytest.mark.parametrize("modalities", [2, 3])
-def test_without_game_and_contrast_it_trains_as_vanilla_does(modalities):
-    recipe, cell = Tiny(modalities, dropout=0.3), cells()[0]
-    vanilla = recipe.alone(cell, Vanilla(family=Bernoulli()))
-    same = recipe.alone(cell, MCR(game=0.0, contrast=0.0, family=Bernoulli()))
-    other = recipe.alone(cell, MCR(game=1.0, contrast=0.0, family=Bernoulli()))
+    vanilla = trained(Vanilla(family=Bernoulli()))
+    same, other = (trained(MCR(game=game, contrast=0.0, family=Bernoulli())) for game in (0.0, 1.0))
     assert all(torch.equal(p, q) for p, q in zip(vanilla.parameters(), same.parameters(), strict=True))
     assert not torch.allclose(vanilla.encoders["x1"][0].weight, other.encoders["x1"][0].weight, atol=1e-3)
 
@@ -311,7 +274,3 @@ def test_a_plain_callable_has_no_encoders_to_play():
         ValueError, match="a game between encoders, and a plain callable has none: give it a FusionModel"
     ):
         MCR()(lambda m: m["a"] + m["b"], x, y)
-
-
-def test_its_repr_says_how_it_is_set():
-    assert "game=2.0, contrast=0.5, temperature=0.1" in repr(MCR(game=2.0, contrast=0.5, temperature=0.1))

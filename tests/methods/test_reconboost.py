@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from synib import Bernoulli, Categorical, FusionModel, Gaussian, keys
 from synib.methods.reconboost import ReconBoost
 from synib.studies.spurious_xor.data import parity
-from synib.training import Cell, fleet
+from synib.training import backward
 from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "ab": 3, "c": 5}  # one name begins like another
@@ -36,13 +36,13 @@ def own(model, name):
     return [*model.encoders[name].parameters(), *model.heads[name].parameters()]
 
 
-def data_of(modalities, seed=0):
-    return parity(modalities, 0.5, seed, train=40, validation=16, test=16)
+def data_of(modalities):
+    return parity(modalities, 0.5, train=40, validation=16, test=16)
 
 
-def model_of(data, seed=0, **settings):
-    torch.manual_seed(seed)
-    return FusionModel.mlp(data.widths, hidden=[8], head_hidden=[], fusion_hidden=[4], **settings)
+def model_of(data):
+    torch.manual_seed(0)
+    return FusionModel.mlp(data.widths, hidden=[8], head_hidden=[], fusion_hidden=[4])
 
 
 # The loss of a stage
@@ -120,7 +120,7 @@ def test_rectification_is_the_cross_entropy_of_the_summed_logits(case):
     expected = F.cross_entropy(sum(model.unimodal(x).values()), y)
     torch.testing.assert_close(loss, expected)
     assert "reconcile" not in parts
-    method.backward(model, x, y)
+    backward(method, model, x, y)
     for name in x:
         gradients = torch.autograd.grad(expected, own(model, name), retain_graph=True)
         for p, g in zip(own(model, name), gradients, strict=True):
@@ -218,45 +218,6 @@ def test_without_its_two_terms_a_stage_is_training_one_modality_alone():
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
 
 
-class Recipe:
-    """A tiny fleet: a round of ReconBoost, and one epoch of the next."""
-
-    curves = False
-
-    def data(self, cell):
-        return data_of(cell.factors["modalities"], cell.seed)
-
-    def model(self, cell, data):
-        return model_of(data, cell.seed, dropout=0.2)
-
-    def method(self, cell, data):
-        return ReconBoost(stage=1, rectify=1, family=Bernoulli())
-
-
-@pytest.mark.parametrize("modalities", [2, 3])
-def test_a_fleet_equals_plain_loops(modalities):
-    own = [(0, 1e-2, 1e-3), (1, 3e-3, 0.0), (0, 1e-3, 1e-1)]
-    epochs = modalities + 2
-    cells = [
-        Cell("tiny", "reconboost", {"modalities": modalities},
-             {"lr": lr, "weight_decay": decay, "epochs": epochs, "batch_size": 16}, seed)
-        for seed, lr, decay in own
-    ]  # fmt: skip
-    together = fleet.train(Recipe(), cells)
-    for cell, learner, metrics in zip(cells, together.learners, together.metrics, strict=True):
-        data = Recipe().data(cell)
-        model = Recipe().model(cell, data)
-        before = snapshot(model)
-        method = Recipe().method(cell, data)
-        fit(method, model, data, seed=cell.seed, **cell.settings)
-        for (name, a), b in zip(model.named_parameters(), learner.model.parameters(), strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
-            assert torch.equal(b, before[name]) == name.startswith("fusion")
-        with torch.no_grad():
-            hits = (method.predict(model, data.test.modalities).flatten() > 0).long() == data.test.target
-        assert metrics["test_accuracy"] == pytest.approx(hits.float().mean().item())
-
-
 # What is refused
 
 
@@ -272,7 +233,7 @@ def test_a_model_without_heads_is_refused():
 
 def test_training_without_being_told_the_modalities_is_refused(case):
     with pytest.raises(ValueError, match=r"was not told which: call attach\(model\) first"):
-        ReconBoost().backward(*case)
+        backward(ReconBoost(), *case)
 
 
 @pytest.mark.parametrize("wrong", [{"stage": 0}, {"rectify": -1}, {"reconcile": -1.0}, {"consistency": -0.1}])
