@@ -1,20 +1,15 @@
 """The solo engine: one model of any size on Lightning, with the same methods, masks and draws as the fleet."""
 
-import contextlib
-import os
-import signal
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 
-from synib.checks import check_kind, check_whole, shown
+from synib.checks import check_kind, check_whole
 from synib.data import Dataset
-from synib.methods.hooks import FitsAtEnd, WeighsGradients, needs_trainer
 from synib.models import FusionModel
 from synib.objective import Objective
 from synib.training.cells import Cell
@@ -22,6 +17,7 @@ from synib.training.device import Precision, matrix_products
 from synib.training.fleet import not_finite
 from synib.training.learner import Examining, Learner, Recipe, Watching, learner, prepared
 from synib.training.plan import DEFAULTS, MixedPrecision, Plan, Schedule, Select, check_choice
+from synib.training.solo_checks import check_device, check_folder, check_method, check_monitor
 
 Strategy = Literal["auto", "ddp", "fsdp"]
 NEEDED = ("lr", "weight_decay", "epochs", "batch_size")
@@ -82,9 +78,7 @@ def train(
         precision: Of matrix products in training: full, or on CUDA TensorFloat-32 or bfloat16 autocast. Evaluation is
             always in full precision.
     """
-    from synib.training.checkpoints import Diverged
-    from synib.training.solo_measure import accuracies_of
-
+    run = _lightning()
     device, passed = torch.device(device), 0
     results = Trained([], [], [])
 
@@ -102,10 +96,11 @@ def train(
         wanted = {"train": True, "curves": recipe.curves, "watching": watching, "on_epoch": pass_epoch}
         options = {"accelerator": device.type, "devices": [device.index or 0] if device.type == "cuda" else 1}
         results.learners.append(own)
+        check_monitor(own, data, plan)
         try:
             with matrix_products("tf32" if precision == "tf32" else "float32", device):
-                module, _ = _run(own, data, plan, wanted, options)
-        except Diverged as e:
+                module, _ = run.run(own, data, plan, wanted, options)
+        except run.checkpoints.Diverged as e:
             results.failures[i] = not_finite(cell, e.good)
             results.metrics.append({})
             results.curves.append({})
@@ -113,7 +108,7 @@ def train(
         final = dict(module.measured[-1])
         if data.test is not None:
             with torch.no_grad():
-                final |= accuracies_of(own, data.test, "test", 4 * plan.batch_size, torch.device("cpu"))
+                final |= run.accuracies_of(own, data.test, "test", 4 * plan.batch_size, torch.device("cpu"))
         final = {k: v for k, v in final.items() if not k.endswith("_loss")}
         metrics = {k: v for k, v in final.items() if "accuracy_" not in k or k.startswith("test_")}
         if isinstance(recipe, Examining):
@@ -210,17 +205,17 @@ def fit(
     check_choice("strategy", strategy, Strategy)
     for name, value in (("devices", devices), ("log_every", log_every)):
         check_whole(name, value)
-    device = _device(device, precision)
+    device = check_device(device, precision)
     if devices > 1 and strategy == "auto":
         strategy = "ddp"
-    _check_method(method, strategy, precision)
+    check_method(method, strategy, precision)
     if batch_size < accumulate * devices:
         raise ValueError(
             f"A batch of {batch_size} cannot be cut into {accumulate} pieces on each of {devices} devices: take a larger "
             "batch_size."
         )
     ahead = check_whole("read_ahead", read_ahead, 0) if read_ahead is not None else 2 * (device == "cuda")
-    wanted = {"folder": _folder(folder), "ahead": ahead, "on_epoch": on_epoch}
+    wanted = {"folder": check_folder(folder), "ahead": ahead, "on_epoch": on_epoch}
     options = {
         "accelerator": "gpu" if device == "cuda" else "cpu",
         "devices": devices,
@@ -230,7 +225,9 @@ def fit(
         "progress": sys.stdout.isatty() if progress is None else progress,
         "log_every": log_every,
     }
-    module, best_epoch = _run(prepared(method, model, data), data, plan, wanted, options)
+    own = prepared(method, model, data)
+    check_monitor(own, data, plan)
+    module, best_epoch = _lightning().run(own, data, plan, wanted, options)
     return Fitted(module.measured[-1], module.history, best_epoch, len(module.history) < epochs)
 
 
@@ -245,140 +242,11 @@ def plan_of(cell: Cell, precision: Precision = "float32") -> Plan:
     return Plan(**{name: cell.settings[name] for name in NEEDED}, seed=cell.seed, precision=mixed, **chosen)
 
 
-def _run(
-    own: Learner, data: Dataset, plan: Plan, wanted: dict[str, Any], options: dict[str, Any]
-) -> tuple[Any, int | None]:
-    """Train a learner, from its checkpoint if there is one; returns its module and the best epoch, if one was monitored."""
-    trainers = _lightning()
-    _check_monitor(own, data, plan)
-    with trainers.quiet(), tempfile.TemporaryDirectory() as temporary:
-        strategy = options.get("strategy", "auto")
-        folder, sharded = wanted.get("folder"), strategy == "fsdp"
-        world = options["devices"] if strategy != "auto" else 1
-        config = trainers.checkpoints.config(plan, own, data, world, sharded)
-        saved = trainers.checkpoints.load(folder / trainers.CHECKPOINT) if folder is not None else None
-        if saved is not None:
-            trainers.checkpoints.check_same(saved["synib"]["config"], config, folder)
-        made = trainers.Wanted(**wanted, config=config)
-        module = trainers.SoloModule(own, data, plan, made, sharded)
-        kept = folder if folder is not None else Path(temporary)
-        trainer, best = trainers.trainer(
-            plan, module, options, folder, kept, trainers.loggers_of(options.get("loggers", ()), folder)
-        )
-        finished = saved is not None and len(saved["synib"]["history"]) and saved.get("epoch", 0) + 1 >= plan.epochs
-        resume = str(folder / trainers.CHECKPOINT) if saved is not None else None
-        cuda = list(range(torch.cuda.device_count())) if options["accelerator"] in ("gpu", "cuda") else []
-        own.train()
-        with torch.random.fork_rng(devices=cuda), _interruptible():
-            if finished:
-                module.on_load_checkpoint(saved)
-            else:
-                trainer.fit(module, ckpt_path=resume)
-        best_epoch = None
-        if best is not None and best.best_model_path:
-            content = cast(dict[str, Any], trainers.checkpoints.load(Path(best.best_model_path)))
-            best_epoch = content["epoch"]
-            if plan.select == "best":
-                trainers.checkpoints.put(module.learner, content["synib"]["tensors"])
-        elif plan.monitored:
-            best_epoch = _best(module.measured, plan)
-        _finish(own, module, data, plan, best_epoch)
-    return module, best_epoch
-
-
-def _finish(own: Learner, module: Any, data: Dataset, plan: Plan, best_epoch: int | None) -> None:
-    """Leave the model on the CPU as it is to be, with what its method fits at the end, and measure what that changed."""
-    from synib.training.checkpoints import put, tensors
-    from synib.training.loop import whole
-    from synib.training.solo_measure import accuracies_of
-
-    if module.learner is not own:
-        put(own, tensors(module.learner))
-    own.cpu().eval()
-    moved = plan.select == "best" and best_epoch != len(module.history) - 1
-    if not moved and not isinstance(own.method, FitsAtEnd):
-        return
-    with torch.no_grad():
-        if isinstance(own.method, FitsAtEnd):
-            own.method.settle(own.model, whole(data.validation))
-        found: dict[str, float] = {}
-        parts = {"train": data.train} if module.wanted.train else {}
-        for name, split in {**parts, "validation": data.validation}.items():
-            found |= accuracies_of(own, split, name, 4 * plan.batch_size, torch.device("cpu"))
-    module.measured.append({**module.measured[-1], **found})
-
-
-def _best(measured: Sequence[dict[str, float]], plan: Plan) -> int | None:
-    values = [m[str(plan.monitor)] for m in measured]
-    sign = 1 if "loss" in str(plan.monitor) else -1
-    known = [i for i, value in enumerate(values) if value == value]
-    return min(known, key=lambda i: sign * values[i]) if known else None
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Lightning would end the whole program where a user only interrupts its fit."""
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    except SystemExit as e:
-        if not isinstance(e.__context__, KeyboardInterrupt):
-            raise
-        signal.signal(signal.SIGINT, handler)
-        raise KeyboardInterrupt from None
-
-
-def _check_method(method: Objective, strategy: str, precision: str) -> None:
-    if strategy == "fsdp" and (more := needs_trainer(method)):
-        raise ValueError(
-            f"strategy='fsdp' trains methods that are all in their loss; {type(method).__name__} also {more}: use "
-            "strategy='ddp'."
-        )
-    if precision == "16-mixed" and (strategy == "fsdp" or isinstance(method, WeighsGradients)):
-        who = "strategy='fsdp'" if strategy == "fsdp" else f"{type(method).__name__}, which weighs gradients,"
-        raise ValueError(f"{who} takes precision '32-true' or 'bf16-mixed'; got '16-mixed'.")
-
-
-def _check_monitor(own: Learner, data: Dataset, plan: Plan) -> None:
-    known = ["validation_loss"]
-    if own.method.family.discrete:
-        known += ["validation_accuracy", *(f"validation_accuracy_{group}" for group in data.validation.groups)]
-    if plan.monitored and plan.monitor not in known:
-        raise ValueError(f"monitor is one of {', '.join(known)}; got {plan.monitor!r}.")
-
-
-def _device(device: str, precision: str) -> str:
-    if device not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"device is 'auto', 'cpu' or 'cuda'; got {shown(device)}.")
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device='cuda' was asked for, but torch finds no CUDA device here; use device='cpu'.")
-    if precision == "16-mixed" and device == "cpu":
-        raise ValueError("precision '16-mixed' is for CUDA devices; on a CPU use 'bf16-mixed' or '32-true'.")
-    return device
-
-
-def _folder(folder: Path | str | None) -> Path | None:
-    if folder is None:
-        return None
-    path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise ValueError(f"Cannot make the folder {path}: {e.strerror}; choose another.") from e
-    if not os.access(path, os.W_OK):
-        raise ValueError(f"Cannot write to the folder {path}; choose another.")
-    if (path / "metrics.csv").exists() and not (path / "checkpoint.ckpt").exists():
-        raise ValueError(f"{path} holds a metrics.csv and no checkpoint of ours; choose another folder.")
-    return path
-
-
 def _lightning() -> Any:
     try:
-        from synib.training import solo_trainer
+        from synib.training import solo_run
     except ModuleNotFoundError as e:
         if not (e.name or "").startswith("lightning"):
             raise
         raise ValueError('The solo engine needs Lightning: pip install "synib[solo]".') from e
-    return solo_trainer
+    return solo_run

@@ -15,9 +15,7 @@ from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from synib.checks import shown
 from synib.training import checkpoints
 from synib.training.plan import Plan
-from synib.training.solo_module import BEST, CHECKPOINT, SoloModule, Wanted
-
-__all__ = ["BEST", "CHECKPOINT", "SoloModule", "Wanted", "checkpoints", "loggers_of", "quiet", "trainer"]
+from synib.training.solo_module import BEST, CHECKPOINT, SoloModule
 
 # What Lightning and DDP warn of, and we know.
 KNOWN = (

@@ -1,0 +1,97 @@
+"""One training on Lightning: resumed from its checkpoint where there is one, and left as it is to be."""
+
+import contextlib
+import signal
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from synib.data import Dataset
+from synib.methods.hooks import FitsAtEnd
+from synib.training import checkpoints
+from synib.training.learner import Learner
+from synib.training.loop import whole
+from synib.training.plan import Plan
+from synib.training.solo_measure import accuracies_of
+from synib.training.solo_module import CHECKPOINT, SoloModule, Wanted
+from synib.training.solo_trainer import loggers_of, quiet
+from synib.training.solo_trainer import trainer as trainer_of
+
+
+def run(
+    own: Learner, data: Dataset, plan: Plan, wanted: dict[str, Any], options: dict[str, Any]
+) -> tuple[Any, int | None]:
+    """Train a learner, from its checkpoint if there is one; returns its module and the best epoch, if one was monitored."""
+    with quiet(), tempfile.TemporaryDirectory() as temporary:
+        strategy = options.get("strategy", "auto")
+        folder, sharded = wanted.get("folder"), strategy == "fsdp"
+        world = options["devices"] if strategy != "auto" else 1
+        config = checkpoints.config(plan, own, data, world, sharded)
+        saved = checkpoints.load(folder / CHECKPOINT) if folder is not None else None
+        if saved is not None:
+            checkpoints.check_same(saved["synib"]["config"], config, folder)
+        made = Wanted(**wanted, config=config)
+        module = SoloModule(own, data, plan, made, sharded)
+        kept = folder if folder is not None else Path(temporary)
+        loggers = loggers_of(options.get("loggers", ()), folder)
+        trainer, best = trainer_of(plan, module, options, folder, kept, loggers)
+        finished = saved is not None and len(saved["synib"]["history"]) and saved.get("epoch", 0) + 1 >= plan.epochs
+        resume = str(folder / CHECKPOINT) if saved is not None else None
+        cuda = list(range(torch.cuda.device_count())) if options["accelerator"] in ("gpu", "cuda") else []
+        own.train()
+        with torch.random.fork_rng(devices=cuda), _interruptible():
+            if finished:
+                module.on_load_checkpoint(saved)
+            else:
+                trainer.fit(module, ckpt_path=resume)
+        best_epoch = None
+        if best is not None and best.best_model_path:
+            content = cast(dict[str, Any], checkpoints.load(Path(best.best_model_path)))
+            best_epoch = content["epoch"]
+            if plan.select == "best":
+                checkpoints.put(module.learner, content["synib"]["tensors"])
+        elif plan.monitored:
+            best_epoch = _best(module.measured, plan)
+        _finish(own, module, data, plan, best_epoch)
+    return module, best_epoch
+
+
+def _finish(own: Learner, module: Any, data: Dataset, plan: Plan, best_epoch: int | None) -> None:
+    """Leave the model on the CPU as it is to be, with what its method fits at the end, and measure what that changed."""
+    if module.learner is not own:
+        checkpoints.put(own, checkpoints.tensors(module.learner))
+    own.cpu().eval()
+    moved = plan.select == "best" and best_epoch != len(module.history) - 1
+    if not moved and not isinstance(own.method, FitsAtEnd):
+        return
+    with torch.no_grad():
+        if isinstance(own.method, FitsAtEnd):
+            own.method.settle(own.model, whole(data.validation))
+        found: dict[str, float] = {}
+        parts = {"train": data.train} if module.wanted.train else {}
+        for name, split in {**parts, "validation": data.validation}.items():
+            found |= accuracies_of(own, split, name, 4 * plan.batch_size, torch.device("cpu"))
+    module.measured.append({**module.measured[-1], **found})
+
+
+def _best(measured: Sequence[dict[str, float]], plan: Plan) -> int | None:
+    values = [m[str(plan.monitor)] for m in measured]
+    sign = 1 if "loss" in str(plan.monitor) else -1
+    known = [i for i, value in enumerate(values) if value == value]
+    return min(known, key=lambda i: sign * values[i]) if known else None
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Lightning would end the whole program where a user only interrupts its fit."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as e:
+        if not isinstance(e.__context__, KeyboardInterrupt):
+            raise
+        signal.signal(signal.SIGINT, handler)
+        raise KeyboardInterrupt from None
