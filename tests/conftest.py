@@ -1,10 +1,16 @@
 """What every test shares: a fixed seed, and hypothesis without deadlines, examples that repeat, and no folder left behind."""
 
 import gc
+import multiprocessing
+import runpy
 import signal
+import socket
 import sys
+import textwrap
+import time
 import wave
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -192,3 +198,44 @@ def write_spoken():
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Any]]:
+    """``together(script, preload)``: what two processes that train together saved as ``FOLDER/RANK.pt``.
+
+    The script, a text or a file, knows ``ENVIRONMENT``, ``FOLDER``, ``RANK`` and what else is given.
+    """
+
+    def run(
+        script: str | Path, preload: list[str], name: str = "__main__", seconds: float = 300, **more: Any
+    ) -> list[Any]:
+        folder = tmp_path_factory.mktemp("two")
+        if isinstance(script, str):
+            (folder / "script.py").write_text(textwrap.dedent(script))
+            script = folder / "script.py"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        # One server imports what both need.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(preload)
+        both = []
+        for rank in range(2):
+            environment = {
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "RANK": str(rank),
+                "LOCAL_RANK": str(rank), "NODE_RANK": "0", "GLOO_SOCKET_IFNAME": "lo",
+            }  # fmt: skip
+            given = {"ENVIRONMENT": environment, "FOLDER": str(folder), "RANK": rank, **more}
+            both.append(context.Process(target=runpy.run_path, args=(str(script), given, name), daemon=True))
+            both[-1].start()
+        end = time.monotonic() + seconds
+        while any(p.is_alive() for p in both) and not any(p.exitcode for p in both) and time.monotonic() < end:
+            time.sleep(0.05)
+        for process in both:  # one that failed leaves the other waiting
+            process.kill()
+            process.join()
+        assert [process.exitcode for process in both] == [0, 0]
+        return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+
+    return run

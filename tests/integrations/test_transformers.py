@@ -246,7 +246,7 @@ def test_in_mixed_precision_layers_are_16_bit_and_the_loss_is_not(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"objective": methods.MMPareto()}, r"MMPareto does more than a loss .*solo"),
+        ({"objective": methods.MMPareto()}, r"MMPareto weighs the gradients .*solo"),
         ({"objective": 0.5}, r"objective is an Objective such as synib\.SynIB.*; got 0\.5"),
         ({"objective": synib.SynIB(synib.AmortizedMask({"image": 6, "text": 6}))}, r"parameters of its own"),
         ({"label_smoothing_factor": 0.1}, r"label_smoothing_factor would change nothing in training"),
@@ -340,7 +340,7 @@ def test_two_processes_train_by_the_mean_of_their_gradients_with_draws_of_their_
             state, image, text, label = found["seen"][step]
             torch.set_rng_state(state)
             mine = copy.deepcopy(objective)
-            key = keys.fold(keys.fresh(), "process", rank)
+            key = keys.fold(keys.fresh(), "rank", rank)
             loss, _ = mine(model.classify, model.embed(image, text), label, key=key)
             (loss / 4).backward()  # two processes, two batches for each update
             after.append(mine.state_dict())

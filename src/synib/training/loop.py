@@ -79,7 +79,8 @@ def fit(
                 parameters = dict(model.named_parameters())
                 splits = (whole(train), whole(data.validation))
                 for name, value in method.revise(model, *splits, initial, keys.fold(key, "revise", epoch)).items():
-                    parameters[name].copy_(value)
+                    if parameters[name].requires_grad:
+                        parameters[name].copy_(value)
         on_epoch(epoch)
     if isinstance(method, FitsAtEnd):
         with torch.no_grad():

@@ -21,7 +21,7 @@ class Place:
     Args:
         rows: The examples.
         number: Which piece of its batch it is, ``None`` where the batch is one piece.
-        share: Its part of the batch; 0 where the batch had no piece left for this device.
+        share: Its part of the batch's weight; 0 where the batch had no piece left for this device.
     """
 
     rows: Tensor
@@ -72,13 +72,14 @@ class Pieces(Sampler[Place]):
     count.
 
     Args:
-        n: How many training examples there are.
+        weight: How much each training example counts.
         plan: Gives seed, batch size and pieces.
         rank, world: Which device this is, of how many.
     """
 
-    def __init__(self, n: int, plan: Plan, rank: int, world: int) -> None:
-        self.n, self.plan, self.rank, self.world, self.epoch = n, plan, rank, world, 0
+    def __init__(self, weight: Tensor, plan: Plan, rank: int, world: int) -> None:
+        self.weight, self.n = weight, len(weight)
+        self.plan, self.rank, self.world, self.epoch = plan, rank, world, 0
 
     def set_epoch(self, epoch: int) -> None:
         """Which epoch comes next; Lightning calls it."""
@@ -94,7 +95,8 @@ class Pieces(Sampler[Place]):
             pieces = self.plan.pieces(rows, self.world)
             for turn in range(self.plan.accumulate):
                 number = turn * self.world + self.rank
-                share = len(pieces[number]) / len(rows) if number < len(pieces) else 0.0
+                own = float(self.weight[pieces[number]].sum()) if number < len(pieces) else 0.0
+                share = own and own / float(self.weight[rows].sum())
                 yield Place(pieces[number % len(pieces)], number if count > 1 else None, share)
 
 
@@ -123,9 +125,9 @@ def loader(split: Split, plan: Plan, rank: int, world: int, pin: bool, ahead: in
         ahead: How many pieces a worker reads ahead; 0 for no worker.
     """
     workers: dict[str, Any] = {"num_workers": 1, "prefetch_factor": ahead, "persistent_workers": True} if ahead else {}
-    return DataLoader(
-        Rows(split), batch_size=None, sampler=Pieces(len(split), plan, rank, world), pin_memory=pin, **workers
-    )
+    weight = torch.ones(len(split)) if split.sample_weight is None else split.sample_weight.cpu()
+    pieces = Pieces(weight.double(), plan, rank, world)
+    return DataLoader(Rows(split), batch_size=None, sampler=pieces, pin_memory=pin, **workers)
 
 
 def rows_of(x: Modality, rows: Tensor) -> Modality:

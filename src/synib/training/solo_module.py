@@ -235,7 +235,8 @@ class SoloModule(LightningModule):
             key = keys.fold(self.key, "revise", epoch)
             changed = method.revise(self.learner.model, train, validation, self.initial, key)
             for name, value in changed.items():
-                parameters[name].copy_(value)
+                if parameters[name].requires_grad:
+                    parameters[name].copy_(value)
 
     def whole(self, split: Split) -> Batch:
         """All examples of a split on the device, for methods that ask for them."""

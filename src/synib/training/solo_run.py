@@ -15,7 +15,7 @@ from synib.training import checkpoints
 from synib.training.learner import Learner
 from synib.training.loop import whole
 from synib.training.plan import Plan
-from synib.training.solo_measure import accuracies_of
+from synib.training.solo_measure import accuracies_of, watched
 from synib.training.solo_module import CHECKPOINT, SoloModule, Wanted
 from synib.training.solo_trainer import loggers_of, quiet
 from synib.training.solo_trainer import trainer as trainer_of
@@ -74,7 +74,11 @@ def _finish(own: Learner, module: Any, data: Dataset, plan: Plan, best_epoch: in
         parts = {"train": data.train} if module.wanted.train else {}
         for name, split in {**parts, "validation": data.validation}.items():
             found |= accuracies_of(own, split, name, 4 * plan.batch_size, torch.device("cpu"))
-    module.measured.append({**module.measured[-1], **found})
+        if module.wanted.watching is not None:
+            found |= watched(module.wanted.watching, own, data, torch.device("cpu"))
+    # Another epoch's weights have a row of their own; what the method fitted belongs to the last epoch.
+    last = module.measured[-1] if moved else module.measured.pop()
+    module.measured.append({**last, **found})
 
 
 def _best(measured: Sequence[dict[str, float]], plan: Plan) -> int | None:

@@ -26,6 +26,8 @@ KNOWN = (
     ".*Checkpoint directory .* exists and is not empty",
     ".*The number of training batches .* is smaller than the logging interval",
     ".*lr_scheduler.step",
+    ".*sync_dist=True",  # all devices have measured the same
+    ".*_get_pg_default_device",
 )
 
 

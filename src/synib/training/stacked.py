@@ -22,9 +22,8 @@ from synib.training.learner import Learner, Recipe, Watching, learner
 from synib.training.recorded import CudaGraphs, Recorded
 from synib.training.step import step
 
-ORDERED = (
-    1 << 28
-)  # bytes of an epoch's examples up to which they are put in order at once, which saves a kernel in each step
+# Bytes of an epoch's examples up to which they are put in order at once, which saves a kernel in each step.
+ORDERED = 1 << 28
 
 
 class StackedModels:
@@ -203,8 +202,10 @@ class StackedModels:
                 self.parameters, self.buffers, train.modalities, train.target, validation.modalities, validation.target,
                 self.initial, keys.fold(self.seeds, "revise", epoch),
             )  # fmt: skip
+            frozen = {name for name, p in self.template.model.named_parameters() if not p.requires_grad}
             for name, value in changed.items():
-                self.parameters[f"model.{name}"].copy_(value)
+                if name not in frozen:
+                    self.parameters[f"model.{name}"].copy_(value)
 
     def settle(self, validation: Split) -> None:
         """Let the method fit what it fits when training is over."""
