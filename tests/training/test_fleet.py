@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from synib.methods import METHODS
-from synib.training import fleet
+from synib.training import fleet, stacked
 from synib.training.loop import fit
+from synib.training.stacked import StackedModels
 
 
 def three(cell, method, **settings):
@@ -74,18 +75,6 @@ def test_cells_trained_together_equal_cells_trained_alone(tiny, trained_together
     assert_together_is_alone(tiny(), together.cells, together)
 
 
-@pytest.mark.parametrize("method", ["vanilla", "synib-random", "synib-learned"])
-def test_models_that_drop_units_too_equal_themselves_trained_alone(tiny, trained_together, method):
-    together = trained_together(method, dropout=0.3)
-    assert_together_is_alone(tiny(dropout=0.3), together.cells, together)
-
-
-@pytest.mark.parametrize("noise", ["matched", "shuffled"])
-def test_every_noise_trains_together_as_alone(tiny, cell, noise):
-    cells = three(cell, "synib-random", noise=noise)
-    assert_together_is_alone(tiny(), cells, fleet.train(tiny(), cells))
-
-
 @pytest.mark.parametrize(("method", "dropout"), [*((m, 0.0) for m in METHODS), ("vanilla", 0.3), ("synib-random", 0.3)])
 def test_a_cell_equals_an_ordinary_pytorch_loop(tiny, trained_together, method, dropout):
     trained = trained_together(method, dropout=dropout)
@@ -99,13 +88,13 @@ def test_a_cell_equals_an_ordinary_pytorch_loop(tiny, trained_together, method, 
             assert metrics[f"{name}_accuracy"] == pytest.approx(hits.double().mean().item(), abs=1e-6)
 
 
-# Latents, classes, shares and schedules: (method, settings, rate of dropout)
+# Latents, classes, chosen modalities and schedules: (method, settings, rate of dropout)
 FORMS = {
     "matched latents": ("synib-random", {"noise": "matched", "space": "latents"}, 0.3),
     "within classes": ("synib-random", {"p": 1.0, "noise": "class-shuffled", "draws": 3}, 0.3),
     "latents within classes": ("synib-random", {"p": 1.0, "noise": "class-shuffled", "space": "latents"}, 0.0),
     "learned on latents": ("synib-learned", {"noise": "matched", "space": "latents"}, 0.0),
-    "shares": ("synib-marginal", {"shares": {"x1": 0.0, "x2": 0.5}}, 0.0),
+    "one modality": ("synib-marginal", {"corrupt": ["x2"]}, 0.0),
     "warmed up": ("synib-random", {"weight_schedule": "warmup", "weight_steps": 4}, 0.0),
     "annealed": ("confidence", {"weight_schedule": "anneal", "weight_steps": 4}, 0.0),
     "unimodal reference": ("synib-marginal", {"reference": "unimodal"}, 0.0),
@@ -125,7 +114,7 @@ def test_every_form_trains_together_as_alone_and_as_in_an_ordinary_loop(tiny, ce
         assert_same(one.method, own)
 
 
-@pytest.mark.parametrize("form", ["shares", "warmed up", "matched latents"])
+@pytest.mark.parametrize("form", ["one modality", "warmed up", "matched latents"])
 def test_a_form_is_something_else_than_the_method_without_it(tiny, cell, form):
     method, settings, _ = FORMS[form]
     one, other = (fleet.train(tiny(), [cell(method, **s)]).learners[0] for s in (settings, {}))
@@ -133,9 +122,9 @@ def test_a_form_is_something_else_than_the_method_without_it(tiny, cell, form):
     assert not torch.allclose(one.model.state_dict()[name], other.model.state_dict()[name], atol=1e-4)
 
 
-def test_schedules_and_shares_of_their_own_are_programs_of_their_own(cell):
-    base = cell("synib-marginal", weight=1.0, weight_schedule="warmup", weight_steps=4, shares={"x1": 0.0})
-    for name, value in {"weight_schedule": "anneal", "weight_steps": 5, "shares": {"x1": 0.5}}.items():
+def test_other_schedules_and_modalities_to_corrupt_are_programs_of_their_own(cell):
+    base = cell("synib-marginal", weight=1.0, weight_schedule="warmup", weight_steps=4, corrupt=["x1"])
+    for name, value in {"weight_schedule": "anneal", "weight_steps": 5, "corrupt": ["x2"]}.items():
         assert dataclasses.replace(base, settings={**base.settings, name: value}).program != base.program
     assert dataclasses.replace(base, settings={**base.settings, "weight": 9.0}).program == base.program
 
@@ -170,7 +159,7 @@ def test_neighbours_of_one_learning_rate_and_decay_share_a_group_and_no_others_d
 
     def rows(*settings):
         cells = [cell(seed=s, **own) for s, own in enumerate(settings)]
-        made = fleet.Fleet(tiny(), cells, [tiny().data(one) for one in cells], torch.device("cpu"))
+        made = StackedModels(tiny(), cells, [tiny().data(one) for one in cells], torch.device("cpu"))
         for group in made.optimiser.param_groups:
             mine = [(one.settings["lr"], one.settings["weight_decay"]) for one in cells[group["rows"]]]
             assert set(mine) == {(group["lr"], group["weight_decay"])}
@@ -180,16 +169,10 @@ def test_neighbours_of_one_learning_rate_and_decay_share_a_group_and_no_others_d
     assert rows(a, a, b, c, c, a) == [(0, 2), (2, 3), (3, 5), (5, 6)]
 
 
-def test_settings_that_alternate_train_each_cell_with_its_own(tiny, cell):
-    own = [(1e-2, 1e-3), (3e-3, 0.0), (1e-2, 1e-3), (1e-2, 1e-3), (3e-3, 0.0), (3e-3, 1e-1)]
-    cells = [cell(seed=s, lr=lr, weight_decay=decay) for s, (lr, decay) in enumerate(own)]
-    assert_together_is_alone(tiny(), cells, fleet.train(tiny(), cells))
-
-
 def test_an_update_is_that_of_torchs_plain_adam_for_every_model_alone(tiny, cell):
     own = [(1e-1, 1e-1), (1e-2, 0.0), (1e-1, 1e-1)]
     cells = [cell(seed=s, lr=lr, weight_decay=decay) for s, (lr, decay) in enumerate(own)]
-    made = fleet.Fleet(tiny(), cells, [tiny().data(one) for one in cells], torch.device("cpu"))
+    made = StackedModels(tiny(), cells, [tiny().data(one) for one in cells], torch.device("cpu"))
     alone = [{name: p[i].clone() for name, p in made.parameters.items()} for i in range(3)]
     plain = [
         torch.optim.Adam(one.values(), lr=lr, weight_decay=decay, foreach=False, fused=False)
@@ -247,7 +230,7 @@ def test_a_gradient_is_read_as_what_it_is_however_it_lies_in_memory(tiny, cell, 
 def test_all_methods_of_a_seed_see_the_same_batches_in_the_same_order(tiny, cell, monkeypatch):
     seen: dict[str, list] = {}
 
-    class Spy(fleet.Fleet):
+    class Spy(StackedModels):
         def __init__(self, recipe, *rest):
             super().__init__(recipe, *rest)
             gradient, name = self.gradient, type(self.template.method).__name__
@@ -258,7 +241,7 @@ def test_all_methods_of_a_seed_see_the_same_batches_in_the_same_order(tiny, cell
 
             self.gradient = spied
 
-    monkeypatch.setattr(fleet, "Fleet", Spy)
+    monkeypatch.setattr(fleet, "StackedModels", Spy)
     for method in ("vanilla", "confidence", "synib-random"):
         fleet.train(tiny(), [cell(method)])
     first = seen["Vanilla"]
@@ -274,22 +257,6 @@ def test_all_methods_of_a_seed_see_the_same_batches_in_the_same_order(tiny, cell
     assert len({key.item() for _, _, key in first}) == 6  # every step draws afresh
 
 
-def test_neighbours_do_not_change_a_cells_draws(tiny, cell):
-    """The same cell first among two, and last among four others."""
-    mine = cell("synib-random", beta=1.0, seed=7)
-    one = fleet.train(tiny(0.2), [mine, cell("synib-random", beta=0.0, seed=1)])
-    other = fleet.train(tiny(0.2), [*(cell("synib-random", beta=b, seed=s) for b, s in ((0.2, 3), (1.0, 4))), mine])
-    assert_same(one.learners[0], other.learners[-1])
-    assert one.metrics[0] == pytest.approx(other.metrics[-1])
-
-
-def test_training_again_gives_the_same_bytes(tiny, cell):
-    first, again = (fleet.train(tiny(), three(cell, "synib-random")) for _ in range(2))
-    assert first.metrics == again.metrics
-    for a, b in zip(first.learners, again.learners, strict=True):
-        assert all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
-
-
 def test_training_neither_reads_nor_moves_torchs_generator(tiny, cell):
     torch.manual_seed(0)
     before = torch.get_rng_state()
@@ -302,7 +269,7 @@ def test_training_neither_reads_nor_moves_torchs_generator(tiny, cell):
 def test_examples_too_many_to_be_put_in_order_at_once_give_the_same_models(tiny, cell, monkeypatch):
     cells = three(cell, "synib-random")
     first = fleet.train(tiny(0.5), cells)
-    monkeypatch.setattr(fleet, "ORDERED", 0)
+    monkeypatch.setattr(stacked, "ORDERED", 0)
     second = fleet.train(tiny(0.5), cells)
     assert first.metrics == second.metrics
     for one, other in zip(first.learners, second.learners, strict=True):

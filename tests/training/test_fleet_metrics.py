@@ -8,6 +8,7 @@ import torch
 from synib.data import Split
 from synib.models import FusionModel
 from synib.training import fleet
+from synib.training.stacked import StackedModels
 
 
 def test_metrics_are_those_of_the_last_epoch_and_curves_have_every_epoch(tiny, cell):
@@ -24,13 +25,13 @@ def test_without_curves_the_same_models_come_out_and_are_looked_at_once(tiny, ce
     class Quiet(type(tiny())):
         curves = False
 
-    looked, accuracies = [], fleet.Fleet.accuracies
+    looked, accuracies = [], StackedModels.accuracies
 
     def spied(self, split, name, *rest):
         looked.append(name)
         return accuracies(self, split, name, *rest)
 
-    monkeypatch.setattr(fleet.Fleet, "accuracies", spied)
+    monkeypatch.setattr(StackedModels, "accuracies", spied)
     cells, passed = [cell("synib-random", seed=s, epochs=3) for s in range(2)], []
     quiet = fleet.train(Quiet(), cells, on_epoch=lambda: passed.append(1))
     assert looked == ["train_accuracy", "validation_accuracy", "test_accuracy"]

@@ -3,7 +3,7 @@
 import torch
 
 from synib import Bernoulli, MatchedNoise, SynIB
-from synib.methods import METHODS, Experts
+from synib.methods import METHODS, Experts, OnLatents
 from synib.training.learner import learner
 
 
@@ -28,8 +28,9 @@ def test_making_a_learner_leaves_torchs_generator_alone(tiny, cell):
 def test_noise_has_room_for_what_it_fills_before_the_first_batch(tiny, cell):
     for space, width in (("inputs", 64), ("latents", 8)):
         one = cell("synib-random", noise="matched", space=space)
-        made = learner(tiny(), one, tiny().data(one))
-        assert {name: tuple(b.shape) for name, b in made.method.noise.named_buffers()} == {
+        method = learner(tiny(), one, tiny().data(one)).method
+        noise = method.noise if space == "inputs" else method.objective.noise
+        assert {name: tuple(b.shape) for name, b in noise.named_buffers()} == {
             **{f"{kind}_{name}": (width,) for kind in ("mean", "variance") for name in ("x1", "x2")},
             "seen_x1": (),
             "seen_x2": (),
@@ -39,6 +40,6 @@ def test_noise_has_room_for_what_it_fills_before_the_first_batch(tiny, cell):
 def test_experts_prepare_the_noise_of_their_synergy_expert(tiny, cell):
     one = cell("vanilla")
     data = tiny().data(one)
-    method = Experts(SynIB(noise=MatchedNoise(), family=Bernoulli(), space="latents"))
+    method = Experts(OnLatents(SynIB(noise=MatchedNoise(), family=Bernoulli())))
     method.prepare(tiny().model(one, data), data.train.modalities)
-    assert len(method.synergy.noise.mean_x1) == 8
+    assert len(method.synergy.objective.noise.mean_x1) == 8

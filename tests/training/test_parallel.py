@@ -3,29 +3,26 @@
 Two processes run this file (:func:`work`) and train everything that the tests ask for.
 """
 
-import copy
 import math
-import multiprocessing
 import os
-import runpy
-import socket
-import time
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
+from lightning.pytorch.callbacks import Callback
+from torch import nn
 
 import synib
 from synib import keys, methods
 from synib.data import Dataset, Split
 from synib.masks import Mask, Noise
-from synib.models import Dropout
 from synib.objective import Batch
 from synib.tokens import values
-from synib.training import solo, solo_state
+from synib.training import solo
+from synib.training.checkpoints import load, tensors
 from synib.training.learner import Learner
-from synib.training.plan import Plan
-from synib.training.solo_data import Batches
 
 ROWS, BATCH = 38, 15  # batches of 15, 15 and 8: pieces of 8 and 7, and in the end one piece, so that a process has none
 WIDTHS = {"x1": 6, "x2": 5}
@@ -60,19 +57,7 @@ class Reflected(Noise):
         return 3.0 - 2.0 * values(x).flip(-1)
 
 
-class Remembering(synib.Vanilla):
-    """Vanilla that remembers what it has seen."""
-
-    def __init__(self):
-        super().__init__(synib.Bernoulli())
-        self.register_buffer("level", torch.zeros(()))
-
-    def loss(self, model, batch, key):
-        self.level = torch.lerp(batch.modalities["x1"].mean(), self.level, 0.9)
-        return super().loss(model, batch, key)
-
-
-NOTES = {"masks": [], "noise": [], "dropout": []}  # what was drawn (of dropout: its key), by whichever copy of a method
+NOTES = {"masks": [], "noise": [], "dropout": []}  # what was drawn, by whichever copy of a method
 
 
 class NotedMask(synib.RandomMask):
@@ -101,91 +86,99 @@ def made(name):
         "random": lambda: (synib.RandomMask(0.5), synib.StandardNoise(), 1.0),
         "shuffled": lambda: (synib.RandomMask(1.0), synib.ShuffledNoise(), 1.0),
     }
-    if name == "remembering":
-        return Remembering()
     if name not in parts:
         return methods.build(name, family=synib.Bernoulli())
     mask, noise, weight = parts[name]()
     return synib.SynIB(mask, noise, family=synib.Bernoulli(), weight=weight)
 
 
+class NotedDropout(nn.Dropout):
+    def forward(self, x):
+        dropped = super().forward(x)
+        if self.training:
+            NOTES["dropout"].append((dropped != 0).float())
+        return dropped
+
+
 def fresh(dropout=0.0):
     torch.manual_seed(0)
-    return synib.FusionModel.mlp(WIDTHS, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=dropout)
+    model = synib.FusionModel.mlp(WIDTHS, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=dropout)
+    if dropout:
+        model.encoders["x1"].insert(0, NotedDropout(dropout))
+    model.encoders["x2"][0].weight.requires_grad_(False)
+    return model
+
+
+class Stop(BaseException):
+    """What ends a training from outside."""
+
+
+class Watch(Callback):
+    """Keeps the gradients of the first update; ends training before the batch after so many updates."""
+
+    def __init__(self, steps=None):
+        self.steps, self.gradients = steps, {}
+
+    def on_before_optimizer_step(self, trainer, module, optimiser):
+        if not self.gradients:
+            for name, p in module.learner.named_parameters():
+                if p.grad is not None:
+                    whole = p.grad.full_tensor() if hasattr(p.grad, "full_tensor") else p.grad
+                    self.gradients[name] = whole.detach().clone()
+
+    def on_train_batch_start(self, trainer, *_):
+        if trainer.global_step == self.steps:
+            raise Stop
 
 
 def trained(name, folder=None, dropout=0.0, steps=None, **options):
     """What training gives: parameters and buffers, history, metrics, gradients of the first update, draws that were noted.
 
-    With ``steps`` it is ended in the update after so many.
+    With ``steps`` it is ended after so many updates.
     """
-    model, method, gradients, step = fresh(dropout), made(name), [], torch.optim.Adam.step
-    left = iter(range(10**6 if steps is None else steps))
+    model, method, watch = fresh(dropout), made(name), Watch(steps)
+    frozen = {name: p.detach().clone() for name, p in model.named_parameters() if not p.requires_grad}
     for notes in NOTES.values():
         notes.clear()
-    for part in model.modules():
-        if isinstance(part, Dropout):
-            part.register_forward_pre_hook(lambda drop, _: NOTES["dropout"].append(drop.key) if drop.training else None)
-
-    def spied(self, *rest):
-        if next(left, None) is None:
-            raise InterruptedError
-        if not gradients:
-            gradients.extend(solo_state.whole(p.grad) for group in self.param_groups for p in group["params"])
-        return step(self, *rest)
-
-    torch.optim.Adam.step = spied
     settings = {"lr": 1e-2, "weight_decay": 1e-3, "epochs": 2, "batch_size": BATCH, "device": "cpu", **options}
-    try:
-        fitted = solo.fit(method, model, data(), folder=folder, progress=False, **settings)
-    finally:
-        torch.optim.Adam.step = step
+    fitted = solo.fit(method, model, data(), folder=folder, progress=False, callbacks=[watch], **settings)
     return {
-        "tensors": solo_state.tensors(Learner(model, method)),
+        "tensors": tensors(Learner(model, method)),
         "history": fitted.history,
         "metrics": fitted.metrics,
-        "gradients": gradients,
+        "gradients": watch.gradients,
+        "frozen": len(frozen) == 1 and all(torch.equal(model.get_parameter(n), p) for n, p in frozen.items()),
         **{kind: list(notes) for kind, notes in NOTES.items()},
     }
 
 
 def resumed(name, folder, steps, **options):
     """A training that is ended and goes on."""
-
-    save = solo_state.save
-
-    def slowly(*arguments, **flags):  # the other process must not go on before the file is there
-        time.sleep(0.2)
-        save(*arguments, **flags)
-
-    solo_state.save = slowly
     try:
         trained(name, folder, steps=steps, **options)
-    except InterruptedError:
+    except Stop:
+        dist.barrier()
         return trained(name, folder, **options)
-    finally:
-        solo_state.save = save
 
 
-MEANS = ["remembering", "listed", "learned"]  # losses that are means over examples, each with its own mask and fill
+MEANS = ["vanilla", "listed", "learned"]  # losses that are means over examples, each with its own mask and fill
 DRAWN = {"noted": 0.3, "amortized": 0.0}  # what draws for each piece, and dropout
-TURNS = {"accumulate": 2, "batch_size": 14, "epochs": 1}  # 4, 4 and 3 pieces: in the last turn a process has none
+TURNS = {"accumulate": 2, "batch_size": 14}  # 4, 4 and 3 pieces: in the last turn a process has none
 STILL = {"lr": 1e-12, "weight_decay": 0.0, "epochs": 40}  # the model stays as it is
 
 
 def statistics(rank):
-    """A noise's view of batches of which each process has a part, one of them of another size, one without a part."""
+    """A noise's view of batches of which each process has a part, one of them of another size."""
     noise, whole = synib.MatchedNoise(0.9), 1e3 + torch.randn(12, 4, generator=torch.Generator().manual_seed(2))
-    for cut in (6, 10, 12):
-        noise.counts = rank == 0 or cut < 12
-        noise.observe((whole[:cut], whole[cut:] if cut < 12 else whole[:3])[rank], "x")
+    for cut in (6, 10):
+        noise.observe((whole[:cut], whole[cut:])[rank], "x", dist.group.WORLD)
     words = synib.Tokens(whole.view(4, 3, 4), torch.arange(12).view(4, 3) % 5 == 0)
-    noise.counts = True
-    noise.observe(synib.Tokens(*(part[:1] if rank else part[1:] for part in words)), "words")
+    part = synib.Tokens(*(part[:1] if rank else part[1:] for part in words))
+    noise.observe(part, "words", dist.group.WORLD)
     return noise.state_dict()
 
 
-def work(environment, folder):
+def work(environment, folder, rank):
     """What each of two processes does."""
     warnings.simplefilter("error")
     torch.set_num_threads(1)
@@ -198,54 +191,30 @@ def work(environment, folder):
         for name, dropout in DRAWN.items():
             found[strategy, name] = trained(name, dropout=dropout, **both)
         found[strategy, "matched"] = trained("matched", **both)
-        more = both | {"checkpoint_every": 2, "clip": 0.1}
-        name = {"ddp": "matched", "fsdp": "experts"}[strategy]
-        found[strategy, "whole"] = trained(name, f"{folder}/{strategy}-whole", 0.3, **more)
-        found[strategy, "resumed"] = resumed(name, f"{folder}/{strategy}-resumed", 5, dropout=0.3, **more)
-    for name in ("ogm", "oracle"):
-        found["ddp", name] = trained(name, strategy="ddp", devices=2)
+        name = {"ddp": "matched", "fsdp": "noted"}[strategy]
+        found[strategy, "whole"] = trained(name, f"{folder}/{strategy}-whole", 0.3, clip=0.1, **both)
+        found[strategy, "resumed"] = resumed(name, f"{folder}/{strategy}-resumed", 4, dropout=0.3, clip=0.1, **both)
+        found[strategy, "turns"] = trained("vanilla", **both, **TURNS)
+    found["ddp", "oracle"] = trained("oracle", strategy="ddp", devices=2)
     for name in ("random", "shuffled"):
         found["ddp", name] = trained(name, strategy="ddp", devices=2, **STILL)
-    found["ddp", "turns"] = trained("matched", strategy="ddp", devices=2, **TURNS)
-    rank = int(environment["RANK"])
     found["statistics"] = statistics(rank)
-    torch.save(found, f"{folder}/{rank}.pt")
+    torch.save({"found": found, "folder": folder}, f"{folder}/{rank}.pt")
 
 
 if __name__ == "worker":
-    work(ENVIRONMENT, FOLDER)  # noqa: F821
+    work(ENVIRONMENT, FOLDER, RANK)  # noqa: F821
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("two")
+def both(together):
+    return together(Path(__file__), ["synib.training.solo_run", "pytest"], "worker")
 
 
 @pytest.fixture(scope="module")
-def ranks(folder):
+def ranks(both):
     """What each of two processes found that trained models together."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["synib.training.solo_module", "synib.methods", "pytest"])
-    both = []
-    for rank in range(2):
-        environment = {
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank),
-            "NODE_RANK": "0", "GLOO_SOCKET_IFNAME": "lo",
-        }  # fmt: skip
-        given = {"ENVIRONMENT": environment, "FOLDER": str(folder)}
-        both.append(context.Process(target=runpy.run_path, args=(__file__, given, "worker"), daemon=True))
-        both[-1].start()
-    end = time.monotonic() + 300
-    while any(p.is_alive() for p in both) and not any(p.exitcode for p in both) and time.monotonic() < end:
-        time.sleep(0.05)
-    for process in both:  # one that failed leaves the other waiting
-        process.kill()
-        process.join()
-    assert [process.exitcode for process in both] == [0, 0]
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+    return [one["found"] for one in both]
 
 
 @pytest.fixture(scope="module")
@@ -279,6 +248,7 @@ def everywhere(ranks, which):
     for name, value in one["tensors"].items():
         assert torch.equal(value, other["tensors"][name]), name
     assert one["history"] == other["history"]
+    assert one["frozen"]
     return one
 
 
@@ -298,11 +268,12 @@ def test_what_draws_for_each_piece_draws_as_one_process_does_for_pieces(ranks, a
     assert_same(everywhere(ranks, (strategy, name)), alone(name, dropout=DRAWN[name], accumulate=2))
 
 
-def test_a_method_that_weighs_gradients_weighs_those_of_each_processes_piece(ranks, alone):
-    assert_same(everywhere(ranks, ("ddp", "ogm")), alone("ogm", accumulate=2))
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_pieces_on_each_process_add_up_to_the_batch_also_where_one_has_none_left(ranks, alone, strategy):
+    assert_same(everywhere(ranks, (strategy, "turns")), alone("vanilla", batch_size=TURNS["batch_size"]))
 
 
-@pytest.mark.parametrize(("kind", "each"), [("masks", 2), ("noise", 2), ("dropout", 3)])
+@pytest.mark.parametrize(("kind", "each"), [("masks", 2), ("noise", 2), ("dropout", 1)])
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_no_two_processes_or_steps_have_the_same_draws(ranks, strategy, kind, each):
     # In each epoch one process has nothing of the last batch, and passes what the other has; it counts for nothing.
@@ -329,22 +300,11 @@ def test_every_process_has_the_statistics_of_the_joint_batch(ranks, alone, strat
 
 def test_statistics_of_parts_of_any_size_and_of_tokens_are_those_of_the_whole(ranks):
     noise, whole = synib.MatchedNoise(0.9), 1e3 + torch.randn(12, 4, generator=torch.Generator().manual_seed(2))
-    for _ in range(3):
+    for _ in range(2):
         noise.observe(whole, "x")
     noise.observe(synib.Tokens(whole.view(4, 3, 4), torch.arange(12).view(4, 3) % 5 == 0), "words")
     for found in ranks:
         torch.testing.assert_close(found["statistics"], dict(noise.state_dict()), rtol=1e-5, atol=1e-6)
-
-
-def test_a_process_that_has_no_piece_left_counts_for_nothing(ranks):
-    noise, train = synib.MatchedNoise(0.9), data().train
-    plan = Plan(1e-2, 1e-3, **TURNS)
-    turns = [Batches(train, plan, rank, 2, lambda: (0, 0), pin=False, ahead=0) for rank in range(2)]
-    for pieces in zip(*turns, strict=True):
-        noise.observe(train.modalities["x1"][torch.cat([piece.rows for piece in pieces if piece.share])], "x1")
-    found = everywhere(ranks, ("ddp", "turns"))["tensors"]
-    for name, value in noise.state_dict().items():
-        torch.testing.assert_close(found[f"method.noise.{name}"], value, rtol=1e-5, atol=1e-6)
 
 
 def losses(name, times, split):
@@ -380,19 +340,17 @@ def test_in_expectation_it_does_not_matter_how_many_processes_there_are(ranks, n
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_a_training_of_two_processes_that_is_ended_in_an_epoch_goes_on_as_if_it_had_not_been(ranks, strategy):
+def test_a_training_of_two_processes_that_is_ended_goes_on_as_if_it_had_not_been(ranks, strategy):
     whole, again = everywhere(ranks, (strategy, "whole")), everywhere(ranks, (strategy, "resumed"))
     for name, value in whole["tensors"].items():
         assert torch.equal(again["tensors"][name], value), name
     assert (again["history"], again["metrics"]) == (whole["history"], whole["metrics"])
 
 
-def test_a_training_goes_on_with_as_many_processes_as_it_began_with(ranks, folder, tmp_path):
-    refused = r"holds a training with other settings \(devices {} there, {} now.*\); nothing was touched"
-    with pytest.raises(ValueError, match=refused.format(2, 1)):
-        trained("remembering", folder / "ddp-remembering")
-    before = copy.deepcopy(trained("remembering", tmp_path)["tensors"])
-    with pytest.raises(ValueError, match=refused.format(1, 2)):
-        trained("remembering", tmp_path, strategy="ddp", devices=2)
-    kept = solo_state.load(tmp_path / "checkpoint.pt")["tensors"]
-    assert all(torch.equal(kept[name], value) for name, value in before.items())
+def test_a_training_goes_on_with_as_many_processes_as_it_began_with(both):
+    place = Path(both[0]["folder"]) / "ddp-vanilla"
+    before = load(place / "checkpoint.ckpt")["synib"]["tensors"]
+    with pytest.raises(ValueError, match=r"devices 2 there, 1 now.*nothing was touched"):
+        trained("vanilla", place)
+    after = load(place / "checkpoint.ckpt")["synib"]["tensors"]
+    assert all(torch.equal(after[name], value) for name, value in before.items())

@@ -6,9 +6,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from synib.methods import METHODS, Vanilla
-from synib.objective import Bernoulli, Objective
+from synib.methods.hooks import TrainsInStages
+from synib.objective import Bernoulli
 from synib.training import fleet
 from synib.training.recorded import Recorded
+from synib.training.stacked import StackedModels
 
 
 class Tape(TorchDispatchMode):
@@ -83,14 +85,14 @@ class OfFleet(Tapes):
 @pytest.fixture
 def taped(monkeypatch):
     """Every fleet that is made records its steps with tapes; gives the recorders."""
-    made, plain = [], fleet.Fleet.__init__
+    made, plain = [], StackedModels.__init__
 
     def init(self, *arguments):
         plain(self, *arguments)
         self.recorded = Recorded(OfFleet(self))
         made.append(self.recorded)
 
-    monkeypatch.setattr(fleet.Fleet, "__init__", init)
+    monkeypatch.setattr(StackedModels, "__init__", init)
     return made
 
 
@@ -100,7 +102,7 @@ def test_recorded_steps_train_what_plain_ones_do(tiny, cell, method, taped, monk
     recorded = fleet.train(tiny(0.3), cells)
     (steps,) = taped
     # An epoch has two batches of 16 and one of 8. A method that is told of epochs is recorded anew in each of the four.
-    told = type(recorded.fleet.template.method).begin is not Objective.begin
+    told = isinstance(recorded.fleet.template.method, TrainsInStages)
     assert (steps.record.recorded, steps.record.replayed) == ((4, 4) if told else (2, 7 + 3))
     monkeypatch.undo()
     plain = fleet.train(tiny(0.3), cells)

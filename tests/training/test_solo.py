@@ -2,27 +2,25 @@
 
 import os
 import sys
-import threading
 from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from synib.training.solo_state import load, save
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import Logger
 from torch import nn
 
 import synib
 from synib import methods
 from synib.data import Dataset, Split
-from synib.files import read_csv
-from synib.methods import METHODS
 from synib.studies import SpuriousXOR, run
-from synib.studies.spurious_xor.data import spurious_xor
-from synib.training import fleet, loop, solo
-from synib.training.folder import Folder
+from synib.training import fleet, loop, solo, solo_module
+from synib.training.checkpoints import Diverged, load
+from synib.training.folder import Folder, read_csv
 from synib.training.plan import Plan
-from synib.training.solo_data import Batches, read_ahead
+from synib.training.solo_data import Pieces
 from synib.training.sweep import sweep
 
 TRAINING = ("lr", "weight_decay", "epochs", "batch_size")
@@ -46,6 +44,11 @@ def made(tiny, cell):
 
 def fit(one, **options):
     return solo.fit(one.method, one.model, one.data, **{"device": "cpu", **one.settings, **options})
+
+
+def fitted(one, **options):
+    fit(one, **options)
+    return one
 
 
 def state(one):
@@ -72,18 +75,19 @@ def differ(one, other):
     return any(not torch.allclose(a[name].double(), b[name].double(), atol=1e-4) for name in a)
 
 
-@pytest.mark.parametrize(
-    ("name", "dropout", "settings"),
-    [
-        *((m, 0.0, {}) for m in METHODS),
-        ("synib-random", 0.3, {}),
-        ("synib-random", 0.3, {"noise": "matched", "space": "latents"}),
-        ("synib-random", 0.3, {"p": 1.0, "noise": "class-shuffled", "shares": {"x1": 0.5}}),
-        ("experts", 0.0, {"space": "latents", "weight_schedule": "anneal", "weight_steps": 4}),
-    ],
-)
-def test_every_method_trains_as_in_the_plain_loop(made, name, dropout, settings):
-    by_hand, ours = made(name, dropout, **settings), made(name, dropout, **settings)
+# The same models as the other trainers (every method: tests/properties/test_trainers.py)
+
+
+FORMS = [
+    ("synib-random", {"noise": "matched", "space": "latents"}),
+    ("synib-random", {"p": 1.0, "noise": "class-shuffled"}),
+    ("experts", {"space": "latents", "weight_schedule": "anneal", "weight_steps": 4}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), FORMS)
+def test_it_trains_as_the_plain_loop_does_and_ends_in_evaluation_mode(made, name, settings):
+    by_hand, ours = made(name, **settings), made(name, **settings)
     loop.fit(by_hand.method, by_hand.model, by_hand.data, **by_hand.settings)
     fit(ours)
     assert_same(ours, by_hand, rtol=1e-5, atol=1e-6)
@@ -119,9 +123,6 @@ def test_cells_have_the_rows_and_curves_that_the_fleet_gives(tiny, cell):
     for a, b in zip(ours.curves, theirs.curves, strict=True):
         assert a.keys() == b.keys()
         assert all(a[name] == pytest.approx(b[name], rel=1e-4, abs=1e-6) for name in a)
-    for a, b in zip(ours.learners, theirs.learners, strict=True):
-        for name, p in b.named_parameters():
-            torch.testing.assert_close(dict(a.named_parameters())[name], p, rtol=1e-4, atol=1e-5)
 
 
 def test_a_sweep_by_either_engine_has_the_same_table(tmp_path, tiny, cells):
@@ -134,41 +135,31 @@ def test_a_sweep_by_either_engine_has_the_same_table(tmp_path, tiny, cells):
     assert len(list((tmp_path / "solo" / "shards").iterdir())) == 3  # each is kept as soon as it is trained
 
 
-def test_an_experiment_says_which_engine_trains_it_and_keeps_to_it(tmp_path):
-    small = SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=1)
-    path = run(small, tmp_path, device="cpu", engine="solo")
-    assert 0 <= read_csv(path / "results.csv")[0]["test_accuracy"] <= 1
-    with pytest.raises(ValueError, match="a run with engine solo; continue it with engine solo"):
-        run(small, tmp_path, device="cpu")
-    with pytest.raises(ValueError, match="engine is fleet, solo or cluster; got 'duo'"):
-        run(small, tmp_path, device="cpu", engine="duo")
-
-
-@pytest.mark.parametrize("engine", ["fleet", "solo"])
-def test_a_setting_that_cannot_be_is_said_before_a_folder_is_made(tmp_path, engine):
-    given = {"solo": ("confidence", {"lr": 1e38}, "below 1e"), "fleet": ("vanilla", {"warmup": 3}, "--engine solo")}
-    method, setting, said = given[engine]
-    experiment = SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla", "confidence"), overrides={method: setting})
-    with pytest.raises(ValueError, match=said):
+@pytest.mark.parametrize(
+    ("engine", "setting", "refused"),
+    [("solo", {"lr": 1e38}, "below 1e"), ("fleet", {"warmup": 3}, "warmup"), ("solo", {"select": "first"}, "'first'")],
+)
+def test_a_setting_that_cannot_be_is_refused_before_a_folder_is_made(tmp_path, engine, setting, refused):
+    experiment = SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), overrides={"vanilla": setting})
+    with pytest.raises(ValueError, match=refused):
         run(experiment, tmp_path / "run", engine=engine)
     assert not (tmp_path / "run").exists()
 
 
-def test_settings_that_only_solo_knows_reach_it_and_are_refused_by_the_fleet(tmp_path):
-    warm = SpuriousXOR(
-        seeds=1, beta=(1.0,), methods=("vanilla",), epochs=2, overrides={"vanilla": {"warmup": 4, "schedule": "cosine"}}
-    )
-    with pytest.raises(ValueError, match="these cells have warmup, schedule: train them with --engine solo"):
-        run(warm, tmp_path / "fleet", device="cpu")
-    assert run(warm, tmp_path / "solo", device="cpu", engine="solo").exists()
-    bad = SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=1, overrides={"vanilla": {"select": "first"}})
-    with pytest.raises(ValueError, match="select is 'last' or 'best'; got 'first'"):
-        run(bad, tmp_path / "bad", device="cpu", engine="solo")
+def test_an_experiment_of_settings_that_only_solo_knows_keeps_to_that_engine(tmp_path):
+    own = {"vanilla": {"warmup": 4, "schedule": "cosine"}}
+    small = SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=1, overrides=own)
+    path = run(small, tmp_path, device="cpu", engine="solo")
+    assert 0 <= read_csv(path / "results.csv")[0]["test_accuracy"] <= 1
+    with pytest.raises(ValueError, match="solo"):
+        run(small, tmp_path, device="cpu")
+
+
+# Pieces, clipping, learning rates
 
 
 @pytest.mark.parametrize(
-    ("name", "accumulate"),
-    [("vanilla", 2), ("vanilla", 3), ("vanilla", 16), ("unimodal", 2), ("ensemble", 2), ("reconboost", 2), ("dnr", 2)],
+    ("name", "accumulate"), [("vanilla", 3), ("vanilla", 16), ("reconboost", 2), ("dnr", 2), ("unimodal", 2)]
 )
 def test_pieces_of_a_batch_add_up_to_the_batch_for_a_loss_that_is_a_mean(made, name, accumulate):
     whole, cut = made(name), made(name)
@@ -179,31 +170,29 @@ def test_pieces_of_a_batch_add_up_to_the_batch_for_a_loss_that_is_a_mean(made, n
         assert mine == pytest.approx(theirs, rel=1e-4)
 
 
-def test_each_piece_of_a_batch_has_draws_of_its_own(made, monkeypatch):
-    one, seen = made("synib-random"), []
-    backward = type(one.method).backward
-
-    def spied(self, *arguments, key, examples):
-        seen.append((int(key), len(examples)))
-        return backward(self, *arguments, key=key, examples=examples)
-
-    monkeypatch.setattr(type(one.method), "backward", spied)
-    fit(one, accumulate=2, epochs=1)
-    assert [n for _, n in seen] == [8, 8, 8, 8, 8]  # the last batch is half as large, and one piece
-    assert len({key for key, _ in seen}) == 5
+def test_devices_share_a_batch_without_loss_and_take_as_many_turns():
+    plan = Plan(1e-2, 0.0, 1, 16, accumulate=3)
+    mine = [list(Pieces(torch.ones(40), plan, rank, 2)) for rank in range(2)]
+    assert len(mine[0]) == len(mine[1]) == len(Pieces(torch.ones(40), plan, 0, 2))
+    counted = [p for m in mine for p in m if p.share]
+    assert sorted(int(r) for p in counted for r in p.rows) == list(range(40))
+    assert sum(p.share for p in counted) == pytest.approx(3)  # batches
 
 
-def test_a_clipped_gradient_is_no_longer_than_asked(made, monkeypatch):
+@pytest.mark.parametrize("name", ["vanilla", "ogm"])  # automatic and manual optimisation
+def test_a_clipped_gradient_is_no_longer_than_asked(made, monkeypatch, name):
     lengths, step = [], torch.optim.Adam.step
 
-    def spied(self, *rest):
+    def spied(self, closure=None):
+        out = closure() if closure is not None else None
         grads = [p.grad.norm() for group in self.param_groups for p in group["params"] if p.grad is not None]
         lengths.append(float(torch.stack(grads).norm()))
-        return step(self, *rest)
+        step(self)
+        return out
 
     monkeypatch.setattr(torch.optim.Adam, "step", spied)
-    fit(made(), clip=1e-3)
-    fit(made())
+    fit(made(name), clip=1e-3)
+    fit(made(name))
     clipped, free = lengths[:6], lengths[6:]
     assert max(clipped) <= 1e-3 * (1 + 1e-4)
     assert min(free) > 1e-3
@@ -216,100 +205,96 @@ def test_the_learning_rate_rises_and_falls_along_a_cosine(made):
     assert all(a > b for a, b in pairwise(rates[4:]))
     assert rates[8] == pytest.approx(0.5)
     assert 0 < rates[-1] < 0.05
-    fitted = fit(made(), warmup=2, schedule="cosine", lr=1e-2, epochs=2)  # of three steps each
+
+
+@pytest.mark.parametrize("name", ["vanilla", "ogm"])
+def test_every_step_has_the_learning_rate_of_the_plan(made, monkeypatch, name):
+    seen, step = [], torch.optim.Adam.step
+
+    def spied(self, *rest, **more):
+        seen.append(self.param_groups[0]["lr"])
+        return step(self, *rest, **more)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", spied)
+    result = fit(made(name), warmup=2, schedule="cosine", accumulate=2)
     plan = Plan(1e-2, 0.0, 2, 16, warmup=2, schedule="cosine")
-    assert [row["lr"] for row in fitted.history] == [plan.rate(2, 6), plan.rate(5, 6)]
-    assert differ(fit_(made(), warmup=6), fit_(made()))
+    assert seen == pytest.approx([plan.rate(n, 6) for n in range(6)])
+    assert [row["lr"] for row in result.history] == [plan.rate(2, 6), plan.rate(5, 6)]
 
 
-def fit_(one, **options):
-    fit(one, **options)
-    return one
+# Going on after a kill
 
 
 class Stop(BaseException):
     """What ends a training from outside."""
 
 
-def killed(one, at, **options):
-    """A training that is ended after an epoch, or in the middle of the one after it."""
+class StopAtStep(Callback):
+    """Ends a training in the middle of an epoch."""
 
-    def on_epoch(epoch):
-        if epoch == at:
+    def __init__(self, step):
+        self.step = step
+
+    def on_train_batch_start(self, trainer, *_):
+        if trainer.global_step == self.step:
             raise Stop
 
+
+def killed(one, at, **options):
+    """A training that is ended before a step."""
     with pytest.raises(Stop):
-        fit(one, on_epoch=on_epoch, **options)
+        fit(one, callbacks=[StopAtStep(at)], **options)
 
 
 RESUMED = [
-    ("vanilla", 0.0, {}),
-    ("synib-amortized", 0.3, {"warmup": 3, "schedule": "cosine", "accumulate": 2}),  # a network of its own, dropout
-    ("agm", 0.0, {}),  # it remembers
-    ("reconboost", 0.0, {}),  # it takes turns
-    ("dnr", 0.0, {}),  # it goes back to where it began
-    ("experts", 0.3, {"select": "best", "monitor": "validation_loss"}),  # it settles
+    ("vanilla", 0.3, {}, {}),
+    ("synib-amortized", 0.3, {}, {"warmup": 3, "schedule": "cosine", "accumulate": 2}),  # a network of its own
+    ("agm", 0.0, {}, {}),  # it remembers
+    ("reconboost", 0.0, {}, {}),  # it takes turns
+    ("dnr", 0.0, {}, {}),  # it goes back to where it began
+    ("experts", 0.3, {}, {"select": "best", "monitor": "validation_loss"}),  # it settles
+    ("ogm", 0.0, {}, {"patience": 3, "accumulate": 2}),  # it weighs gradients
+    ("synib-random", 0.3, {"noise": "matched", "weight_schedule": "anneal", "weight_steps": 9}, {}),
 ]
 
 
-@pytest.mark.parametrize(("name", "dropout", "options"), RESUMED, ids=lambda v: v if isinstance(v, str) else "")
-def test_a_training_that_is_resumed_ends_with_the_same_bits(made, tmp_path, name, dropout, options):
-    whole, stopped, resumed = (made(name, dropout, epochs=4) for _ in range(3))
+@pytest.mark.parametrize(("name", "dropout", "settings", "options"), RESUMED)
+def test_a_training_that_is_resumed_ends_with_the_same_bits(made, tmp_path, name, dropout, settings, options):
+    whole, stopped, resumed = (made(name, dropout, epochs=4, **settings) for _ in range(3))
     want = fit(whole, folder=tmp_path / "whole", **options)
-    killed(stopped, 1, folder=tmp_path / "killed", **options)
+    killed(stopped, 7, folder=tmp_path / "killed", **options)  # in the third epoch of three steps
+    assert load(tmp_path / "killed" / "checkpoint.ckpt")["epoch"] == 1
+    torch.manual_seed(12345)
     got = fit(resumed, folder=tmp_path / "killed", **options)
     exactly(resumed, whole)
     assert got == want
-    for name in ("metrics.csv",):
-        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert (tmp_path / "killed" / "metrics.csv").read_bytes() == (tmp_path / "whole" / "metrics.csv").read_bytes()
 
 
-@pytest.mark.parametrize(
-    "settings", [{"noise": "standard"}, {"noise": "matched"}, {"noise": "matched", "space": "latents"}]
-)
-def test_a_training_that_is_resumed_in_the_middle_of_an_epoch_ends_with_the_same_bits(
-    made, tmp_path, monkeypatch, settings
-):
-    def steps(n):
-        left, step = iter(range(n)), torch.optim.Adam.step
+def test_a_training_that_is_killed_between_epoch_and_checkpoint_repeats_that_epoch(made, tmp_path):
+    def stop(epoch):
+        if epoch == 1:
+            raise Stop
 
-        def counted(self, *rest):
-            if next(left, None) is None:
-                raise Stop
-            return step(self, *rest)
-
-        return counted
-
-    whole, stopped, resumed = (made("synib-random", 0.3, epochs=3, **settings) for _ in range(3))
-    for one in (whole, stopped, resumed):
-        one.model.encoders["x1"].append(nn.Dropout(0.2))  # torch's own, which draws from torch's generator
-    options = {"checkpoint_every": 2, "accumulate": 2}
-    want = fit(whole, folder=tmp_path / "whole", **options)
-    with monkeypatch.context() as patch:
-        patch.setattr(torch.optim.Adam, "step", steps(5))  # one and two thirds of an epoch
-        with pytest.raises(Stop):
-            fit(stopped, folder=tmp_path / "killed", **options)
-    torch.manual_seed(12345)
-    assert load(tmp_path / "killed" / "checkpoint.pt")["progress"]["step"] == 4
-    got = fit(resumed, folder=tmp_path / "killed", **options)
-    exactly(resumed, whole)
-    assert got.history == want.history
-
-
-def test_a_training_that_ended_between_its_last_step_and_the_epochs_end_goes_on_there(made, tmp_path, monkeypatch):
-    from synib.training import solo_module
-
-    def stop(self):
-        raise Stop
-
-    whole, resumed = made("synib-random", 0.3), made("synib-random", 0.3)
+    whole, resumed = made("dnr", epochs=4), made("dnr", epochs=4)
     want = fit(whole)
-    with monkeypatch.context() as patch:
-        patch.setattr(solo_module.Solo, "_measure", stop)
-        with pytest.raises(Stop):
-            fit(made("synib-random", 0.3), folder=tmp_path, checkpoint_every=3)  # an epoch has three steps
-    assert load(tmp_path / "checkpoint.pt")["progress"]["at"] == 3
-    assert fit(resumed, folder=tmp_path, checkpoint_every=3) == want
+    with pytest.raises(Stop):
+        fit(made("dnr", epochs=4), folder=tmp_path, on_epoch=stop)
+    assert load(tmp_path / "checkpoint.ckpt")["epoch"] == 0
+    assert fit(resumed, folder=tmp_path) == want
+    exactly(resumed, whole)
+
+
+def test_an_interrupted_training_interrupts_and_does_not_end_the_program(made, tmp_path):
+    def press(epoch):
+        if epoch:
+            raise KeyboardInterrupt
+
+    for _ in range(2):  # and it can be interrupted again
+        with pytest.raises(KeyboardInterrupt):
+            fit(made(epochs=3), on_epoch=press, folder=tmp_path)
+    whole, resumed = made(epochs=3), made(epochs=3)
+    fit(whole), fit(resumed, folder=tmp_path)
     exactly(resumed, whole)
 
 
@@ -321,69 +306,81 @@ def test_a_finished_training_is_not_trained_again(made, tmp_path, monkeypatch):
     exactly(again, first)
 
 
-def test_a_training_with_other_settings_does_not_go_on_in_the_folder(made, tmp_path):
-    killed(made(epochs=3), 0, folder=tmp_path)
-    before = (tmp_path / "checkpoint.pt").read_bytes()
-    with pytest.raises(ValueError, match=r"other settings \(lr 0.01 there, 0.5 now\); nothing was touched"):
-        fit(made(epochs=3), folder=tmp_path, lr=0.5)
-    other = made(epochs=3)
-    other.model = synib.FusionModel.mlp(other.data.widths, hidden=[4], head_hidden=[])
-    with pytest.raises(ValueError, match=r"other settings \(model .* there, .* now\); nothing was touched"):
+@pytest.mark.parametrize("change", ["lr", "model", "weight", "data"])
+def test_a_training_with_other_settings_does_not_go_on_in_the_folder(made, tmp_path, change):
+    killed(made("synib-random", epochs=3), 4, folder=tmp_path)
+    before = (tmp_path / "checkpoint.ckpt").read_bytes()
+    other = made("synib-random", epochs=3, **{"weight": {"weight": 50.0}, "lr": {"lr": 0.5}}.get(change, {}))
+    if change == "model":
+        other.model = synib.FusionModel.mlp(other.data.widths, hidden=[4], head_hidden=[])
+    if change == "data":
+        other.data = made("synib-random", seed=5).data
+    with pytest.raises(ValueError, match=r"holds a training with other settings .* nothing was touched"):
         fit(other, folder=tmp_path)
-    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+    assert (tmp_path / "checkpoint.ckpt").read_bytes() == before
 
 
-def test_a_checkpoint_executes_nothing_and_a_damaged_one_is_said_to_be(made, tmp_path):
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(made, tmp_path):
+    whole, resumed = made("synib-random", 0.3, epochs=4), made("synib-random", 0.3, epochs=4)
+    fit(whole)
+    killed(made("synib-random", 0.3, epochs=4), 7, folder=tmp_path)
+    path = tmp_path / "checkpoint.ckpt"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.warns(UserWarning, match="damaged: .* goes on from the checkpoint before"):
+        fit(resumed, folder=tmp_path)
+    exactly(resumed, whole)
+    assert (tmp_path / "checkpoint.ckpt.damaged").exists()
+
+
+def test_nothing_in_a_checkpoint_is_executed(made, tmp_path):
     class Trap:
         def __reduce__(self):
             return (os.mkdir, (str(tmp_path / "sprung"),))
 
-    path = tmp_path / "checkpoint.pt"
-    for content in ({"synib": 1, "progress": Trap()}, None):
-        torch.save(content, path) if content else path.write_bytes(b"PK nothing")
-        with pytest.raises(ValueError, match="is damaged or no checkpoint of ours"):
-            fit(made(), folder=tmp_path)
+    path = tmp_path / "checkpoint.ckpt"
+    torch.save({"synib": 1, "state_dict": Trap()}, path)
+    with pytest.raises(ValueError, match="is damaged or no checkpoint of ours"):
+        fit(made(), folder=tmp_path)
     assert not (tmp_path / "sprung").exists()
     torch.save({"other": 1}, path)
-    with pytest.raises(ValueError, match="no checkpoint of this version"):
+    with pytest.raises(ValueError, match="no checkpoint of synib"):
         fit(made(), folder=tmp_path)
 
 
-def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path):
-    save(tmp_path / "c.pt", {"a": torch.ones(2)})
-    with pytest.raises(Exception, match="pickle"):
-        save(tmp_path / "c.pt", {"a": lambda: None})
-    assert torch.equal(load(tmp_path / "c.pt")["a"], torch.ones(2))
-    assert [p.name for p in tmp_path.iterdir()] == ["c.pt"]
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_training_that_diverges_leaves_the_last_good_state(made, tmp_path, kept):
+    class Poison(Callback):
+        def on_train_batch_start(self, trainer, module, *_):
+            if trainer.global_step == 7:
+                next(iter(module.parameters())).data.fill_(float("nan"))
+
+    good, failed = made(epochs=2), made(epochs=4)
+    fit(good)
+    with pytest.raises(Diverged, match="left as it was after 2 epochs") as said:
+        fit(failed, callbacks=[Poison()], folder=tmp_path if kept else None)
+    assert said.value.good == 2
+    exactly(failed, good)
+
+
+# Stopping early, and the best epoch
 
 
 def worse(monkeypatch, values):
-    """Validation loss is as said, epoch after epoch."""
-    from synib.training import solo_module
-
-    said, measure = iter(values), solo_module.Solo._measure
+    """Validation loss is as given, epoch after epoch."""
+    given, measure = iter(values), solo_module.SoloModule.measure
     monkeypatch.setattr(
-        solo_module.Solo, "_measure", lambda self: measure(self) | {"validation_loss": next(said, float("nan"))}
+        solo_module.SoloModule, "measure", lambda self: measure(self) | {"validation_loss": next(given, float("nan"))}
     )
 
 
-def test_training_stops_when_patience_ends_and_leaves_the_best_epochs_weights(made, monkeypatch, tmp_path):
-    options = {"epochs": 20, "patience": 2, "monitor": "validation_loss", "select": "best"}
+@pytest.mark.parametrize("select", ["best", "last"])
+def test_training_stops_when_patience_ends_and_leaves_the_epoch_that_is_selected(made, monkeypatch, select):
     worse(monkeypatch, [3.0, 2.0, 2.5, 2.0, 1.0])
-    stopped = made()
-    fitted = fit(stopped, **options)
-    assert (fitted.best_epoch, fitted.stopped, len(fitted.history)) == (1, True, 4)  # equal is no better
-    worse(monkeypatch, [3.0, 2.0, 2.5, 2.0, 1.0])
-    kept = made()
-    fit(kept, **options, folder=tmp_path)
-    exactly(stopped, kept)
-    two, four = made(epochs=2), made(epochs=4)
-    fit(two), fit(four)
-    exactly(stopped, two)
-    last = made()
-    worse(monkeypatch, [3.0, 2.0, 2.5, 2.0, 1.0])
-    fit(last, **options | {"select": "last"})
-    exactly(last, four)
+    stopped, shorter = made(), made(epochs=2 if select == "best" else 4)
+    result = fit(stopped, epochs=20, patience=2, monitor="validation_loss", select=select)
+    assert (result.best_epoch, result.stopped, len(result.history)) == (1, True, 4)  # equal is no better
+    fit(shorter)
+    exactly(stopped, shorter)
 
 
 def test_the_last_epoch_may_be_the_best(made, monkeypatch):
@@ -399,24 +396,25 @@ def test_a_cell_that_stopped_early_has_a_curve_for_every_epoch(tiny, cell):
         def method(self, cell, data):
             return methods.build(cell.method, family=synib.Bernoulli())
 
-    cells = [cell(epochs=30, patience=1, lr=1e-5, seed=s) for s in range(2)]
-    trained = solo.train(Patient(), cells)
-    for curve in trained.curves:
-        assert {len(values) for values in curve.values()} == {30}
-        assert curve["validation_accuracy"][-1] == curve["validation_accuracy"][-2]
+    (curve,) = solo.train(Patient(), [cell(epochs=30, patience=1, lr=1e-5)]).curves
+    assert {len(values) for values in curve.values()} == {30}
+    assert curve["validation_accuracy"][-1] == curve["validation_accuracy"][-2]
 
 
 def test_a_method_settles_on_the_weights_that_are_left(made):
     """The stack of experts is fitted to the best epoch's models, and not to the last one's."""
     best = made("experts", epochs=3)
-    fitted = fit(best, select="best", monitor="validation_loss")
+    result = fit(best, select="best", monitor="validation_loss")
     settled = best.method.weights.clone()
     validation = best.data.validation
     with torch.no_grad():
         best.method.settle(best.model, synib.objective.Batch(validation.modalities, validation.target))
         loss = best.method.family.nll(best.method.predict(best.model, validation.modalities), validation.target).mean()
     torch.testing.assert_close(best.method.weights, settled)
-    assert fitted.metrics["validation_loss"] == pytest.approx(float(loss), rel=1e-4)
+    assert result.metrics["validation_loss"] == pytest.approx(float(loss), rel=1e-4)
+
+
+# Precision, generators, data on disk, loggers
 
 
 def test_mixed_precision_trains_close_to_full_precision_and_is_not_the_same(made):
@@ -427,38 +425,22 @@ def test_mixed_precision_trains_close_to_full_precision_and_is_not_the_same(made
     assert b.history[-1]["train_loss"] != a.history[-1]["train_loss"]
 
 
-@pytest.mark.parametrize("name", ["ogm", "mmpareto"])
-def test_scaled_losses_give_the_gradients_of_the_losses_themselves(made, name):
-    from synib.training.solo_module import scaled
-
-    one, other = made(name), made(name)
-    for it in (one, other):
-        it.method.attach(it.model)
-        it.method.begin(0)
-    batch = one.data.train
-    key = synib.keys.key(3)
-    plain, _ = one.method.backward(one.model, batch.modalities, batch.target, key=key)
-    with scaled(other.method, 1024.0):
-        larger, _ = other.method.backward(other.model, batch.modalities, batch.target, key=key)
-    assert float(larger) == pytest.approx(1024 * float(plain))
-    for p, q in zip(one.model.parameters(), other.model.parameters(), strict=True):
-        torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-6)
-    assert "losses" not in vars(other.method)
-
-
 def test_torchs_generator_is_as_it_was_and_does_not_matter(made):
     def with_torchs_dropout():
-        one = made()
+        one = made(dropout=0.2)
         one.model.encoders["x1"].append(nn.Dropout(0.5))
         return one
 
-    one, other = with_torchs_dropout(), with_torchs_dropout()
     torch.manual_seed(1)
-    fit(one)
-    assert torch.equal(torch.rand(3), torch.rand(3, generator=torch.Generator().manual_seed(1)))
+    one = fitted(with_torchs_dropout())
+    torch.manual_seed(1)
+    other = with_torchs_dropout()
+    torch.manual_seed(2)
+    before = torch.get_rng_state()
     fit(other)
+    assert torch.equal(torch.get_rng_state(), before)
     exactly(one, other)
-    assert differ(fit_(with_torchs_dropout(), seed=1), one)
+    assert differ(fitted(with_torchs_dropout(), seed=1), one)
 
 
 class Frames(nn.Module):
@@ -472,6 +454,17 @@ class Frames(nn.Module):
         return self.inner(x.flatten(1).float() / 255)
 
 
+class Pooled(nn.Module):
+    """The mean of tokens, mapped."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 8)
+
+    def forward(self, x):
+        return self.inner(x.values.mean(1))
+
+
 def test_frames_that_lie_on_disk_are_read_ahead_in_the_right_order(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "frames.npy", rng.integers(0, 256, (48, 3, 2, 2), dtype=np.uint8))
@@ -480,19 +473,10 @@ def test_frames_that_lie_on_disk_are_read_ahead_in_the_right_order(tmp_path):
     target = torch.randint(3, (48,))
 
     def split(rows):
-        return Split(
-            {"video": frames[rows], "text": synib.Tokens(words.values[rows], words.padding[rows])}, target[rows]
-        )
+        tokens = synib.Tokens(words.values[rows], words.padding[rows])
+        return Split({"video": frames[rows], "text": tokens}, target[rows])
 
     data = Dataset(split(slice(0, 40)), split(slice(40, 48)), None)
-
-    class Pooled(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = nn.Linear(4, 8)
-
-        def forward(self, x):
-            return self.inner(x.values.mean(1))
 
     def trained(fit, **options):
         torch.manual_seed(0)
@@ -502,104 +486,69 @@ def test_frames_that_lie_on_disk_are_read_ahead_in_the_right_order(tmp_path):
         fit(method, model, data, lr=1e-2, epochs=2, batch_size=16, **options)
         return SimpleNamespace(model=model, method=method)
 
-    exactly(trained(solo.fit, device="cpu", read_ahead=2), trained(loop.fit))
-    assert not [t for t in threading.enumerate() if t.name.startswith("synib-read-ahead")]
+    assert_same(trained(solo.fit, device="cpu", read_ahead=2), trained(loop.fit), rtol=1e-6, atol=1e-7)
 
 
-def test_reading_ahead_keeps_the_order_and_hands_on_what_goes_wrong():
-    assert list(read_ahead(lambda i: i * i, range(7), 3)) == [i * i for i in range(7)]
+class Kept(Logger):
+    """A logger that keeps what it is given."""
 
-    def read(i):
-        if i == 3:
-            raise OSError("the disk is gone")
-        return i
+    name, version = "kept", 0
 
-    seen = []
-    with pytest.raises(OSError, match="the disk is gone"):
-        seen.extend(read_ahead(read, range(7), 2))
+    def __init__(self):
+        super().__init__()
+        self.rows = []
 
+    def log_hyperparams(self, *_):
+        pass
 
-def test_devices_share_a_batch_without_loss_and_take_as_many_turns(made):
-    split, plan = made().data.train, Plan(1e-2, 0.0, 1, 16, accumulate=3)
-    mine = [list(Batches(split, plan, rank, 2, lambda: (0, 0), pin=False, ahead=0)) for rank in range(2)]
-    assert len({len(m) for m in mine}) == 1
-    assert len(mine[0]) == len(Batches(split, plan, 0, 2, lambda: (0, 0), pin=False, ahead=0))
-    counted = [p for m in mine for p in m if p.share]
-    assert sorted(int(r) for p in counted for r in p.rows) == list(range(40))
-    assert sum(p.share for p in counted) == pytest.approx(3)  # batches
-    assert sum(p.last for p in mine[0]) == 3
+    def log_metrics(self, metrics, step=None):
+        self.rows.append((step, metrics))
 
 
 def test_loggers_of_lightning_get_every_epoch_and_steps_between(made, tmp_path):
-    from lightning.pytorch.loggers import Logger
-
-    class Kept(Logger):
-        name, version = "kept", 0
-
-        def __init__(self):
-            super().__init__()
-            self.rows = []
-
-        def log_hyperparams(self, *_):
-            pass
-
-        def log_metrics(self, metrics, step=None):
-            self.rows.append((step, metrics))
-
     logger = Kept()
-    fitted = fit(made("synib-random"), loggers=[logger], log_every=2, folder=tmp_path)
-    epochs = [(step, m) for step, m in logger.rows if "validation_accuracy" in m]
-    assert [step for step, _ in epochs] == [3, 6]
-    assert [step for step, m in logger.rows if "step/loss" in m] == [2, 4, 6]
+    result = fit(made("synib-random"), loggers=[logger], log_every=2, folder=tmp_path)
+    assert [step for step, m in logger.rows if "validation_accuracy" in m] == [3, 6]
+    assert len([m for _, m in logger.rows if "loss" in m]) >= 3
     rows = read_csv(tmp_path / "metrics.csv")
     assert [row["epoch"] for row in rows] == [1, 2]
     assert {"lr", "train_loss", "train_penalty/x1", "validation_loss", "validation_accuracy"} <= rows[0].keys()
-    assert rows[1]["train_loss"] == pytest.approx(fitted.history[1]["train_loss"], abs=1e-6)
+    assert rows[1]["train_loss"] == pytest.approx(result.history[1]["train_loss"], abs=1e-6)
 
 
-def test_a_progress_bar_is_shown_where_asked_for(made, capsys):
+def test_nothing_is_printed_where_no_progress_is_wanted(made, capsys):
+    fit(made(), progress=False)
+    printed = capsys.readouterr()
+    assert printed.out + printed.err == ""
     fit(made(), log_every=1, progress=True)
     assert "Epoch 1" in capsys.readouterr().out
-    fit(made(), progress=False)
-    said = capsys.readouterr()
-    assert said.out + said.err == ""
 
 
-def test_an_interrupted_training_interrupts_and_does_not_end_the_program(made, tmp_path):
-    def press(epoch):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fit(made(epochs=3), on_epoch=press, folder=tmp_path)
-    with pytest.raises(KeyboardInterrupt):  # and it can be interrupted again
-        fit(made(epochs=3), on_epoch=press, folder=tmp_path)
-    assert load(tmp_path / "checkpoint.pt")["progress"]["epoch"] == 2
+# What is refused
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "refused"),
     [
         ({"lr": 0.0}, "lr is a number above 0"),
-        ({"lr": 1e38}, "below 1e\\+37; got 1e\\+38"),
         ({"accumulate": 17}, "accumulate is at most batch_size, 16"),
-        ({"schedule": "linear"}, "schedule is 'constant' or 'cosine'; got 'linear'"),
-        ({"precision": "16"}, "precision is '32-true' or 'bf16-mixed' or '16-mixed'; got '16'"),
+        ({"schedule": "linear"}, "'linear'"),
         ({"precision": "16-mixed"}, "'16-mixed' is for CUDA devices"),
         ({"monitor": "test_accuracy"}, "monitor is a metric on validation data"),
         ({"monitor": "validation_f1", "patience": 1}, "monitor is one of validation_loss, validation_accuracy; got"),
         ({"strategy": "horovod"}, "strategy is 'auto' or 'ddp' or 'fsdp'"),
         ({"devices": 4, "accumulate": 5}, "A batch of 16 cannot be cut into 5 pieces on each of 4 devices"),
-        ({"loggers": ["paper"]}, "A logger is 'tensorboard', 'wandb', 'mlflow' or one of Lightning's; got 'paper'"),
+        ({"loggers": ["paper"]}, "A logger is .*; got 'paper'"),
         ({"device": "tpu"}, "device is 'auto', 'cpu' or 'cuda'; got 'tpu'"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(made, options, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_is_one_sentence(made, options, refused):
+    with pytest.raises(ValueError, match=refused):
         fit(made(), **options)
 
 
 def test_parameters_are_not_spread_over_devices_where_gradients_are_weighed(made):
-    with pytest.raises(ValueError, match="methods that say everything in their loss; OGM also has direction"):
+    with pytest.raises(ValueError, match="OGM also weighs the gradients"):
         fit(made("ogm"), strategy="fsdp")
 
 
@@ -607,30 +556,20 @@ def test_a_folder_with_another_table_in_it_is_refused(made, tmp_path):
     (tmp_path / "metrics.csv").write_text("mine\n")
     with pytest.raises(ValueError, match=r"holds a metrics.csv and no checkpoint of ours"):
         fit(made(), folder=tmp_path)
-    (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="Cannot make the folder"):
-        fit(made(), folder=tmp_path / "file")
+        fit(made(), folder=tmp_path / "metrics.csv")
 
 
-@pytest.mark.parametrize("missing", ["lightning", "tensorboard"])
-def test_a_missing_package_is_named_with_the_way_to_get_it(made, monkeypatch, missing):
-    if missing == "lightning":
-        for name in [n for n in sys.modules if n.split(".")[0] == "lightning" or n.endswith("solo_module")]:
-            monkeypatch.delitem(sys.modules, name)
-        monkeypatch.setitem(sys.modules, "lightning", None)
-        monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
-        monkeypatch.delattr("synib.training.solo_module", raising=False)
-        with pytest.raises(ValueError, match=r'pip install "synib\[solo\]"'):
-            fit(made())
-    else:
-        from lightning.pytorch import loggers
-
-        def absent(*_, **__):
-            raise ModuleNotFoundError("neither tensorboard nor tensorboardX")
-
-        monkeypatch.setattr(loggers, "TensorBoardLogger", absent)
-        with pytest.raises(ValueError, match="The logger 'tensorboard' needs tensorboard: pip install tensorboard"):
-            fit(made(), loggers="tensorboard")
+def test_missing_lightning_is_named_with_the_way_to_get_it(made, monkeypatch):
+    for name in [n for n in sys.modules if n.split(".")[0] == "lightning" or "training.solo_" in n]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "synib.training.checkpoints")
+    for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in ("solo_run", "solo_module", "solo_trainer", "checkpoints"):
+        monkeypatch.delattr(f"synib.training.{name}", raising=False)
+    with pytest.raises(ValueError, match=r'pip install "synib\[solo\]"'):
+        fit(made())
 
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")
@@ -650,11 +589,9 @@ def test_a_gpu_trains_the_model_that_a_cpu_trains(made, name):
 def test_a_gpu_trains_in_mixed_precision_and_resumes_it_to_the_bit(made, tmp_path, precision):
     whole, stopped, resumed = (made("synib-random", 0.3, epochs=3) for _ in range(3))
     options = {"device": "cuda", "precision": precision, "clip": 1.0, "accumulate": 2}
-    full, mixed = (
-        fit(made("synib-random", 0.3, epochs=3), accumulate=2, clip=1.0),
-        fit(whole, folder=tmp_path / "a", **options),
-    )
-    killed(stopped, 0, folder=tmp_path / "b", **options)
+    full = fit(made("synib-random", 0.3, epochs=3), accumulate=2, clip=1.0)
+    mixed = fit(whole, folder=tmp_path / "a", **options)
+    killed(stopped, 4, folder=tmp_path / "b", **options)
     fit(resumed, folder=tmp_path / "b", **options)
     exactly(resumed, whole)
     assert mixed.history[-1]["train_loss"] == pytest.approx(full.history[-1]["train_loss"], rel=0.1)
@@ -665,20 +602,3 @@ def test_cells_train_on_a_gpu_in_every_precision(tiny, cell):
     for precision in ("float32", "tf32", "bf16"):
         trained = solo.train(tiny(), [cell("synib-random")], "cuda", precision=precision)
         assert 0 <= trained.metrics[0]["test_accuracy"] <= 1
-
-
-@pytest.mark.parametrize("change", ["weight", "mask", "data"])
-def test_a_folder_of_another_method_or_of_other_data_is_refused_and_touches_nothing(tmp_path, change):
-    def fitted(weight=1.0, p=0.4, seed=0):
-        data = spurious_xor(0.0, seed, train=32, validation=16, test=16)
-        torch.manual_seed(0)
-        model = synib.FusionModel.mlp(data.widths, hidden=[4], head_hidden=[])
-        method = synib.SynIB(synib.RandomMask(p), family=synib.Bernoulli(), weight=weight)
-        solo.fit(method, model, data, lr=1e-2, epochs=1, batch_size=16, folder=tmp_path / "run", progress=False)
-        return method
-
-    fitted()
-    fitted()  # the same again is the finished training
-    other = {"weight": {"weight": 50.0}, "mask": {"p": 0.9}, "data": {"seed": 5}}[change]
-    with pytest.raises(ValueError, match=r"holds a training with other settings .* nothing was touched"):
-        fitted(**other)

@@ -307,3 +307,7 @@ def shard(learner: Learner, mesh: Any) -> None:
             for name in ("project", "combine"):
                 if hasattr(part, name):
                     register_fsdp_forward_method(part, name)
+    for part in learner.method.modules():  # such as a mask network, whose gradients are to be averaged too
+        own = list(part.parameters(recurse=False))
+        if own and not any(hasattr(p, "full_tensor") for p in own):
+            fully_shard(part, mesh=mesh)
