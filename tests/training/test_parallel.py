@@ -102,7 +102,7 @@ class NotedDropout(nn.Dropout):
 
 def fresh(dropout=0.0):
     torch.manual_seed(0)
-    model = synib.FusionModel.mlp(WIDTHS, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=dropout)
+    model = synib.FusionModel.mlp(WIDTHS, hidden=[8], head_hidden=[], fusion_hidden=[8])
     if dropout:
         model.encoders["x1"].insert(0, NotedDropout(dropout))
     model.encoders["x2"][0].weight.requires_grad_(False)
