@@ -15,10 +15,11 @@ from torch import nn
 import synib
 from synib import methods
 from synib.data import Dataset, Split
+from synib.files import read_csv
 from synib.studies import SpuriousXOR, run
 from synib.training import fleet, loop, solo, solo_module
 from synib.training.checkpoints import Diverged, load
-from synib.training.folder import Folder, read_csv
+from synib.training.folder import Folder
 from synib.training.plan import Plan
 from synib.training.solo_data import Pieces
 from synib.training.sweep import sweep
