@@ -3,7 +3,6 @@ import math
 
 import pytest
 import torch
-from synib.methods.modulation import AGM, shapley
 from torch import nn
 
 from synib import Bernoulli, Categorical, FusionModel, Gaussian, Tokens

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from synib.methods.modulation import OGM
 
 from synib import Bernoulli, FusionModel, Gaussian, keys
 from synib.methods import Vanilla

@@ -10,7 +10,6 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import Logger
-from synib.training.solo_state import load
 from torch import nn
 
 import synib

@@ -38,12 +38,11 @@ def run(
         kept = folder if folder is not None else Path(temporary)
         loggers = loggers_of(options.get("loggers", ()), folder)
         trainer, best = trainer_of(plan, module, options, folder, kept, loggers)
-        finished = saved is not None and len(saved["synib"]["history"]) and saved.get("epoch", 0) + 1 >= plan.epochs
-        resume = str(folder / CHECKPOINT) if saved is not None else None
+        resume = str(folder / CHECKPOINT) if folder is not None and saved is not None else None
         cuda = list(range(torch.cuda.device_count())) if options["accelerator"] in ("gpu", "cuda") else []
         own.train()
         with torch.random.fork_rng(devices=cuda), _interruptible():
-            if finished:
+            if saved is not None and saved["epoch"] + 1 >= plan.epochs:
                 module.on_load_checkpoint(saved)
             else:
                 trainer.fit(module, ckpt_path=resume)
