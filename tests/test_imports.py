@@ -63,6 +63,15 @@ def test_a_file_imports_only_from_its_own_layer_and_lower_ones(file):
             assert HEIGHT[theirs] <= HEIGHT[mine], f"{mine} must not import {name}, which is of {theirs}"
 
 
+def test_no_file_is_longer_than_350_lines():
+    assert [str(file.relative_to(SOURCE)) for file in FILES if len(file.read_text().splitlines()) > 350] == []
+
+
+def test_ray_is_used_through_its_public_names_alone():
+    private = re.compile(r"\bray\._|\b_raylet\b")
+    assert [str(file.relative_to(SOURCE)) for file in FILES if private.search(file.read_text())] == []
+
+
 @pytest.mark.parametrize("package", ["objective", "masks"])
 def test_the_objective_and_masks_need_torch_alone(package):
     for file in (SOURCE / package).rglob("*.py"):
