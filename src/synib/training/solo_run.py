@@ -32,7 +32,7 @@ def run(
         config = checkpoints.config(plan, own, data, world, sharded)
         saved = checkpoints.load(folder / CHECKPOINT) if folder is not None else None
         if saved is not None:
-            checkpoints.check_same(saved["synib"]["config"], config, folder)
+            checkpoints.check_same(saved["synib"]["config"], config, cast(Path, folder))
         made = Wanted(**wanted, config=config)
         module = SoloModule(own, data, plan, made, sharded)
         kept = folder if folder is not None else Path(temporary)
