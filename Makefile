@@ -11,7 +11,7 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/synib reproduce spurious-xor --out runs/demo
 
 test: $(VENV)/test.stamp lint types
-	$(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
