@@ -16,6 +16,7 @@ def fit(
     ridge: float,
     bias_ridge: float,
     offset: Tensor | None = None,
+    sample_weight: Tensor | None = None,
     tolerance: float | None = 1e-12,
 ) -> tuple[Tensor, Tensor]:
     r"""One weight for each predictor and one bias for each logit, by damped Newton steps.
@@ -28,10 +29,11 @@ def fit(
     Args:
         scores: What each predictor says of each example, ``(predictors, examples, logits)``. A single logit is the log-odds of
             class 1 of two.
-        target: The class of each example.
+        target: The class of each example, or its probabilities, shaped like the logits.
         ridge: Penalty on the weights; positive.
         bias_ridge: Penalty on the biases; positive.
         offset: Added to the logits, ``(logits,)``.
+        sample_weight: How much each example counts in the mean; equally by default.
         tolerance: Stop where a Newton step would lower the objective by less than this; ``None`` takes all steps.
 
     Returns:
@@ -42,21 +44,24 @@ def fit(
     truth = _one_hot(target, width)
     shift = x.new_zeros(width) if offset is None else offset.double()
     penalty = torch.cat([x.new_full((predictors,), ridge), x.new_full((width,), bias_ridge)])
+    counts = (
+        x.new_ones(examples) if sample_weight is None else sample_weight.double() * (examples / sample_weight.sum())
+    )
 
     def logits(point: Tensor) -> Tensor:
         weights, bias = point[..., :predictors], point[..., predictors:]
         return torch.tensordot(weights, x, 1) + (bias + shift).unsqueeze(-2)
 
     def objective(points: Tensor) -> Tensor:
-        return _nll(logits(points), truth).mean(-1) + 0.5 * (penalty * points.square()).sum(-1)
+        return (counts * _nll(logits(points), truth)).mean(-1) + 0.5 * (penalty * points.square()).sum(-1)
 
     lengths = 0.5 ** torch.arange(HALVINGS, dtype=x.dtype, device=x.device)
     point = x.new_zeros(predictors + width)
     for _ in range(STEPS):
         p = _probabilities(logits(point))
-        rest = p - truth
+        rest = counts[:, None] * (p - truth)
         slope = torch.cat([(x * rest).sum((1, 2)), rest.sum(0)]) / examples + penalty * point
-        step = torch.linalg.solve(_curvature(x, p) + torch.diag(penalty), slope)
+        step = torch.linalg.solve(_curvature(x, p, counts) + torch.diag(penalty), slope)
         if tolerance is not None and float(slope @ step) < tolerance:
             point = point - step
             break
@@ -113,18 +118,21 @@ def minimise(objective: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
     return point.detach()
 
 
-def _curvature(x: Tensor, p: Tensor) -> Tensor:
+def _curvature(x: Tensor, p: Tensor, counts: Tensor) -> Tensor:
     """The Hessian of the mean negative log-likelihood, weights before biases."""
-    weighted = p * x
-    means = weighted.sum(-1)  # of each predictor over the predicted classes, (predictors, examples)
-    weights = torch.tensordot(weighted, x, ([1, 2], [1, 2])) - means @ means.mT
-    mixed = weighted.sum(1) - means @ p
-    biases = torch.diag(p.sum(0)) - p.mT @ p
+    means = (p * x).sum(-1)  # of each predictor over the predicted classes, (predictors, examples)
+    counted = counts[:, None] * p
+    weighted = counted * x
+    weights = torch.tensordot(weighted, x, ([1, 2], [1, 2])) - (counts * means) @ means.mT
+    mixed = weighted.sum(1) - means @ counted
+    biases = torch.diag(counted.sum(0)) - p.mT @ counted
     return torch.cat([torch.cat([weights, mixed], 1), torch.cat([mixed.mT, biases], 1)]) / p.shape[0]
 
 
 def _one_hot(target: Tensor, width: int) -> Tensor:
     """The target beside the logits: a column for each class; of a single logit, that of class 1."""
+    if target.is_floating_point() and target.numel() == target.shape[0] * width:
+        return target.reshape(-1, width).double()
     columns = torch.arange(width, device=target.device) if width > 1 else torch.ones(1, device=target.device)
     return (target.reshape(-1, 1) == columns).double()
 

@@ -25,6 +25,7 @@ class Ensemble(Objective, TrainsInStages):
             there is none here, and it changes nothing.
     """
 
+    predicts_by_fusion = False
     with_heads = "trains unimodal heads"
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:

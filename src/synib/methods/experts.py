@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import grad, jacrev, vmap
 
+from synib import logistic
 from synib.checks import check_kind, is_number, shown
 from synib.methods.ensemble import Ensemble
 from synib.methods.hooks import AddsModules, FitsAtEnd, needs_trainer
@@ -16,8 +16,6 @@ from synib.methods.unimodal import own_prediction
 from synib.objective import Batch, Family, MultimodalModel, Objective, Parts
 from synib.tokens import Modality
 
-STEPS = 20  # 15 reach rounding error, also where the classes are separable
-HALVINGS = 12  # step lengths tried in each: 1, 1/2, 1/4, …
 RIDGE = 1e-6  # on the biases: nothing where they are determined, and finite for a class that validation data lack
 
 
@@ -39,6 +37,7 @@ class Experts(Objective, AddsModules, FitsAtEnd):
     """
 
     with_classes = "adds log-odds of classes"
+    predicts_by_fusion = False
     with_heads = "trains copies of the unimodal heads"
     weights: Tensor
     bias: Tensor
@@ -123,26 +122,16 @@ def stack(
     Returns:
         A weight for each expert, a bias for each logit; in double precision.
     """
-    experts, _, width = answers.shape
-    x = answers.double()
+    x, width = answers.double(), answers.shape[-1]
     # Squared log-odds; between two of several logits they are twice the logits' variance in the mean.
     square = x.square().mean((1, 2)) if width == 1 else 2 * x.var(-1).mean(1)
     scale = square.sqrt().clamp(min=1e-12)
-    x = x / scale[:, None, None]
-
-    def objective(point: Tensor) -> Tensor:
-        weights, bias = point[:experts], point[experts:]
-        price = 0.5 * l2 * weights.square().sum() + 0.5 * RIDGE * bias.square().sum()
-        return family.mean_nll(_weigh(x, weights, bias), target, sample_weight) + price
-
-    slope = grad(objective)
-    point = x.new_zeros(experts + width)
-    lengths = 0.5 ** torch.arange(HALVINGS, dtype=x.dtype, device=x.device)
-    for _ in range(STEPS):
-        step = torch.linalg.solve(jacrev(slope)(point), slope(point))
-        tried = point - lengths[:, None] * step
-        point = tried[vmap(objective)(tried).argmin(0, keepdim=True)].squeeze(0)
-    return point[:experts] / scale, point[experts:]
+    counts = family.counts(target) if family.weighs_examples else None
+    weight = counts if sample_weight is None else sample_weight if counts is None else counts * sample_weight
+    weights, bias = logistic.fit(
+        x / scale[:, None, None], target, ridge=l2, bias_ridge=RIDGE, sample_weight=weight, tolerance=None
+    )
+    return weights / scale, bias
 
 
 def _weigh(answers: Tensor, weights: Tensor, bias: Tensor) -> Tensor:

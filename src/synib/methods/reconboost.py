@@ -37,6 +37,7 @@ class ReconBoost(Objective, TrainsInStages, AddsModules):
     """
 
     with_classes = "sums logits of classes"
+    predicts_by_fusion = False
     with_heads = "is made of unimodal heads"
 
     def __init__(

@@ -24,6 +24,7 @@ class UnimodalModel(Objective, TrainsInStages):
             there is none here, and it changes nothing.
     """
 
+    predicts_by_fusion = False
     with_heads = "trains unimodal heads"
 
     def __init__(self, modality: str, **settings: Any) -> None:

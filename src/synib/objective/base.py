@@ -61,10 +61,12 @@ class Objective(nn.Module):
     Attributes:
         with_classes: What it does with classes, for a method that needs some ("compares probabilities of classes").
         with_heads: What it does with unimodal heads, for a method that calls :meth:`require_heads`.
+        predicts_by_fusion: Whether :meth:`predict` is the fusion's prediction.
     """
 
     with_classes: str = ""
     with_heads: str = ""
+    predicts_by_fusion: bool = True
 
     def __init__(self, family: Family | None = None, unimodal_weight: float = 1.0, check: bool | None = None) -> None:
         super().__init__()

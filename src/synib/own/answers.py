@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from synib.methods import Additive, Ensemble, Experts, UnimodalModel
-from synib.objective import Objective
 from synib.tokens import Modality
 from synib.training import Learner
 
@@ -26,9 +25,7 @@ class Answers(nn.Module):
     def __init__(self, learner: Learner, outputs: int) -> None:
         super().__init__()
         method = learner.method
-        if type(method).predict is not Objective.predict and not isinstance(
-            method, UnimodalModel | Additive | Ensemble | Experts
-        ):
+        if not method.predicts_by_fusion and not isinstance(method, UnimodalModel | Ensemble | Experts):
             raise ValueError(f"{type(method).__name__} answers in a way of its own, which cannot be taken apart.")
         self.learner, self.outputs = learner, outputs
         self.names: tuple[str, ...] = learner.model.names
