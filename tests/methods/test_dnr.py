@@ -131,6 +131,11 @@ def test_only_the_modality_with_a_gap_of_its_own_changes(case):
     assert not any(torch.equal(changed[name], now) for name, now in of(model, "b").items())
 
 
+def test_no_head_and_no_fusion_changes(case):
+    model, *_ = case
+    assert revise(DnR(family=Bernoulli()), *case).keys() == {**of(model, "a"), **of(model, "b")}.keys()
+
+
 def test_equal_training_and_validation_data_change_nothing(case):
     model, _, validation, initial = case  # b is noise: its clusters depend on the key, but on the same key twice
     changed = revise(DnR(1e9, family=Bernoulli()), model, validation, validation, initial)

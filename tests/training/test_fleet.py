@@ -75,6 +75,18 @@ def test_cells_trained_together_equal_cells_trained_alone(tiny, trained_together
     assert_together_is_alone(tiny(), together.cells, together)
 
 
+@pytest.mark.parametrize("method", ["vanilla", "synib-learned"])
+def test_models_that_drop_units_too_equal_themselves_trained_alone(tiny, trained_together, method):
+    together = trained_together(method, dropout=0.3)
+    assert_together_is_alone(tiny(dropout=0.3), together.cells, together)
+
+
+@pytest.mark.parametrize("noise", ["matched", "shuffled"])
+def test_every_noise_trains_together_as_alone(tiny, cell, noise):
+    cells = three(cell, "synib-random", noise=noise)
+    assert_together_is_alone(tiny(), cells, fleet.train(tiny(), cells))
+
+
 @pytest.mark.parametrize(("method", "dropout"), [*((m, 0.0) for m in METHODS), ("vanilla", 0.3), ("synib-random", 0.3)])
 def test_a_cell_equals_an_ordinary_pytorch_loop(tiny, trained_together, method, dropout):
     trained = trained_together(method, dropout=dropout)
@@ -255,6 +267,22 @@ def test_all_methods_of_a_seed_see_the_same_batches_in_the_same_order(tiny, cell
             torch.equal(a, b) for x, y in zip(first, seen[method], strict=True) for a, b in zip(x, y, strict=True)
         )
     assert len({key.item() for _, _, key in first}) == 6  # every step draws afresh
+
+
+def test_neighbours_do_not_change_a_cells_draws(tiny, cell):
+    """The same cell first among two, and last among three."""
+    mine = cell("synib-random", beta=1.0, seed=7)
+    one = fleet.train(tiny(0.2), [mine, cell("synib-random", beta=0.0, seed=1)])
+    other = fleet.train(tiny(0.2), [*(cell("synib-random", beta=b, seed=s) for b, s in ((0.2, 3), (1.0, 4))), mine])
+    assert_same(one.learners[0], other.learners[-1])
+    assert one.metrics[0] == pytest.approx(other.metrics[-1])
+
+
+def test_training_again_gives_the_same_bytes(tiny, cell):
+    first, again = (fleet.train(tiny(), three(cell, "synib-random")) for _ in range(2))
+    assert first.metrics == again.metrics
+    for a, b in zip(first.learners, again.learners, strict=True):
+        assert all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
 
 
 def test_training_neither_reads_nor_moves_torchs_generator(tiny, cell):

@@ -299,11 +299,13 @@ def test_an_interrupted_training_interrupts_and_does_not_end_the_program(made, t
     exactly(resumed, whole)
 
 
-def test_a_finished_training_is_not_trained_again(made, tmp_path, monkeypatch):
-    first, again = made("experts"), made("experts")
-    want = fit(first, folder=tmp_path)
-    monkeypatch.setattr(torch.optim.Adam, "step", lambda *_: pytest.fail("it was trained"))
-    assert fit(again, folder=tmp_path) == want
+@pytest.mark.parametrize("options", [{}, {"select": "best", "monitor": "validation_loss"}, {"lr": 1e-9, "patience": 1}])
+def test_a_finished_training_is_not_trained_again(made, tmp_path, monkeypatch, options):
+    first, again = made("experts", epochs=5), made("experts", epochs=5)
+    want = fit(first, folder=tmp_path, **options)
+    assert want.stopped == ("patience" in options)
+    monkeypatch.setattr(torch.optim.Adam, "step", lambda *_, **__: pytest.fail("it was trained"))
+    assert fit(again, folder=tmp_path, **options) == want
     exactly(again, first)
 
 

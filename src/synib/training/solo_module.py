@@ -164,6 +164,7 @@ class SoloModule(LightningModule):
             "initial": {name: p.cpu() for name, p in self.initial.items()},
             "history": self.history,
             "measured": self.measured,
+            "finished": self.trainer.should_stop or self.current_epoch == self.plan.epochs - 1,
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -16,7 +16,7 @@ from synib.training.learner import Learner
 from synib.training.loop import whole
 from synib.training.plan import Plan
 from synib.training.solo_measure import accuracies_of, watched
-from synib.training.solo_module import CHECKPOINT, SoloModule, Wanted
+from synib.training.solo_module import BEST, CHECKPOINT, SoloModule, Wanted
 from synib.training.solo_trainer import loggers_of, quiet
 from synib.training.solo_trainer import trainer as trainer_of
 
@@ -27,31 +27,30 @@ def run(
     """Train a learner, from its checkpoint if there is one; returns its module and the best epoch, if one was monitored."""
     with quiet(), tempfile.TemporaryDirectory() as temporary:
         strategy = options.get("strategy", "auto")
-        folder, sharded = wanted.get("folder"), strategy == "fsdp"
+        folder: Path | None = wanted.get("folder")
+        sharded = strategy == "fsdp"
         world = options["devices"] if strategy != "auto" else 1
         config = checkpoints.config(plan, own, data, world, sharded)
-        saved = checkpoints.load(folder / CHECKPOINT) if folder is not None else None
-        if saved is not None:
-            checkpoints.check_same(saved["synib"]["config"], config, cast(Path, folder))
+        saved, resume = None, None
+        if folder is not None and (saved := checkpoints.load(folder / CHECKPOINT)) is not None:
+            checkpoints.check_same(saved["synib"]["config"], config, folder)
+            resume = str(folder / CHECKPOINT)
         made = Wanted(**wanted, config=config)
         module = SoloModule(own, data, plan, made, sharded)
         kept = folder if folder is not None else Path(temporary)
         loggers = loggers_of(options.get("loggers", ()), folder)
         trainer, best = trainer_of(plan, module, options, folder, kept, loggers)
-        resume = str(folder / CHECKPOINT) if folder is not None and saved is not None else None
         cuda = list(range(torch.cuda.device_count())) if options["accelerator"] in ("gpu", "cuda") else []
         own.train()
         with torch.random.fork_rng(devices=cuda), _interruptible():
-            if saved is not None and saved["epoch"] + 1 >= plan.epochs:
+            if saved is not None and saved["synib"]["finished"]:
                 module.on_load_checkpoint(saved)
             else:
                 trainer.fit(module, ckpt_path=resume)
         best_epoch = None
-        if best is not None and best.best_model_path:
-            content = cast(dict[str, Any], checkpoints.load(Path(best.best_model_path)))
+        if best is not None and (content := checkpoints.load(kept / BEST)) is not None:
             best_epoch = content["epoch"]
-            if plan.select == "best":
-                checkpoints.put(module.learner, content["synib"]["tensors"])
+            checkpoints.put(module.learner, content["synib"]["tensors"])
         elif plan.monitored:
             best_epoch = _best(module.measured, plan)
         _finish(own, module, data, plan, best_epoch)
