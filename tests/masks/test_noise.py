@@ -242,3 +242,16 @@ def test_matched_noise_is_standard_before_its_first_batch():
     assert drawn.isfinite().all()
     assert drawn.mean().abs() < 0.05
     assert (drawn.std() - 1).abs() < 0.05
+
+
+@pytest.mark.parametrize("tokens", [False, True])
+def test_matched_noise_counts_a_row_of_weight_two_twice_and_one_of_weight_none_not_at_all(tokens):
+    x = torch.randn(4, 5, 3) if tokens else torch.randn(4, 3)
+    padding = torch.rand(4, 5) < 0.3
+    weighted, repeated = MatchedNoise(momentum=0.0), MatchedNoise(momentum=0.0)
+    rows = torch.tensor([0, 1, 1, 2])
+    weight = torch.tensor([1.0, 2.0, 1.0, 0.0])
+    weighted.observe(Tokens(x, padding) if tokens else x, "a", sample_weight=weight)
+    repeated.observe(Tokens(x[rows], padding[rows]) if tokens else x[rows], "a")
+    torch.testing.assert_close(weighted.mean_a, repeated.mean_a)
+    torch.testing.assert_close(weighted.variance_a, repeated.variance_a)

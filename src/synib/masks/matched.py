@@ -44,14 +44,14 @@ class MatchedNoise(Noise):
     def prepare(self, x: Modality, modality: str) -> None:
         self._prepare(modality, _statistics(x)[0])
 
-    def observe(self, x: Modality, modality: str, group: Any = None) -> None:
+    def observe(self, x: Modality, modality: str, group: Any = None, sample_weight: Tensor | None = None) -> None:
         if not self.training:
             return
-        mean, variance = _statistics(x)
+        mean, variance = _statistics(x, sample_weight)
         self._prepare(modality, mean)
         self._check_width(modality, len(mean))
         if group is not None and dist.get_world_size(group) > 1:
-            mean, variance = _joint(mean, variance, _count(x), group)
+            mean, variance = _joint(mean, variance, _count(x, sample_weight), group)
         for kind, new in (("mean", mean), ("variance", variance)):
             buffer = f"{kind}_{modality}"
             setattr(self, buffer, torch.lerp(new, getattr(self, buffer).to(new.dtype), self.momentum))
@@ -98,22 +98,31 @@ class MatchedNoise(Noise):
         return f"momentum={self.momentum}"
 
 
-def _statistics(x: Modality) -> tuple[Tensor, Tensor]:
+def _statistics(x: Modality, sample_weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Mean and variance of each feature over the batch, in float32, padded tokens left out."""
     v = values(x).detach().float()
-    if isinstance(x, Tokens):
-        here = (~x.padding).unsqueeze(-1).float()
-        count = here.sum((0, 1)).clamp(min=1.0)
-        mean = (v * here).sum((0, 1)) / count
-        return mean, ((v - mean).square() * here).sum((0, 1)) / count
     around = tuple(d for d in range(v.ndim) if d != _feature_dim(v))
-    return v.mean(around), v.var(around, correction=0)
+    if sample_weight is None and not isinstance(x, Tokens):
+        return v.mean(around), v.var(around, correction=0)
+    counts = _counts(x, sample_weight)
+    total = counts.expand_as(v).sum(around)
+    total = torch.where(total > 0, total, 1.0)
+    mean = (v * counts).sum(around) / total
+    return mean, ((v - mean.view(_feature_shape(v))).square() * counts).sum(around) / total
 
 
-def _count(x: Modality) -> Tensor | int:
-    """Of how many numbers each feature's statistics are."""
-    if isinstance(x, Tokens):
-        return (~x.padding).sum()
+def _counts(x: Modality, sample_weight: Tensor | None) -> Tensor:
+    """How much each number counts, as a tensor that broadcasts to the values."""
+    v = values(x)
+    counts = (~x.padding).unsqueeze(-1).float() if isinstance(x, Tokens) else v.new_ones((1,) * v.ndim).float()
+    return counts if sample_weight is None else counts * sample_weight.float().view(-1, *(1,) * (v.ndim - 1))
+
+
+def _count(x: Modality, sample_weight: Tensor | None) -> Tensor | int:
+    """Of how many numbers each feature's statistics are, by their weights."""
+    if isinstance(x, Tokens) or sample_weight is not None:
+        v = values(x)
+        return _counts(x, sample_weight).expand(v.shape[0], *v.shape[1:]).sum() / v.shape[_feature_dim(v)]
     return x.numel() // x.shape[_feature_dim(x)]
 
 

@@ -51,12 +51,13 @@ class Noise(nn.Module):
     def prepare(self, x: Modality, modality: str) -> None:
         """Allocate what :meth:`observe` will keep, where the first batch cannot (under ``vmap``)."""
 
-    def observe(self, x: Modality, modality: str, group: Any = None) -> None:
+    def observe(self, x: Modality, modality: str, group: Any = None, sample_weight: Tensor | None = None) -> None:
         """Take note of a training batch, for fills that follow the data.
 
         Args:
             x: The batch.
             modality: Its name.
+            sample_weight: How much each row counts; equally by default.
             group: Processes that train copies of one model on parts of a batch; ``None`` where this process trains alone.
         """
 

@@ -43,7 +43,7 @@ class MaskedInput(Objective):
         if batch.check_values and batch.examples is not None:
             self.mask.check_examples(batch.examples)
         for name, x in batch.modalities.items():
-            self.noise.observe(x, name, batch.group)
+            self.noise.observe(x, name, batch.group, batch.sample_weight)
             mine = keys.fold(key, name)
             mask = self.mask(
                 x,

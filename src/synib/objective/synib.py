@@ -179,7 +179,7 @@ class SynIB(Penalised):
         """Every corrupted modality that the counterfactuals need, nothing where rows swap places."""
         if noise.follows_data:
             for name, x in batch.modalities.items():
-                noise.observe(x, name, batch.group)
+                noise.observe(x, name, batch.group, batch.sample_weight)
         corrupted: dict[tuple[str, str], _Corrupted] = {}
         if self.mask.whole and noise.shuffles:
             return corrupted

@@ -116,7 +116,10 @@ class SoloModule(LightningModule):
             key = keys.fold(key, "piece", place.number)
         self._seed(key)
         given = (piece.modalities, piece.target)
-        options = {"key": key, "examples": place.rows, "sample_weight": piece.sample_weight}
+        # A piece that does not count is passed too, since the other devices wait: its rows weigh nothing.
+        nothing = None if place.share else torch.zeros(len(piece.target), device=piece.target.device)
+        weight = piece.sample_weight if nothing is None else nothing
+        options = {"key": key, "examples": place.rows, "sample_weight": weight}
         if not self.automatic_optimization:
             total, parts = backward(method, model, *given, **options)  # type: ignore[arg-type]
             self._note(total, parts, place.share)
