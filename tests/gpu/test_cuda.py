@@ -9,13 +9,14 @@ import synib
 from synib import keys
 from synib.files import read_csv
 from synib.methods import METHODS, Vanilla, build
-from synib.objective import Objective
+from synib.methods.hooks import TrainsInStages
 from synib.studies import SpuriousXOR
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import fleet
 from synib.training.cells import Cell
 from synib.training.device import release
 from synib.training.folder import Folder
+from synib.training.stacked import StackedModels
 from synib.training.sweep import sweep
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -153,7 +154,7 @@ def test_the_fleet_trains_as_on_the_cpu_and_never_waits_for_the_device_within_an
             seeds=3, beta=(0.0, 1.0), methods=(method,), epochs=2, overrides={method: {"steps": 3}}
         )
     cells: list[Cell] = experiment.cells()
-    plain_epoch = fleet.Fleet.epoch
+    plain_epoch = StackedModels.epoch
 
     def watched(self, split, epoch):
         if self.device.type == "cuda" and epoch > 0:  # the first epoch may load libraries
@@ -163,7 +164,7 @@ def test_the_fleet_trains_as_on_the_cpu_and_never_waits_for_the_device_within_an
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
-    monkeypatch.setattr(fleet.Fleet, "epoch", watched)
+    monkeypatch.setattr(StackedModels, "epoch", watched)
     here, there = fleet.train(experiment, cells, "cpu"), fleet.train(experiment, cells, "cuda")
     assert drift(here, there) < 2e-3
     for a, b in zip(here.metrics, there.metrics, strict=True):
@@ -172,13 +173,13 @@ def test_the_fleet_trains_as_on_the_cpu_and_never_waits_for_the_device_within_an
 
 def unrecorded(monkeypatch):
     """Fleets made from now on launch every kernel of every step."""
-    init = fleet.Fleet.__init__
+    init = StackedModels.__init__
 
     def plain(self, *arguments):
         init(self, *arguments)
         self.recorded = None
 
-    monkeypatch.setattr(fleet.Fleet, "__init__", plain)
+    monkeypatch.setattr(StackedModels, "__init__", plain)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
@@ -191,8 +192,8 @@ def test_recorded_steps_train_what_launched_ones_do(method, precision, settings_
     recorded = fleet.train(recipe, cells, "cuda", precision=precision)
     assert recorded.fleet.recorded.works
     # The whole batches, and from the second epoch on the smaller last one; but a method that is told of epochs begins anew.
-    told = type(recorded.fleet.template.method).begin is not Objective.begin
-    assert sum(r is not None for r in recorded.fleet.recorded.replays.values()) == (1 if told else 2)
+    again = isinstance(recorded.fleet.template.method, TrainsInStages)
+    assert sum(r is not None for r in recorded.fleet.recorded.replays.values()) == (1 if again else 2)
     unrecorded(monkeypatch)
     launched = fleet.train(recipe, cells, "cuda", precision=precision)
     assert launched.fleet.recorded is None

@@ -87,7 +87,7 @@ def refused(said, path, **asked):
         ({"modalities": {"a": ["image"], "b": "text"}}, r"the modality a is the name of a column; got \['image'\]"),
         ({"nuisance": 3}, "nuisance are names of columns; got 3"),
         ({"target": "image"}, r"target should be one value for each row; image holds an array of float32 \(12, 3\)\."),
-        ({"group": "label"}, "label is the target, so it cannot be split, group or nuisance as well"),
+        ({"group": "label"}, "label is the target, so it cannot be split, group, weight or nuisance as well"),
         (
             {"split": "speaker"},
             r"speaker should be train, validation or test in every row; it is 's0' .* rows 0, 1, 2 and 9",

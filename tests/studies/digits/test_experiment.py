@@ -71,7 +71,7 @@ def test_the_folder_in_the_environment_counts_when_it_changes(digits_root, tmp_p
 
 def test_missing_data_are_reported_before_training(monkeypatch, untrained, tmp_path):
     monkeypatch.delenv("SYNIB_DATA", raising=False)
-    with pytest.raises(ValueError, match="Give their folder as root"):
+    with pytest.raises(ValueError, match="give a folder as root"):
         run(DigitsScarce(), tmp_path / "out")
 
 

@@ -192,7 +192,7 @@ def test_an_invalid_option_is_refused(options, message):
 
 def test_missing_data_are_reported_before_training(tmp_path, monkeypatch):
     monkeypatch.delenv("SYNIB_DATA", raising=False)
-    with pytest.raises(ValueError, match="Give their folder as root"):
+    with pytest.raises(ValueError, match="give a folder as root"):
         IronyRates().check()
     with pytest.raises(ValueError, match="holds no features"):
         IronyRates(root=str(tmp_path)).check()
