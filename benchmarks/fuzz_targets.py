@@ -43,7 +43,7 @@ def prepare(home: Path) -> None:
         line = {"id": 1, "img": "img/1.png", "text": "words", "label": 1}
         (memes / f"{name}.jsonl").write_text(json.dumps(line))
     content = {"synib": {}, "weights": {"w": torch.zeros(3)}, "epoch": 1}
-    checkpoints.WholeFiles().save_checkpoint(content, home / "checkpoint.ckpt")
+    checkpoints.AtomicCheckpoints().save_checkpoint(content, home / "checkpoint.ckpt")
 
 
 def options(rng: random.Random, known: Mapping[str, tuple[str, ...]]) -> list[str]:

@@ -22,7 +22,7 @@ from synib.training.plan import Plan
 LOOKED_AT = 64  # examples of each split that a checkpoint knows its data by, besides all targets
 
 
-class WholeFiles(TorchCheckpointIO):
+class AtomicCheckpoints(TorchCheckpointIO):
     """Files that a crash does not leave half-written; the one before is kept, for when this one is damaged."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:

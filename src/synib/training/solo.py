@@ -93,13 +93,13 @@ def train(
         data = recipe.data(cell)
         own = learner(recipe, cell, data, keyed_dropout=False)
         watching = recipe if isinstance(recipe, Watching) and recipe.curves else None
-        wanted = {"train": True, "curves": recipe.curves, "watching": watching, "on_epoch": pass_epoch}
+        outputs = {"train": True, "curves": recipe.curves, "watching": watching, "on_epoch": pass_epoch}
         options = {"accelerator": device.type, "devices": [device.index or 0] if device.type == "cuda" else 1}
         results.learners.append(own)
         check_monitor(own, data, plan)
         try:
             with matrix_products("tf32" if precision == "tf32" else "float32", device):
-                module, _ = run.run(own, data, plan, wanted, options)
+                module, _ = run.run(own, data, plan, outputs, options)
         except run.checkpoints.Diverged as e:
             results.failures[i] = not_finite(cell, e.good)
             results.metrics.append({})
@@ -215,7 +215,7 @@ def fit(
             "batch_size."
         )
     ahead = check_whole("read_ahead", read_ahead, 0) if read_ahead is not None else 2 * (device == "cuda")
-    wanted = {"folder": check_folder(folder), "ahead": ahead, "on_epoch": on_epoch}
+    outputs = {"folder": check_folder(folder), "ahead": ahead, "on_epoch": on_epoch}
     options = {
         "accelerator": "gpu" if device == "cuda" else "cpu",
         "devices": devices,
@@ -227,7 +227,7 @@ def fit(
     }
     own = prepared(method, model, data)
     check_monitor(own, data, plan)
-    module, best_epoch = _lightning().run(own, data, plan, wanted, options)
+    module, best_epoch = _lightning().run(own, data, plan, outputs, options)
     return Fitted(module.measured[-1], module.history, best_epoch, len(module.history) < epochs)
 
 

@@ -15,7 +15,7 @@ from synib.training.plan import Plan
 
 
 @dataclass(frozen=True)
-class Place:
+class PieceRows:
     """Which rows one device learns from at once.
 
     Args:
@@ -41,7 +41,7 @@ class Piece:
     modalities: dict[str, Modality]
     target: Tensor
     sample_weight: Tensor | None
-    place: Place
+    place: PieceRows
 
     def to(self, device: torch.device) -> "Piece":
         """The same on a device; the copy goes on while the device is still busy with the piece before."""
@@ -65,7 +65,7 @@ class Piece:
         )
 
 
-class Pieces(Sampler[Place]):
+class Pieces(Sampler[PieceRows]):
     """The pieces of an epoch that fall to one device.
 
     Every device has equally many, since devices wait for each other: one that has no piece left repeats one, which does not
@@ -88,7 +88,7 @@ class Pieces(Sampler[Place]):
     def __len__(self) -> int:
         return -(-self.n // self.plan.batch_size) * self.plan.accumulate
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[PieceRows]:
         order = keys.permutation(keys.fold(keys.key(self.plan.seed), "order", self.epoch), self.n)
         count = self.plan.accumulate * self.world
         for rows in order.split(self.plan.batch_size):
@@ -97,7 +97,7 @@ class Pieces(Sampler[Place]):
                 number = turn * self.world + self.rank
                 own = float(self.weight[pieces[number]].sum()) if number < len(pieces) else 0.0
                 share = own and own / float(self.weight[rows].sum())
-                yield Place(pieces[number % len(pieces)], number if count > 1 else None, share)
+                yield PieceRows(pieces[number % len(pieces)], number if count > 1 else None, share)
 
 
 class Rows(Dataset[Piece]):
@@ -106,7 +106,7 @@ class Rows(Dataset[Piece]):
     def __init__(self, split: Split) -> None:
         self.split = split
 
-    def __getitem__(self, place: Place) -> Piece:
+    def __getitem__(self, place: PieceRows) -> Piece:
         split, rows = self.split, place.rows
         seen = {name: rows_of(x, rows) for name, x in split.modalities.items()}
         at = rows.to(split.target.device)

@@ -28,7 +28,7 @@ CHECKPOINT, BEST, METRICS = "checkpoint.ckpt", "best.ckpt", "metrics.csv"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Outputs:
     """What to measure and where to write it; nothing here decides what a model becomes.
 
     Args:
@@ -60,15 +60,15 @@ class SoloModule(LightningModule):
         learner: The model and its method.
         data: What it learns from and is measured on.
         plan: How it is trained.
-        wanted: What is measured and kept.
+        outputs: What is measured and kept.
         sharded: Whether parameters are spread over the devices.
     """
 
-    def __init__(self, learner: Learner, data: Dataset, plan: Plan, wanted: Wanted, sharded: bool = False) -> None:
+    def __init__(self, learner: Learner, data: Dataset, plan: Plan, outputs: Outputs, sharded: bool = False) -> None:
         super().__init__()
         # Sharding changes modules for good: it is done to a copy.
         self.learner = copy.deepcopy(learner) if sharded else learner
-        self.data, self.plan, self.wanted, self.sharded = data, plan, wanted, sharded
+        self.data, self.plan, self.outputs, self.sharded = data, plan, outputs, sharded
         self.automatic_optimization = not isinstance(learner.method, WeighsGradients)
         self.key = keys.key(plan.seed)
         self.steps = -(-len(data.train) // plan.batch_size) * plan.epochs
@@ -95,7 +95,7 @@ class SoloModule(LightningModule):
     def train_dataloader(self) -> Any:
         pin = self.device.type == "cuda"
         trainer = self.trainer
-        return loader(self.data.train, self.plan, trainer.global_rank, trainer.world_size, pin, self.wanted.ahead)
+        return loader(self.data.train, self.plan, trainer.global_rank, trainer.world_size, pin, self.outputs.ahead)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         return batch.to(device) if device.type != "cpu" else batch
@@ -148,21 +148,21 @@ class SoloModule(LightningModule):
             self._revise(epoch)
         rate = plan.rate(self.global_step - 1, self.steps)
         row = {"epoch": epoch + 1, "step": self.global_step, "lr": rate, **self._means()}
-        if self.wanted.curves or last or plan.monitored:
+        if self.outputs.curves or last or plan.monitored:
             self.measured.append(self.measure())
             row |= self.measured[-1]
             self.log_dict(self.measured[-1], logger=False)
         self.history.append(row)
         for logger in self.trainer.loggers if self.global_rank == 0 else []:
             logger.log_metrics({k: v for k, v in row.items() if k != "step"}, step=self.global_step)
-        if self.wanted.folder is not None and self.global_rank == 0:
-            write_csv(self.wanted.folder / METRICS, self.history)
+        if self.outputs.folder is not None and self.global_rank == 0:
+            write_csv(self.outputs.folder / METRICS, self.history)
         self._keep_good()
-        self.wanted.on_epoch(epoch)
+        self.outputs.on_epoch(epoch)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["synib"] = {
-            "config": dict(self.wanted.config),
+            "config": dict(self.outputs.config),
             "tensors": checkpoints.tensors(self.learner),
             "initial": {name: p.cpu() for name, p in self.initial.items()},
             "history": self.history,
@@ -253,15 +253,15 @@ class SoloModule(LightningModule):
     def measure(self) -> dict[str, float]:
         """Loss and accuracy of the model as it stands, in full precision."""
         size, trainer = 4 * -(-self.plan.batch_size // self.plan.accumulate), self.trainer
-        parts = {"train": self.data.train} if self.wanted.train else {}
+        parts = {"train": self.data.train} if self.outputs.train else {}
         found: dict[str, float] = {}
         with torch.no_grad(), full_precision(self.device.type):
             for name, split in {**parts, "validation": self.data.validation}.items():
                 found |= accuracies_of(
                     self.learner, split, name, size, self.device, trainer.global_rank, trainer.world_size
                 )
-            if self.wanted.watching is not None and self.wanted.curves:
-                found |= watched(self.wanted.watching, self.learner, self.data, self.device)
+            if self.outputs.watching is not None and self.outputs.curves:
+                found |= watched(self.outputs.watching, self.learner, self.data, self.device)
         return found
 
     def _check_finite(self) -> None:
@@ -272,7 +272,7 @@ class SoloModule(LightningModule):
             dist.all_reduce(fine, dist.ReduceOp.MIN)
         if fine:
             return
-        kept, folder = "", self.wanted.folder
+        kept, folder = "", self.outputs.folder
         if self.good is None:
             place = cast(Path, folder) / CHECKPOINT
             self.good = cast(dict[str, Any], checkpoints.load(place))["synib"]["tensors"]
@@ -283,7 +283,7 @@ class SoloModule(LightningModule):
 
     def _keep_good(self) -> None:
         """Keep a good state in memory, unless the checkpoint of the last epoch has it."""
-        saved = self.wanted.folder is not None and self.history
+        saved = self.outputs.folder is not None and self.history
         self.good = None if saved else checkpoints.tensors(self.learner)
 
 

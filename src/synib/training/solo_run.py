@@ -16,18 +16,18 @@ from synib.training.learner import Learner
 from synib.training.loop import whole
 from synib.training.plan import Plan
 from synib.training.solo_measure import accuracies_of, watched
-from synib.training.solo_module import BEST, CHECKPOINT, SoloModule, Wanted
+from synib.training.solo_module import BEST, CHECKPOINT, Outputs, SoloModule
 from synib.training.solo_trainer import loggers_of, quiet
 from synib.training.solo_trainer import trainer as trainer_of
 
 
 def run(
-    own: Learner, data: Dataset, plan: Plan, wanted: dict[str, Any], options: dict[str, Any]
+    own: Learner, data: Dataset, plan: Plan, outputs: dict[str, Any], options: dict[str, Any]
 ) -> tuple[Any, int | None]:
     """Train a learner, from its checkpoint if there is one; returns its module and the best epoch, if one was monitored."""
     with quiet(), tempfile.TemporaryDirectory() as temporary:
         strategy = options.get("strategy", "auto")
-        folder: Path | None = wanted.get("folder")
+        folder: Path | None = outputs.get("folder")
         sharded = strategy == "fsdp"
         world = options["devices"] if strategy != "auto" else 1
         config = checkpoints.config(plan, own, data, world, sharded)
@@ -35,7 +35,7 @@ def run(
         if folder is not None and (saved := checkpoints.load(folder / CHECKPOINT)) is not None:
             checkpoints.check_same(saved["synib"]["config"], config, folder)
             resume = str(folder / CHECKPOINT)
-        made = Wanted(**wanted, config=config)
+        made = Outputs(**outputs, config=config)
         module = SoloModule(own, data, plan, made, sharded)
         kept = folder if folder is not None else Path(temporary)
         loggers = loggers_of(options.get("loggers", ()), folder)
@@ -69,11 +69,11 @@ def _finish(own: Learner, module: Any, data: Dataset, plan: Plan, best_epoch: in
         if isinstance(own.method, FitsAtEnd):
             own.method.settle(own.model, whole(data.validation))
         found: dict[str, float] = {}
-        parts = {"train": data.train} if module.wanted.train else {}
+        parts = {"train": data.train} if module.outputs.train else {}
         for name, split in {**parts, "validation": data.validation}.items():
             found |= accuracies_of(own, split, name, 4 * plan.batch_size, torch.device("cpu"))
-        if module.wanted.watching is not None:
-            found |= watched(module.wanted.watching, own, data, torch.device("cpu"))
+        if module.outputs.watching is not None:
+            found |= watched(module.outputs.watching, own, data, torch.device("cpu"))
     # Another epoch's weights have a row of their own; what the method fitted belongs to the last epoch.
     last = module.measured[-1] if moved else module.measured.pop()
     module.measured.append({**last, **found})

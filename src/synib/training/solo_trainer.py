@@ -98,7 +98,7 @@ def trainer(
             log_every_n_steps=options.get("log_every", 50),
             logger=list(loggers) or False,
             callbacks=callbacks,
-            plugins=[checkpoints.WholeFiles()],
+            plugins=[checkpoints.AtomicCheckpoints()],
             enable_progress_bar=options.get("progress", False),
             enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
             enable_model_summary=False,
