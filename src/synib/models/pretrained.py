@@ -90,20 +90,20 @@ def load_network(kind: str, weights: Any, types: tuple[str, ...], download: bool
     Returns:
         The network. No code of a folder or of the hub is run, and weights are read without executing pickles.
     """
-    made = transformers(kind)
+    network_class = transformers(kind)
     check_flag("download", download)
     if isinstance(weights, Mapping):
         try:
-            return made(made.config_class(**{**config, **weights}))
+            return network_class(network_class.config_class(**{**config, **weights}))
         except Exception as e:  # of many kinds, some of the hub's own
             raise ValueError(f"{kind} cannot be made of the settings {shown(dict(weights))}: {_short(e)}.") from e
-    if isinstance(weights, made.config_class):
-        return made(weights)
+    if isinstance(weights, network_class.config_class):
+        return network_class(weights)
     if not isinstance(weights, str | Path):
         raise ValueError(
             f"The weights of {kind} are a folder, an id of the hub or a configuration; got {shown(weights)}."
         )
-    return _read(made, weights, types, download)
+    return _read(network_class, weights, types, download)
 
 
 def transformers(kind: str) -> Any:
@@ -118,7 +118,7 @@ def transformers(kind: str) -> Any:
         raise ImportError(f'{kind} is a network of transformers: pip install "synib[vision,text]"') from e
 
 
-def _read(made: Any, weights: str | Path, types: tuple[str, ...], download: bool) -> nn.Module:
+def _read(network_class: Any, weights: str | Path, types: tuple[str, ...], download: bool) -> nn.Module:
     folder = Path(weights)
     local = folder.is_dir()
     if local:
@@ -126,7 +126,7 @@ def _read(made: Any, weights: str | Path, types: tuple[str, ...], download: bool
     elif isinstance(weights, Path) or not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", weights):
         raise ValueError(f"{weights} is no folder: give one with config.json and model.safetensors in it.")
     try:
-        network, told = made.from_pretrained(
+        network, loading = network_class.from_pretrained(
             str(weights),
             local_files_only=local or not download,
             weights_only=True,
@@ -138,28 +138,31 @@ def _read(made: Any, weights: str | Path, types: tuple[str, ...], download: bool
             raise ValueError(f"The weights in {folder} cannot be read: {_short(e)}.") from e
         way = "" if download else " in transformers' cache: fetch it first (hf download ID), or pass download=True"
         raise ValueError(f"{weights!r} is no folder here and no model{way} ({_short(e)}).") from e
-    if missing := sorted(told["missing_keys"]):
+    if missing := sorted(loading["missing_keys"]):
         raise ValueError(
-            f"{weights} has no weights for {len(missing)} parts of {made.__name__}, such as {missing[0]}: it is another model."
+            f"{weights} has no weights for {len(missing)} parts of {network_class.__name__}, such as {missing[0]}: it is another "
+            "model."
         )
     return network
 
 
 def _check_folder(folder: Path, types: tuple[str, ...]) -> None:
     try:
-        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"{folder} has no config.json: give a folder that a model was saved to.") from None
     except (OSError, ValueError) as e:
         raise ValueError(f"{folder / 'config.json'} cannot be read: {_short(e)}.") from None
-    found = told.get("model_type") if isinstance(told, dict) else None
-    if found not in types:
-        raise ValueError(f"{folder} holds a model of type {shown(found)}; expected {' or '.join(map(repr, types))}.")
+    model_type = config.get("model_type") if isinstance(config, dict) else None
+    if model_type not in types:
+        raise ValueError(
+            f"{folder} holds a model of type {shown(model_type)}; expected {' or '.join(map(repr, types))}."
+        )
     if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:
         raise ValueError(f"{folder} has a config.json and no weights (model.safetensors).")
 
 
 def _short(e: BaseException) -> str:
     lines = str(e.__cause__ or e).strip().splitlines()
-    said = lines[0].rstrip(".") if lines else type(e).__name__
-    return said if len(said) <= 160 else f"{said[:157]}..."
+    text = lines[0].rstrip(".") if lines else type(e).__name__
+    return text if len(text) <= 160 else f"{text[:157]}..."

@@ -68,9 +68,9 @@ def step(
     names: list[str] = []
 
     def run(learner: Learner) -> tuple[Tensor, tuple[Parts, dict[str, Tensor]]]:
-        found, parts = losses(learner.method, learner.model, batch, key)
-        names[:] = found
-        return torch.stack(list(found.values())), (parts, dict(learner.named_buffers()))
+        each_loss, parts = losses(learner.method, learner.model, batch, key)
+        names[:] = each_loss
+        return torch.stack(list(each_loss.values())), (parts, dict(learner.named_buffers()))
 
     def of_trained(changed: Mapping[str, Tensor]) -> Any:
         return functional_call(learner, {**fixed, **changed, **buffers}, (run,))
@@ -136,17 +136,17 @@ def backward(
         raise ValueError("There is nothing to train: no parameter of the model or the method takes a gradient now.")
     batch = Batch(modalities, target, examples, sample_weight, group=group, check_values=look)
     try:
-        found, parts = losses(method, inner, batch, key)
+        each_loss, parts = losses(method, inner, batch, key)
     except (RuntimeError, TypeError) as mistake:
         explain(mistake, inner, modalities)
         raise
     gradients = [
-        torch.autograd.grad(loss, list(trained.values()), retain_graph=len(found) > 1, materialize_grads=True)
-        for loss in found.values()
+        torch.autograd.grad(loss, list(trained.values()), retain_graph=len(each_loss) > 1, materialize_grads=True)
+        for loss in each_loss.values()
     ]
     if isinstance(method, WeighsGradients):
         stacked = {n: torch.stack(each) for n, each in zip(trained, zip(*gradients, strict=True), strict=True)}
-        direction = method.direction(stacked, list(found), parts, keys.fold(key, "direction"))
+        direction = method.direction(stacked, list(each_loss), parts, keys.fold(key, "direction"))
     else:
         direction = dict(zip(trained, gradients[0], strict=True))
     for name, gradient in direction.items():
@@ -155,4 +155,4 @@ def backward(
             dist.all_reduce(gradient, group=group)
             gradient /= dist.get_world_size(group)
         p.grad = gradient if p.grad is None else p.grad + gradient
-    return torch.stack(list(found.values())).sum().detach(), parts
+    return torch.stack(list(each_loss.values())).sum().detach(), parts
