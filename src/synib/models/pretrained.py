@@ -140,8 +140,8 @@ def _read(network_class: Any, weights: str | Path, types: tuple[str, ...], downl
         raise ValueError(f"{weights!r} is no folder here and no model{way} ({_short(e)}).") from e
     if missing := sorted(loading["missing_keys"]):
         raise ValueError(
-            f"{weights} has no weights for {len(missing)} parts of {network_class.__name__}, such as {missing[0]}: it is another "
-            "model."
+            f"{weights} has no weights for {len(missing)} parts of {network_class.__name__}, such as {missing[0]}: it is "
+            "another model."
         )
     return network
 
