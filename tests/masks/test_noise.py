@@ -255,3 +255,11 @@ def test_matched_noise_counts_a_row_of_weight_two_twice_and_one_of_weight_none_n
     repeated.observe(Tokens(x[rows], padding[rows]) if tokens else x[rows], "a")
     torch.testing.assert_close(weighted.mean_a, repeated.mean_a)
     torch.testing.assert_close(weighted.variance_a, repeated.variance_a)
+
+
+def test_matched_noise_keeps_its_statistics_where_no_row_counts():
+    noise, x = MatchedNoise(momentum=0.5), 5.0 + torch.randn(8, 3)
+    noise.observe(x, "a")
+    before = {name: buffer.clone() for name, buffer in noise.named_buffers()}
+    noise.observe(x, "a", sample_weight=torch.zeros(8))
+    assert all(torch.equal(buffer, before[name]) for name, buffer in noise.named_buffers())

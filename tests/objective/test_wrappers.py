@@ -270,3 +270,16 @@ def test_two_processes_average_their_gradients_and_draw_differently(tmp_path):
         for process in started:
             process.kill()
             process.wait()
+
+
+def test_an_attribute_called_process_group_makes_no_wrapper(batch):
+    class Plain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.process_group, self.both = None, nn.Linear(sum(WIDTHS.values()), 3)
+
+        def forward(self, modalities):
+            return self.both(torch.cat(list(modalities.values()), 1))
+
+    loss, _ = SynIB()(Plain(), *batch)
+    assert loss.isfinite()

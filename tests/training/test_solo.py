@@ -17,6 +17,7 @@ from synib import methods
 from synib.data import Dataset, Split
 from synib.files import read_csv
 from synib.studies import SpuriousXOR, run
+from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import fleet, loop, solo, solo_module
 from synib.training.checkpoints import Diverged, load
 from synib.training.folder import Folder
@@ -605,3 +606,16 @@ def test_cells_train_on_a_gpu_in_every_precision(tiny, cell):
     for precision in ("float32", "tf32", "bf16"):
         trained = solo.train(tiny(), [cell("synib-random")], "cuda", precision=precision)
         assert 0 <= trained.metrics[0]["test_accuracy"] <= 1
+
+
+def test_a_checkpoint_of_the_users_own_stands_beside_ours(tmp_path):
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    data = spurious_xor(beta=0.0, train=60, validation=30, test=30)
+    model = synib.FusionModel.mlp(data.widths, hidden=[8])
+    own = ModelCheckpoint(tmp_path / "own", "mine")
+    method = synib.Vanilla(synib.Bernoulli())
+    solo.fit(method, model, data, lr=1e-3, epochs=1, batch_size=30, folder=tmp_path / "ours", device="cpu", select="best",
+             callbacks=[own])  # fmt: skip
+    assert (tmp_path / "own" / "mine.ckpt").exists()
+    assert (tmp_path / "ours" / "checkpoint.ckpt").exists()

@@ -50,12 +50,16 @@ class MatchedNoise(Noise):
         mean, variance = _statistics(x, sample_weight)
         self._prepare(modality, mean)
         self._check_width(modality, len(mean))
+        anything = None if sample_weight is None else sample_weight.sum() > 0  # does any row count?
         if group is not None and dist.get_world_size(group) > 1:
-            mean, variance = _joint(mean, variance, _count(x, sample_weight), group)
+            mean, variance, anything = _joint(mean, variance, _count(x, sample_weight), group)
         for kind, new in (("mean", mean), ("variance", variance)):
             buffer = f"{kind}_{modality}"
-            setattr(self, buffer, torch.lerp(new, getattr(self, buffer).to(new.dtype), self.momentum))
-        setattr(self, f"seen_{modality}", getattr(self, f"seen_{modality}") + 1)
+            before = getattr(self, buffer).to(new.dtype)
+            after = torch.lerp(new, before, self.momentum)
+            setattr(self, buffer, after if anything is None else torch.where(anything, after, before))
+        seen = getattr(self, f"seen_{modality}")
+        setattr(self, f"seen_{modality}", seen + 1 if anything is None else seen + anything.to(seen.dtype))
 
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
         v = real_values(x, modality, self)
@@ -126,14 +130,16 @@ def _count(x: Modality, sample_weight: Tensor | None) -> Tensor | int:
     return x.numel() // x.shape[_feature_dim(x)]
 
 
-def _joint(mean: Tensor, variance: Tensor, count: Tensor | int, group: Any) -> tuple[Tensor, Tensor]:
-    """Mean and variance over the batches of all processes, from those of each and its count; in one message."""
+def _joint(mean: Tensor, variance: Tensor, count: Tensor | int, group: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and variance over the batches of all processes, from those of each and its count, and whether any row counts."""
     own = mean.double()  # the square of a mean is no small number
     moments = torch.stack([torch.ones_like(own), own, variance.double() + own.square()]) * count
     dist.all_reduce(moments, group=group)
-    total, first, second = moments
-    joint = first / total.clamp(min=1.0)
-    return joint.to(mean.dtype), (second / total.clamp(min=1.0) - joint.square()).clamp(min=0.0).to(mean.dtype)
+    count_of_all, first, second = moments
+    total = torch.where(count_of_all > 0, count_of_all, 1.0)
+    joint = first / total
+    joint_variance = (second / total - joint.square()).clamp(min=0.0)
+    return joint.to(mean.dtype), joint_variance.to(mean.dtype), count_of_all.max() > 0
 
 
 def _feature_dim(v: Tensor) -> int:

@@ -11,21 +11,29 @@ from synib.objective import Family
 def correct(family: Family, prediction: Tensor, target: Tensor) -> Tensor:
     """Which examples are predicted right, as 0 and 1."""
     predicted = check_kind("family", family, Family, "Categorical()").predict(prediction)
+    if target.is_floating_point():  # soft targets: the class that is the most probable
+        target = target.argmax(-1) if target.ndim > predicted.ndim else (target > 0.5).to(predicted.dtype)
     if predicted.shape != target.shape:  # (n,) beside (n, 1) would be compared as n x n
         shapes = tuple(predicted.shape), tuple(target.shape)
         raise ValueError(f"The target is shaped like what is predicted, {shapes[0]}; got {shapes[1]}.")
     return (predicted == target).float()
 
 
-def accuracies(hits: Tensor, groups: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+def accuracies(
+    hits: Tensor, groups: Mapping[str, Tensor], name: str, counted: Tensor | None = None
+) -> dict[str, Tensor]:
     """Mean over all examples, and over each group: ``name``, ``name_<group>``; NaN for a group without examples.
 
     Args:
         hits: What :func:`correct` gave, ``(..., examples)``.
         groups: Name → membership, shaped like ``hits``.
         name: What to call the metric.
+        counted: Which examples count, shaped like ``hits``; all by default.
     """
-    return {name: hits.mean(-1), **group_means(hits, groups, name)}
+    if counted is None:
+        return {name: hits.mean(-1), **group_means(hits, groups, name)}
+    both = {group: members * counted for group, members in groups.items()}
+    return {name: (hits * counted).sum(-1) / counted.sum(-1), **group_means(hits, both, name)}
 
 
 def group_means(x: Tensor, groups: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:

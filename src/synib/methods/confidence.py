@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from synib.objective import Batch, MultimodalModel, Parts, Penalised
@@ -31,8 +32,10 @@ class Confidence(Penalised):
         total, parts, _ = self.supervised(model, latents, prediction, batch)
         reference = None if self.reference.neutral else self.reference(prediction, self.family, {})
         divergence = self.family.kl(prediction, reference)
-        counts = batch.sample_weight
-        penalty = divergence.mean() if counts is None else (counts * divergence).sum() / counts.sum()
+        penalty = divergence.mean()
+        if (counts := batch.sample_weight) is not None:
+            total_weight = counts.sum()
+            penalty = (counts * divergence).sum() / torch.where(total_weight > 0, total_weight, 1.0)
         weight = self.scheduled_weight()
         parts |= {"penalty": penalty.detach(), "weight": weight.detach()}
         return total + weight * len(batch.modalities) * penalty, parts

@@ -97,7 +97,7 @@ class FitsAtEnd:
 
 HOOKS = {
     WeighsGradients: "weighs the gradients of several losses",
-    TrainsInStages: "trains in stages",
+    TrainsInStages: "trains some parameters only",
     RevisesWeights: "changes weights between epochs",
     AddsModules: "adds modules to the model",
     FitsAtEnd: "fits on validation data at the end",

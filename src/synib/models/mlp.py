@@ -89,6 +89,10 @@ class Dropout(nn.Module):
         """Draw by a key from now on, which each training pass moves on."""
         self.key = self._first.clone()
 
+    def forget_key(self) -> None:
+        """Draw from torch's generator again."""
+        self.key = None
+
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0.0:
             return x

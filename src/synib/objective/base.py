@@ -100,7 +100,8 @@ class Objective(nn.Module):
             target: What is to be predicted.
             key: Decides every random draw; by default drawn from torch's generator.
             examples: Which training examples these are, for masks that treat them differently.
-            sample_weight: How much each example counts, ``(batch,)``: 2 is as if it were there twice.
+            sample_weight: How much each example counts, ``(batch,)``: 2 is as if it were there twice. In what MCR, OGM, AGM and
+                ReconBoost add to the task loss, examples count equally.
             unimodal: Name → that modality's own predictor, for a plain callable whose mask or reference needs one.
             group: The process group that trains copies of the model together; by default that of its wrapper, if any.
 
@@ -117,11 +118,7 @@ class Objective(nn.Module):
         look = False
         if not compiling:
             examples = torch.as_tensor(examples) if examples is not None else None
-            first = self.check is None and not self._checked_values
-            look = check_batch(
-                modalities, target, model.names, examples, sample_weight, key, True if first else self.check
-            )
-            self._checked_values = True
+            look = check_batch(modalities, target, model.names, examples, sample_weight, key, self.value_check())
         if key is None:
             # On the host, where folding it is free; inside a compiled graph, with everything else.
             key = keys.fresh(target.device if compiling else None)
@@ -137,6 +134,11 @@ class Objective(nn.Module):
         except (RuntimeError, TypeError) as mistake:
             explain(mistake, model, modalities)
             raise
+
+    def value_check(self) -> bool | None:
+        """Whether the next batch's values are looked at; ``None``: where that does not mean to wait for a device."""
+        first, self._checked_values = not self._checked_values, True
+        return True if first and self.check is None else self.check
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         """The loss itself and its parts; only shapes are checked, and values where ``batch.check_values`` says so."""

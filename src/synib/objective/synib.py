@@ -133,7 +133,9 @@ class SynIB(Penalised):
         target: Tensor,
         key: Tensor | None = None,
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """The fusion's inputs of a batch: intact, and with each modality (or subset of them) corrupted. Nothing is changed.
+        """The fusion's inputs of a batch: intact, and with each modality (or subset of them) corrupted.
+
+        Noise statistics stay as they are.
 
         Args:
             predict: The model, as for calling the objective.

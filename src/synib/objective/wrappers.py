@@ -91,12 +91,12 @@ def as_forward(wrapper: Any, compute: Callable[[], T]) -> T:
     if "dynamo_ctx" in vars(wrapper):  # what torch.compile returns has all attributes of what is inside
         return as_forward(_inside(wrapper), compute)
     sharded = hasattr(wrapper, "set_requires_gradient_sync")  # FSDP2 adds that to the model's own class
-    if not sharded and not hasattr(wrapper, "process_group"):
-        wrapped = None if isinstance(wrapper, MultimodalModel) else _inside(wrapper)
+    wrapped = None if isinstance(wrapper, MultimodalModel) else _inside(wrapper)
+    if not sharded and (wrapped is None or not hasattr(wrapper, "process_group")):
         return compute() if wrapped is None else as_forward(wrapped, compute)
     if sharded:
         _register_parts(wrapper)
-    inner = wrapper if isinstance(wrapper, MultimodalModel) else _inside(wrapper)
+    inner = wrapper if wrapped is None else wrapped
     before = vars(inner).get("forward")
 
     def restore() -> None:

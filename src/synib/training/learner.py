@@ -93,8 +93,24 @@ def learner(
     return prepared(method, model, data)
 
 
-def follow_keys(module: nn.Module) -> None:
-    """Let every :class:`~synib.models.Dropout` in it draw by a key of its own."""
-    for part in module.modules():
-        if isinstance(part, Dropout) and part.key is None:
-            part.follow_key()
+def follow_keys(module: nn.Module) -> list[Dropout]:
+    """Let every :class:`~synib.models.Dropout` in it draw by a key of its own; returns those that did not before."""
+    unkeyed = [part for part in module.modules() if isinstance(part, Dropout) and part.key is None]
+    for part in unkeyed:
+        part.follow_key()
+    return unkeyed
+
+
+def check_layers(model: nn.Module) -> None:
+    """Refuse layers that cannot be trained under ``vmap``, before it says so in its own words."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0:
+            hint = "use synib.models.Dropout, which draws by keys"
+        elif isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.track_running_stats:
+            hint = "use nn.GroupNorm or nn.LayerNorm"
+        else:
+            continue
+        raise ValueError(
+            f"Models that are trained together cannot have {type(layer).__name__} (here {name!r}): {hint}, or train one model "
+            "at a time with the engine 'solo'."
+        )

@@ -10,7 +10,7 @@ from synib.methods.hooks import FitsAtEnd, RevisesWeights, TrainsInStages
 from synib.models import FusionModel
 from synib.objective import Batch, Objective
 from synib.tokens import take
-from synib.training.learner import follow_keys, prepared
+from synib.training.learner import Learner, follow_keys, prepared
 from synib.training.step import backward
 
 
@@ -50,7 +50,26 @@ def fit(
         >>> fit(method, model, data, lr=1e-2, epochs=2, batch_size=50)
     """
     learner = prepared(method, model, data)
-    follow_keys(learner)
+    keyed = follow_keys(learner)
+    try:
+        _train(learner, data, lr, weight_decay, epochs, batch_size, seed, on_epoch, on_step)
+    finally:
+        for dropout in keyed:
+            dropout.forget_key()
+
+
+def _train(
+    learner: Learner,
+    data: Dataset,
+    lr: float,
+    weight_decay: float,
+    epochs: int,
+    batch_size: int,
+    seed: int,
+    on_epoch: Callable[[int], None],
+    on_step: Callable[[int], None],
+) -> None:
+    model, method = learner.model, learner.method
     initial = {name: p.detach().clone() for name, p in model.named_parameters()}
     optimiser = torch.optim.Adam([p for p in learner.parameters() if p.requires_grad], lr=lr, weight_decay=weight_decay)
     key, step, train = keys.key(seed), 0, data.train

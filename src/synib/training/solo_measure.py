@@ -47,9 +47,10 @@ def accuracies_of(
         dist.all_reduce(found)
     losses, hits = found.cpu()
     groups = {group: members.cpu() for group, members in split.groups.items()}
-    measured = {f"{name}_loss": losses.mean()}
+    counts = family.counts(split.target.cpu()) if family.weighs_examples else None
+    measured = {f"{name}_loss": losses.mean() if counts is None else losses.sum() / counts.sum()}
     if family.discrete:
-        measured |= accuracies(hits, groups, f"{name}_accuracy")
+        measured |= accuracies(hits, groups, f"{name}_accuracy", None if counts is None else counts > 0)
     return {metric: float(value) for metric, value in measured.items()}
 
 

@@ -46,7 +46,12 @@ def run(
             if saved is not None and saved["synib"]["finished"]:
                 module.on_load_checkpoint(saved)
             else:
-                trainer.fit(module, ckpt_path=resume)
+                try:
+                    trainer.fit(module, ckpt_path=resume)
+                except checkpoints.Diverged:
+                    if module.learner is not own:  # what is sharded is a copy
+                        checkpoints.put(own, checkpoints.tensors(module.learner))
+                    raise
         best_epoch = None
         if best is not None and (content := checkpoints.load(kept / BEST)) is not None:
             best_epoch = content["epoch"]

@@ -32,6 +32,14 @@ KNOWN = (
 )
 
 
+class OwnCheckpoint(ModelCheckpoint):
+    """A checkpoint of ours, with a state of its own beside those that a user adds."""
+
+    @property
+    def state_key(self) -> str:
+        return f"synib-{self.filename}"
+
+
 class Patience(EarlyStopping):
     """Early stopping that does not stop on weights which the method has just changed."""
 
@@ -70,10 +78,10 @@ def trainer(
     best = None
     if plan.select == "best":
         stem = Path(BEST).stem
-        best = ModelCheckpoint(kept, stem, monitor=plan.monitor, mode=mode, auto_insert_metric_name=False, **every)
+        best = OwnCheckpoint(kept, stem, monitor=plan.monitor, mode=mode, auto_insert_metric_name=False, **every)
         callbacks.append(best)
     if folder is not None:
-        callbacks.append(ModelCheckpoint(folder, Path(CHECKPOINT).stem, **every))
+        callbacks.append(OwnCheckpoint(folder, Path(CHECKPOINT).stem, **every))
     strategy = options.get("strategy", "auto")
     parallel: Any = "auto"
     if strategy == "ddp":

@@ -15,12 +15,13 @@ from synib import keys
 from synib.data import Dataset, Split
 from synib.measure import accuracies, correct
 from synib.methods.hooks import FitsAtEnd, RevisesWeights, TrainsInStages
+from synib.models import Dropout
 from synib.objective import Batch
 from synib.tokens import Modality, move, stack, take, values
 from synib.training.cells import VARYING, Cell
-from synib.training.learner import Learner, Recipe, Watching, learner
+from synib.training.learner import Learner, Recipe, Watching, check_layers, learner
 from synib.training.recorded import CudaGraphs, Recorded
-from synib.training.step import step
+from synib.training.step import is_trained, step
 
 # Bytes of an epoch's examples up to which they are put in order at once, which saves a kernel in each step.
 ORDERED = 1 << 28
@@ -44,7 +45,7 @@ class StackedModels:
         first = {seed: next(i for i, cell in enumerate(cells) if cell.seed == seed) for seed in seeds}
         of_seed = {seed: learner(recipe, cells[i], data[i]) for seed, i in first.items()}
         self.template = of_seed[seeds[0]]
-        _check_layers(self.template.model)
+        check_layers(self.template.model)
         row = torch.tensor([seeds.index(cell.seed) for cell in cells], device=device)
         started = [dict(one.named_parameters()) for one in of_seed.values()]
         self.parameters = {
@@ -143,9 +144,16 @@ class StackedModels:
         """Tell the method that an epoch begins, with which its steps may become others."""
         method = self.template.method
         if isinstance(method, TrainsInStages):
+            before = self._stage()
             method.begin(epoch)
-            if self.recorded is not None:
+            if self.recorded is not None and self._stage() != before:
                 self.recorded.forget()
+
+    def _stage(self) -> tuple[Any, list[str]]:
+        """What decides a step besides tensors: the method's plain values, and the parameters that it trains now."""
+        method = self.template.method
+        trained = [n for n, p in self.template.named_parameters() if is_trained(method, n, p)]
+        return plain(method, private=True), trained
 
     def step(
         self, batch: Mapping[str, Modality], target: Tensor, examples: Tensor, key: Tensor, *weight: Tensor
@@ -229,8 +237,9 @@ class StackedModels:
                 seen = {modality: take(x, (slice(None), part)) for modality, x in split.modalities.items()}
                 prediction = self.predict(self.parameters, self.buffers, seen)
                 target = split.target[:, part]
-                hits.append(correct(family, prediction.flatten(0, 1), target.flatten(0, 1)).view(target.shape))
-            return accuracies(torch.cat(hits, 1), split.groups, name)
+                hits.append(correct(family, prediction.flatten(0, 1), target.flatten(0, 1)).view(target.shape[:2]))
+            counted = family.counts(split.target) if family.weighs_examples else None
+            return accuracies(torch.cat(hits, 1), split.groups, name, None if counted is None else counted > 0)
 
     def watched(self, recipe: Watching, train: Split, validation: Split) -> dict[str, Tensor]:
         """What a recipe records of every cell besides accuracies."""
@@ -253,6 +262,9 @@ class StackedModels:
         with torch.no_grad():
             for name, tensor in [*one.named_parameters(), *one.named_buffers()]:
                 tensor.copy_(state[name])
+        for part in one.modules():
+            if isinstance(part, Dropout):
+                part.forget_key()
         return one
 
     def retire(self) -> None:
@@ -330,18 +342,3 @@ def _settle(
 ) -> dict[str, Tensor]:
     cast(FitsAtEnd, learner.method).settle(learner.model, Batch(modalities, target, sample_weight=weight))
     return dict(learner.named_buffers())
-
-
-def _check_layers(model: nn.Module) -> None:
-    """Refuse layers that cannot be trained under ``vmap``, before it says so in its own words."""
-    for name, layer in model.named_modules():
-        if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0:
-            hint = "use synib.models.Dropout, which draws by keys"
-        elif isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.track_running_stats:
-            hint = "use nn.GroupNorm or nn.LayerNorm"
-        else:
-            continue
-        raise ValueError(
-            f"Models that are trained together cannot have {type(layer).__name__} (here {name!r}): {hint}, or train one model "
-            "at a time with the engine 'solo'."
-        )

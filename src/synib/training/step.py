@@ -127,7 +127,8 @@ def backward(
             "loss.backward()."
         )
     inner, group = unwrap(model), replicas(model)
-    look = check_batch(modalities, target, getattr(inner, "names", None), examples, sample_weight, key, method.check)
+    names = getattr(inner, "names", None)
+    look = check_batch(modalities, target, names, examples, sample_weight, key, method.value_check())
     key = keys.fresh() if key is None else key
     owned = (("model", inner), ("method", method))
     named = {f"{who}.{name}": p for who, module in owned for name, p in module.named_parameters()}
@@ -140,8 +141,11 @@ def backward(
     except (RuntimeError, TypeError) as mistake:
         explain(mistake, inner, modalities)
         raise
+    several = len(each_loss) > 1
     gradients = [
-        torch.autograd.grad(loss, list(trained.values()), retain_graph=len(each_loss) > 1, materialize_grads=True)
+        torch.autograd.grad(loss, list(trained.values()), retain_graph=several, materialize_grads=True)
+        if loss.requires_grad  # else it reaches frozen parameters only
+        else tuple(map(torch.zeros_like, trained.values()))
         for loss in each_loss.values()
     ]
     if isinstance(method, WeighsGradients):
@@ -154,5 +158,6 @@ def backward(
         if group is not None:
             dist.all_reduce(gradient, group=group)
             gradient /= dist.get_world_size(group)
-        p.grad = gradient if p.grad is None else p.grad + gradient
+        # Of a sum, autograd gives both terms one tensor; what is changed in place later must be each parameter's own.
+        p.grad = gradient.clone() if p.grad is None else p.grad + gradient
     return torch.stack(list(each_loss.values())).sum().detach(), parts
