@@ -11,8 +11,9 @@ from synib.objective import Family
 def correct(family: Family, prediction: Tensor, target: Tensor) -> Tensor:
     """Which examples are predicted right, as 0 and 1."""
     predicted = check_kind("family", family, Family, "Categorical()").predict(prediction)
-    if target.is_floating_point():  # soft targets: the class that is the most probable
-        target = target.argmax(-1) if target.ndim > predicted.ndim else (target > 0.5).to(predicted.dtype)
+    if target.is_floating_point() and family.discrete:  # of soft targets the most probable class
+        classes = target.shape == prediction.shape and prediction.shape[-1] > 1 and target.ndim > predicted.ndim
+        target = target.argmax(-1) if classes else (target > 0.5).to(predicted.dtype)
     if predicted.shape != target.shape:  # (n,) beside (n, 1) would be compared as n x n
         shapes = tuple(predicted.shape), tuple(target.shape)
         raise ValueError(f"The target is shaped like what is predicted, {shapes[0]}; got {shapes[1]}.")
