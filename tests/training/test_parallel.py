@@ -191,7 +191,7 @@ def work(environment, folder, rank):
         for name, dropout in DRAWN.items():
             found[strategy, name] = trained(name, dropout=dropout, **both)
         found[strategy, "matched"] = trained("matched", **both)
-        name = {"ddp": "matched", "fsdp": "noted"}[strategy]
+        name = {"ddp": "matched", "fsdp": "experts"}[strategy]
         found[strategy, "whole"] = trained(name, f"{folder}/{strategy}-whole", 0.3, clip=0.1, **both)
         found[strategy, "resumed"] = resumed(name, f"{folder}/{strategy}-resumed", 4, dropout=0.3, clip=0.1, **both)
         found[strategy, "turns"] = trained("vanilla", **both, **TURNS)

@@ -7,7 +7,7 @@ import torch
 
 from synib.checks import shown
 from synib.data import Dataset
-from synib.methods.hooks import WeighsGradients, needs_trainer
+from synib.methods.hooks import RevisesWeights, TrainsInStages, WeighsGradients, needs_trainer
 from synib.objective import Objective
 from synib.training.learner import Learner
 from synib.training.plan import Plan
@@ -15,9 +15,9 @@ from synib.training.plan import Plan
 
 def check_method(method: Objective, strategy: str, precision: str) -> None:
     """Refuse methods that a strategy or a precision cannot train."""
-    if strategy == "fsdp" and (more := needs_trainer(method)):
+    if strategy == "fsdp" and isinstance(method, WeighsGradients | TrainsInStages | RevisesWeights):
         raise ValueError(
-            f"strategy='fsdp' trains methods that are all in their loss; {type(method).__name__} also {more}: use "
+            f"strategy='fsdp' trains all parameters by one loss; {type(method).__name__} {needs_trainer(method)}: use "
             "strategy='ddp'."
         )
     if precision == "16-mixed" and (strategy == "fsdp" or isinstance(method, WeighsGradients)):
