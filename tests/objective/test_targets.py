@@ -130,3 +130,11 @@ def test_equal_weights_change_nothing(key, batch, fusion_model):
     model, objective = fusion_model(3), SynIB(LearnedMask(2, lr=1.0), sample=1)
     plain, _ = objective(model, x, y, key=key)
     torch.testing.assert_close(objective(model, x, y, key=key, sample_weight=torch.full((6,), 0.3))[0], plain)
+
+
+def test_the_divergence_of_a_certain_binary_prediction_is_finite_and_has_a_finite_slope():
+    logit = torch.tensor([float("inf"), -float("inf"), 0.0], requires_grad=True)
+    divergence = Bernoulli().kl(logit)
+    divergence.sum().backward()
+    torch.testing.assert_close(divergence.detach(), torch.tensor([2.0, 2.0, 1.0]).log())
+    assert logit.grad.isfinite().all()

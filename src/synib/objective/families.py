@@ -112,7 +112,7 @@ class Bernoulli(Family):
         logit = _one_logit(parameters)
         ref = torch.zeros_like(logit[:1]) if reference is None else _one_logit(reference)
         # Cross-entropy minus entropy, the entropy through |l| so that nothing overflows or cancels at large logits.
-        size = logit.abs()
+        size = logit.abs().clamp(max=-LOWEST)
         entropy = size * torch.sigmoid(-size) + F.softplus(-size)
         return F.softplus(ref) - ref * torch.sigmoid(logit) - entropy
 
