@@ -11,6 +11,7 @@ def make_table(n=160, classes=2, kind="xor", lacks=0.0, seed=0, **changes):
     """Two signs, one in each modality; the target is their product (xor) or the first of them (unique).
 
     As a number the target is seven plus three times it; a third class is where it is positive and the second sign, too.
+    With ``kind="labels"`` there are three labels: the product, the first sign, and one that seldom is there.
     """
     rng = np.random.default_rng(seed)
     signs = rng.choice([-1.0, 1.0], (2, n))
@@ -26,6 +27,9 @@ def make_table(n=160, classes=2, kind="xor", lacks=0.0, seed=0, **changes):
         "classes": ("no", "yes", "maybe")[:classes],
         "source": "mine.npz",
     }
+    if kind == "labels":
+        labels = np.stack([signs[0] * signs[1] > 0, signs[0] > 0, rng.random(n) < 0.2], 1)
+        values |= {"target": labels.astype(np.int64), "classes": ("agree", "first", "rare")}
     return Table(**(values | changes))
 
 

@@ -15,7 +15,7 @@ from synib.tokens import take
 
 @pytest.fixture(scope="module")
 def fitted(table):
-    made = {"xor": table(), "unique": table(kind="unique"), "number": table(classes=0)}
+    made = {"xor": table(), "unique": table(kind="unique"), "number": table(classes=0), "labels": table(kind="labels")}
     return {name: (one, fit(one, budget=1, epochs=20, device="cpu")) for name, one in made.items()}
 
 
@@ -29,6 +29,16 @@ def test_it_predicts_what_only_both_tell_and_is_calibrated(fitted):
     mean, deviation = model.predict(one.modalities).T
     assert np.abs(mean - one.target).mean() < 1.0
     assert (deviation > 0).all()
+
+
+def test_every_label_has_a_probability_of_its_own(fitted):
+    one, model = fitted["labels"]
+    said = model.predict(one.modalities)
+    assert (model.kind, model.method, said.shape) == ("multilabel", "synib-marginal", (160, 3))
+    assert ((said[:, :2] > 0.5) == one.target[:, :2]).mean() > 0.9
+    assert np.median(model.needs_both(one.modalities)) > 0.2  # the first label is an XOR
+    assert (model.needs_both({"a": one.modalities["a"]}) == 0).all()
+    assert "3 labels from a (3), b (2)" in repr(model)
 
 
 def test_without_a_modality_it_is_as_unsure_as_it_should_be(fitted):

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from synib.methods.hooks import AddsModules
-from synib.objective import Bernoulli, Categorical, Gaussian
+from synib.objective import Bernoulli, Categorical, Gaussian, MultiLabel
 from synib.own.folds import Fold, folds
-from synib.own.recipe import TableRecipe, make_method
+from synib.own.recipe import TableRecipe, family_of, make_method
 from synib.own.search_space import methods_of
 from synib.training.cells import programs
 
@@ -29,6 +29,27 @@ def test_the_family_follows_from_the_target_and_every_method_can_be_built(table,
         if isinstance(method, AddsModules):
             method.attach(model)
         assert method.predict(model, data.validation.modalities).shape == (len(data.validation), outputs)
+
+
+def test_labels_have_a_probability_each_and_ordered_classes_are_classes(table):
+    made = table(n=40, kind="labels")
+    recipe = TableRecipe(made, folds(made, 4))
+    assert isinstance(recipe.family, MultiLabel)
+    assert recipe.outputs == 3
+    assert recipe.split(0, np.arange(5)).target.shape == (5, 3)
+    assert "synib-marginal" in methods_of(made)
+    assert "experts" not in methods_of(made)
+    for kind, classes, family, outputs in (
+        ("ordinal", "abc", Categorical, 3),
+        ("ordinal", "ab", Bernoulli, 1),
+        ("multilabel", "ab", MultiLabel, 2),
+        ("regression", "", Gaussian, 2),
+    ):
+        made_family, made_outputs = family_of(kind, classes)
+        assert type(made_family) is family
+        assert made_outputs == outputs
+    with pytest.raises(ValueError, match="multilabel or regression; got 'number'"):
+        family_of("number")
 
 
 def test_folds_are_cut_to_one_size_where_that_costs_less_than_a_row_each_and_test_rows_never_are(table):

@@ -16,6 +16,7 @@ from synib.own.saved import load
 @pytest.fixture(scope="module")
 def fitted(table):
     made = {"xor": table(n=60), "unique": table(n=60, kind="unique"), "number": table(n=60, classes=0)}
+    made["labels"] = table(n=60, kind="labels")
     return {name: (one, fit(one, budget=1, epochs=1, device="cpu")) for name, one in made.items()}
 
 
@@ -38,6 +39,13 @@ def test_a_saved_model_predicts_the_same_and_says_how_it_was_made(fitted, tmp_pa
     assert plain["settings"]["lr"] == 3e-3
     assert {"torch", "numpy", "python"} <= plain["versions"].keys()
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(fitted)
+
+
+def test_a_model_of_the_first_format_has_no_kind_and_is_read(fitted, folder):
+    rewrite(folder, format=1, kind="gone")
+    one, model = fitted["xor"]
+    assert load(folder).kind == "classification"
+    assert np.array_equal(load(folder).predict(one.modalities), model.predict(one.modalities))
 
 
 def test_a_model_may_take_the_place_of_an_earlier_one_and_of_nothing_else(fitted, folder, tmp_path):
@@ -80,10 +88,16 @@ BROKEN = {
     "no JSON: it is no model": lambda f: (f / "model.json").write_text("[" * 100_000),
     "no JSON: it is": lambda f: (f / "model.json").write_text('{"format": NaN}'),
     "does not describe a model": lambda f: (f / "model.json").write_text("[1]"),
-    "is of format 7, made by synib '.*'; this one reads 1": lambda f: rewrite(f, format=7),
+    "is of format 7, made by synib '.*'; this one reads formats up to 2": lambda f: rewrite(f, format=7),
     "is damaged: widths is None": lambda f: rewrite(f, widths="gone"),
     "is damaged: temperature is True": lambda f: rewrite(f, temperature=True),
-    "temperature is positive; got -1": lambda f: rewrite(f, temperature=-1),
+    "temperature is between 1e-06 and 1e\\+06; got -1": lambda f: rewrite(f, temperature=-1),
+    "temperature is between 1e-06 and 1e\\+06; got 1e-320": lambda f: rewrite(f, temperature=1e-320),
+    "the target is 'number', with 2 classes": lambda f: rewrite(f, kind="number"),
+    "the target is 'regression', with 2 classes": lambda f: rewrite(f, kind="regression"),
+    "background.a has 5,000 rows; at most 1,024": lambda f: retensor(
+        f, lambda t: t.update({"background.a": t["background.a"][:1].repeat(5000, 1)})
+    ),
     "is not the file that model.json belongs to": lambda f: (f / "model.safetensors").write_bytes(b"x" * 99),
     "target is a mean and a positive deviation": lambda f: rewrite(f, target=[0.0, 0.0]),
     "hidden is a list of widths": lambda f: rewrite(f, settings={"hidden": "wide"}),

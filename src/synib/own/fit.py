@@ -10,7 +10,7 @@ from synib import keys
 from synib.measure.stats import tempered
 from synib.own.answers import Answers
 from synib.own.fitting import log_loss, train
-from synib.own.folds import final
+from synib.own.folds import final, kind_of
 from synib.own.predictor import Predictor
 from synib.own.recipe import TableRecipe
 from synib.own.search_space import recommended
@@ -52,8 +52,9 @@ def fit(
         on_progress: Called with the work done and the total work.
     """
     name = recommended(table) if method == SYNIB else method
-    if name == "experts" and not table.classes:
-        raise ValueError("experts adds log-odds of classes, and the target is a number: use synib or synib-marginal.")
+    if name == "experts" and kind_of(table) in ("regression", "multilabel"):
+        target = "a number" if kind_of(table) == "regression" else "several labels"
+        raise ValueError(f"experts adds log-odds of classes, and the target is {target}: use synib or synib-marginal.")
     fold = final(table, seed=seed)
     outcome = train(
         table,
@@ -100,6 +101,7 @@ def fit(
         temperature=float(trained.temperature[best, 0]),
         background=_background(recipe, answers),
         about=about,
+        kind=kind_of(table),
     )
 
 

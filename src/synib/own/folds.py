@@ -74,13 +74,26 @@ def held_out(table: "Table", rows: Rows, k: int = 5, seed: int = 0) -> tuple[Row
 
 
 def strata(table: "Table") -> NDArray[np.int64]:
-    """The class of every row; of a number its band, from low to high."""
+    """The class of every row; of a number its band, from low to high; of several labels the rarest that the row has."""
+    if kind_of(table) == "multilabel":
+        labels = np.asarray(table.target, dtype=np.int64)
+        order = np.argsort(labels.sum(0), kind="stable")
+        return np.where(labels.any(1), labels[:, order].argmax(1) + 1, 0)
     if table.classes:
         return np.asarray(table.target, dtype=np.int64)
     n = len(table.target)
     rank = np.empty(n, dtype=np.int64)
     rank[np.argsort(table.target, kind="stable")] = np.arange(n)
     return rank * BANDS // max(n, 1)
+
+
+def kind_of(table: "Table") -> str:
+    """What the target is: ``"classification"``, ``"ordinal"``, ``"multilabel"`` or ``"regression"``."""
+    if not table.classes:
+        return "regression"
+    if np.ndim(table.target) == 2:
+        return "multilabel"
+    return "ordinal" if getattr(table, "kind", "") == "ordinal" else "classification"
 
 
 def _split_by_column(table: "Table", k: int, seed: int, needed: Sequence[str] = ("train", "test")) -> Fold:
@@ -130,17 +143,22 @@ def _assign(table: "Table", rows: Rows, k: int, seed: int) -> Rows:
 
 def _check(table: "Table", fold: Fold, where: str) -> None:
     """Raise ``ValueError`` where nothing could be learned from the training rows."""
-    known = np.bincount(table.target[fold.train], minlength=len(table.classes)) if table.classes else np.ones(1)
+    several = kind_of(table) == "multilabel"
+    if several:
+        known = np.asarray(table.target)[fold.train].sum(0)
+    else:
+        known = np.bincount(table.target[fold.train], minlength=len(table.classes)) if table.classes else np.ones(1)
     if (known == 0).any():
         lacking = int(np.argmin(known))
-        rows = np.flatnonzero(table.target == lacking)
+        rows = np.flatnonzero(table.target[:, lacking] if several else table.target == lacking)
         where_it_is = f"{len(rows)} row{'s' * (len(rows) != 1)}"
         if table.group is not None:
             groups = len(np.unique(np.asarray(table.group)[rows]))
             where_it_is += f" of {groups} group{'s' * (groups != 1)}"
+        advice = "leave that label out" if several else "join it with another class, or leave its rows out"
         raise ValueError(
-            f"Class {table.classes[lacking]!r} has {where_it_is}, and {where} would train without it: join it with another "
-            "class, or leave its rows out."
+            f"{'Label' if several else 'Class'} {table.classes[lacking]!r} has {where_it_is}, and {where} would train without "
+            f"it: {advice}."
         )
     for name, present in table.present.items():
         if not np.asarray(present)[fold.train].any():

@@ -33,13 +33,14 @@ class Predictor:
         method: Name of the method that trained it.
         settings: How it was trained.
         widths: Modality → its width.
-        classes: Names of the classes; none if a number is predicted.
+        classes: Names of the classes or labels; none if a number is predicted.
         missing: The modalities that some row lacked in training.
         learned: Those of them whose absence was learned from enough rows.
         scaling: From the user's numbers to the model's, and back.
         temperature: Fitted on validation rows.
         background: For each modality what up to 64 training rows bring to the fusion.
         about: How it came to be, in plain values.
+        kind: ``"classification"``, ``"ordinal"`` (ordered classes), ``"multilabel"`` or ``"regression"``.
     """
 
     answers: Answers
@@ -53,13 +54,25 @@ class Predictor:
     temperature: float
     background: Mapping[str, Tensor]
     about: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = "classification"
+
+    def __post_init__(self) -> None:
+        if not self.classes:
+            object.__setattr__(self, "kind", "regression")
 
     @property
     def family(self) -> Family:
-        return family_of(self.classes)[0]
+        return family_of(self.kind, self.classes)[0]
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the model makes of a row."""
+        return family_of(self.kind, self.classes)[1]
 
     def predict(self, modalities: Rows, present: Rows | None = None) -> Numbers:
         """Calibrated probabilities of the classes, ``(rows, classes)``; of a number, mean and standard deviation ``(rows, 2)``.
+
+        Of several labels each has its own probability, ``(rows, labels)``.
 
         A row may lack modalities. The prediction is then averaged over 64 values that the missing ones had in training
         (as probabilities), unless at least 32 training rows lacked the modality too: then its absence was learned.
@@ -81,7 +94,7 @@ class Predictor:
         how much surer of the answer the row's modalities are together than the surest of them alone. It is 0 where one of them
         alone is as sure of the same answer, and where a row has only one; for an XOR of two bits 1/2, for K classes at most
         1 - 1/K but for noise. For a number it is the least squared Hellinger distance between :math:`q` and a :math:`q_m`,
-        which is 0 where one modality alone gives the same mean and deviation.
+        which is 0 where one modality alone gives the same mean and deviation. Of several labels it is the largest of them.
 
         Two noisy views that say the same are surer together, too: this is about what an answer rests on, and not yet about
         interaction (:func:`synib.measure.interaction_gain` is).
@@ -92,13 +105,13 @@ class Predictor:
         encoded, has = self._encoded(modalities, present)
         together = self._probabilities(self._parameters(encoded, has))
         nothing = {name: torch.zeros_like(rows) for name, rows in has.items()}
-        score = np.full(len(together), np.inf)
+        more = {"multilabel": _more_confident_labels, "regression": _hellinger}.get(self.kind, _more_confident)
+        score = np.full((len(together), together.shape[1] if self.kind == "multilabel" else 1), np.inf)
         for name, rows in has.items():
             alone = self._probabilities(self._parameters(encoded, {**nothing, name: rows}, learned=False))
-            more = _more_confident(together, alone) if self.classes else _hellinger(together, alone)
-            score = np.where(rows.numpy(), np.minimum(score, more), score)
+            score = np.where(rows.numpy()[:, None], np.minimum(score, more(together, alone)), score)
         several = torch.stack(list(has.values())).sum(0).numpy() > 1
-        return np.where(several, np.maximum(score, 0.0), 0.0)
+        return np.where(several, np.maximum(score.max(1), 0.0), 0.0)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``model.json`` and ``model.safetensors``; files that are not a model's are never overwritten."""
@@ -130,7 +143,7 @@ class Predictor:
         known = {name: rows | (learned and name in self.learned) for name, rows in has.items()}
         patterns, of_row = torch.stack(list(known.values()), 1).unique(dim=0, return_inverse=True)
         draws = max(len(b) for b in self.background.values())
-        result = torch.zeros(len(of_row), family_of(self.classes)[1], dtype=torch.float64)
+        result = torch.zeros(len(of_row), self.outputs, dtype=torch.float64)
         with torch.no_grad():
             for i, pattern in enumerate(patterns.tolist()):
                 lacking = [name for name, is_known in zip(known, pattern, strict=True) if not is_known]
@@ -146,10 +159,12 @@ class Predictor:
         return result.numpy()
 
     def _probabilities(self, parameters: Numbers) -> Numbers:
-        """Probabilities of the classes; of a number, mean and standard deviation."""
-        if not self.classes:
+        """Probabilities of the classes or labels; of a number, mean and standard deviation."""
+        if self.kind == "regression":
             return np.stack([parameters[:, 0], np.exp(parameters[:, 1] / 2)], 1)
         logits = torch.from_numpy(parameters)
+        if self.kind == "multilabel":
+            return logits.sigmoid().numpy()
         full = torch.cat([torch.zeros_like(logits), logits], 1) if logits.shape[1] == 1 else logits
         return full.softmax(1).numpy()
 
@@ -174,7 +189,9 @@ class Predictor:
         return {name: (x, _present(name, x, (present or {}).get(name))) for name, x in values.items()}
 
     def __repr__(self) -> str:
-        of = f"{len(self.classes)} classes" if self.classes else "a number"
+        of = {"multilabel": f"{len(self.classes)} labels", "regression": "a number"}.get(
+            self.kind, f"{len(self.classes)} {'ordered ' * (self.kind == 'ordinal')}classes"
+        )
         modalities = ", ".join(f"{name} ({width})" for name, width in self.widths.items())
         return f"Predictor({self.method}: {of} from {modalities})"
 
@@ -211,11 +228,16 @@ def _present(name: str, x: NDArray[Any], present: ArrayLike | None) -> NDArray[n
 def _more_confident(together: Numbers, alone: Numbers) -> Numbers:
     """By how much the probability of the predicted class is larger."""
     label = together.argmax(1)[:, None]
-    return (np.take_along_axis(together, label, 1) - np.take_along_axis(alone, label, 1))[:, 0]
+    return np.take_along_axis(together, label, 1) - np.take_along_axis(alone, label, 1)
+
+
+def _more_confident_labels(together: Numbers, alone: Numbers) -> Numbers:
+    """The same for each label: by how much the probability that it is predicted right is larger."""
+    return np.where(together > 0.5, together - alone, alone - together)
 
 
 def _hellinger(a: Numbers, b: Numbers) -> Numbers:
     """The squared Hellinger distance of two Gaussians, given by mean and standard deviation."""
     variances = a[:, 1] ** 2 + b[:, 1] ** 2
     overlap = np.sqrt(2 * a[:, 1] * b[:, 1] / variances) * np.exp(-((a[:, 0] - b[:, 0]) ** 2) / (4 * variances))
-    return np.asarray(1 - overlap)
+    return np.asarray(1 - overlap)[:, None]

@@ -9,18 +9,19 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from synib.checks import check_whole
+from synib.checks import check_whole, shown
 from synib.data import Dataset, Split
 from synib.methods import build
 from synib.models import FusionModel
-from synib.objective import Bernoulli, Categorical, Family, Gaussian, Objective
-from synib.own.folds import Fold, Rows, strata
+from synib.objective import Bernoulli, Categorical, Family, Gaussian, MultiLabel, Objective
+from synib.own.folds import Fold, Rows, kind_of, strata
 from synib.own.scaling import Scaling
 from synib.own.search_space import candidates, fixed, pace
 from synib.own.table import Table
 from synib.tokens import Modality, optional
 from synib.training import Cell
 
+KINDS = ("classification", "ordinal", "multilabel", "regression")
 KEPT = 1 << 30  # bytes of prepared folds that stay in memory
 OF_MODEL = ("hidden", "dropout")
 OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "rows")
@@ -38,7 +39,7 @@ class TableRecipe:
         epochs: Passes over the training rows; by default so many that there are about 600 steps, at most 40.
 
     Attributes:
-        family: Bernoulli for two classes, Categorical for more, Gaussian for numbers.
+        family: Bernoulli for two classes, Categorical for more (ordered or not), MultiLabel for labels, Gaussian for numbers.
         outputs: How many numbers a prediction has.
         missing: The modalities that some row lacks; a row without one gets a learned latent.
         parts: The folds as they are trained: cut to one size where that costs less than a row for each fold, so that they can
@@ -51,7 +52,7 @@ class TableRecipe:
     def __init__(self, table: Table, parts: Sequence[Fold], epochs: int | None = None) -> None:
         self.table = table
         self.given_epochs = check_whole("epochs", epochs) if epochs is not None else None
-        self.family, self.outputs = family_of(table.classes)
+        self.family, self.outputs = family_of(table)
         self.missing = tuple(name for name, present in table.present.items() if not present.all())
         self.parts, self.notes = _cut(table, parts)
         fewest = min(len(fold.train) for fold in self.parts)
@@ -105,8 +106,8 @@ class TableRecipe:
         """Rows as the models of a fold see them, with the target in the family's form."""
         target, weight = self.table.target[rows], self.table.weight
         counts = None if weight is None else torch.from_numpy(weight[rows].astype(np.float32))
-        if self.family.discrete:
-            labels = torch.from_numpy(target.astype(np.int64))
+        if not isinstance(self.family, Gaussian):
+            labels = torch.from_numpy(target.astype(np.int64 if self.family.discrete else np.float32))
             return Split(self.inputs(fold, rows), labels, sample_weight=counts)
         mean, deviation = self.scaling(fold).target
         scaled = ((target - mean) / deviation).astype(np.float32)
@@ -145,10 +146,22 @@ def fold_of(cell: Cell) -> int:
     return int(cell.factors["fold"])  # type: ignore[arg-type]
 
 
-def family_of(classes: Sequence[str]) -> tuple[Family, int]:
-    """The family of a target with these classes (none: a number), and how many numbers a prediction has."""
-    if not classes:
+def family_of(table_or_kind: Table | str, classes: Sequence[str] = ()) -> tuple[Family, int]:
+    """The family of a target, and how many numbers a prediction has.
+
+    Args:
+        table_or_kind: A table, or the kind of its target: ``"classification"``, ``"ordinal"``, ``"multilabel"`` or
+            ``"regression"``. Ordered classes are predicted as classes are.
+        classes: Names of the classes or labels, where a kind is given.
+    """
+    if isinstance(table_or_kind, Table):
+        return family_of(kind_of(table_or_kind), table_or_kind.classes)
+    if table_or_kind not in KINDS:
+        raise ValueError(f"The kind of a target is {', '.join(KINDS[:-1])} or {KINDS[-1]}; got {shown(table_or_kind)}.")
+    if table_or_kind == "regression":
         return Gaussian(), 2
+    if table_or_kind == "multilabel":
+        return MultiLabel(), len(classes)
     return (Bernoulli(), 1) if len(classes) == 2 else (Categorical(), len(classes))
 
 

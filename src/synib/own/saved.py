@@ -19,11 +19,15 @@ from synib.measure.stats import Scale
 from synib.methods.hooks import AddsModules
 from synib.own.answers import Answers
 from synib.own.predictor import Predictor
+from synib.own.recipe import KINDS as TARGETS
 from synib.own.recipe import family_of, make_method, make_model
 from synib.own.scaling import Scaling
 from synib.training import Learner
 
-FORMAT = 1
+FORMAT = 2
+READ = (1, 2)  # the first has no kind of target: with classes it is classification
+HOTTEST = 1e6  # temperature; a fit looks between exp(-5) and exp(5)
+BACKGROUND = 1024  # rows of a background
 PLAIN, TENSORS = "model.json", "model.safetensors"
 KINDS: dict[str, type | tuple[type, ...]] = {
     "format": int, "synib": str, "versions": dict, "method": str, "settings": dict, "widths": dict, "classes": list,
@@ -70,6 +74,7 @@ def save(model: Predictor, folder: Path) -> Path:
         "settings": dict(model.settings),
         "widths": dict(model.widths),
         "classes": list(model.classes),
+        "kind": model.kind,
         "missing": list(model.missing),
         "learned": list(model.learned),
         "target": list(model.scaling.target),
@@ -125,9 +130,13 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor
     widths = check_widths("widths", plain["widths"], module=True)
     classes = _texts("classes", plain["classes"])
     missing, learned = (_texts(name, plain[name]) for name in ("missing", "learned"))
-    if not set(learned) <= set(missing) <= set(widths) or len(classes) == 1 or len(set(classes)) < len(classes):
+    kind = plain.get("kind", "classification" if classes else "regression")
+    few = len(classes) == 1 and kind != "multilabel"
+    if not set(learned) <= set(missing) <= set(widths) or few or len(set(classes)) < len(classes):
         _wrong("the lists of classes, missing and learned modalities do not fit each other")
-    family, outputs = family_of(classes)
+    if kind not in TARGETS or (kind == "regression") != (not classes):
+        _wrong(f"the target is {shown(kind)}, with {len(classes)} classes")
+    family, outputs = family_of(kind, classes)
     settings, target = plain["settings"], plain["target"]
     hidden = settings.get("hidden")
     if not isinstance(hidden, list) or not hidden or not all(is_whole(h) and h > 0 for h in hidden):
@@ -138,8 +147,8 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor
         _wrong(f"a network of these widths is larger than {TENSORS}")
     if len(target) != 2 or not all(map(is_number, target)) or not target[1] > 0:
         _wrong(f"target is a mean and a positive deviation; got {shown(target)}")
-    if not is_number(plain["temperature"]) or not plain["temperature"] > 0:
-        _wrong(f"temperature is positive; got {shown(plain['temperature'])}")
+    if not is_number(plain["temperature"]) or not 1 / HOTTEST <= plain["temperature"] <= HOTTEST:
+        _wrong(f"temperature is between {1 / HOTTEST:g} and {HOTTEST:g}; got {shown(plain['temperature'])}")
     try:
         model = make_model(widths, outputs, missing, settings)
         method = make_method(plain["method"], family, settings)
@@ -153,6 +162,8 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor
     for name, width in widths.items():
         expected |= {f"{kind}.{name}": torch.zeros(width, dtype=torch.float64) for kind in ("mean", "factor")}
         draws = len(tensors[f"background.{name}"]) if tensors.get(f"background.{name}", torch.empty(0)).ndim == 2 else 1
+        if draws > BACKGROUND:  # each costs a pass through the network for every row that lacks the modality
+            _wrong(f"background.{name} has {draws:,} rows; at most {BACKGROUND:,} are read")
         expected[f"background.{name}"] = torch.zeros(draws, hidden[-1] + outputs, dtype=torch.float64)
     if expected.keys() != tensors.keys():
         _wrong(f"{TENSORS} has other tensors: {shown(min(expected.keys() ^ tensors.keys()))}")
@@ -178,6 +189,7 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor
         temperature=float(plain["temperature"]),
         background={name: tensors[f"background.{name}"] for name in widths},
         about=plain["about"],
+        kind=kind,
     )
 
 
@@ -192,9 +204,10 @@ def _read_plain(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is no JSON: it is no model of ours, or damaged.") from e
     if not isinstance(plain, dict) or "format" not in plain or "synib" not in plain:
         raise ValueError(f"{path} does not describe a model of ours.")
-    if plain["format"] != FORMAT:
+    if plain["format"] not in READ:
         raise ValueError(
-            f"{path} is of format {shown(plain['format'])}, made by synib {shown(plain['synib'])}; this one reads {FORMAT}."
+            f"{path} is of format {shown(plain['format'])}, made by synib {shown(plain['synib'])}; this one reads formats up to "
+            f"{FORMAT}."
         )
     for name, kind in KINDS.items():
         if not isinstance(plain.get(name), kind) or isinstance(plain[name], bool):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from synib.measure.stats import Scale, standardisation
-from synib.objective import Family
+from synib.objective import Family, Gaussian
 from synib.own.folds import Rows
 from synib.own.table import Table
 
@@ -52,7 +52,7 @@ class Scaling:
 
     def undo(self, family: Family, parameters: NDArray[Any]) -> NDArray[Any]:
         """A model's predictions in the target's own units: mean and log-variance of a number; logits as they are."""
-        if family.discrete:
+        if not isinstance(family, Gaussian):
             return parameters
         mean, deviation = self.target
         return np.stack([parameters[..., 0] * deviation + mean, parameters[..., 1] + 2 * math.log(deviation)], -1)

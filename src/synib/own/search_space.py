@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synib.checks import check_whole
+from synib.own.folds import kind_of
 from synib.own.table import Table
 
 STEPS = 600  # of training, or as many epochs as EPOCHS
@@ -31,14 +32,19 @@ CANDIDATES = 18  # at most: all of 3 x 2 x 3
 
 
 def methods_of(table: Table) -> list[str]:
-    """Every method that is compared on a table; experts add log-odds of classes, which numbers do not have."""
+    """Every method that is compared on a table; experts add log-odds of classes, which numbers and labels do not have."""
     unimodal = [f"unimodal-{name}" for name in table.modalities]
-    return [*unimodal, "ensemble", "additive", "vanilla", "confidence", *(SYNIB if table.classes else SYNIB_OF_NUMBERS)]
+    return [*unimodal, "ensemble", "additive", "vanilla", "confidence", *(SYNIB if _has_classes(table) else SYNIB_OF_NUMBERS)]
 
 
 def recommended(table: Table) -> str:
     """The form of SynIB that docs/results/forms recommend."""
-    return "experts" if table.classes else "synib-marginal"
+    return "experts" if _has_classes(table) else "synib-marginal"
+
+
+def _has_classes(table: Table) -> bool:
+    """Whether every row has one class."""
+    return kind_of(table) in ("classification", "ordinal")
 
 
 def candidates(method: str, budget: int) -> list[dict[str, float]]:

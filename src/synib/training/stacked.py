@@ -237,7 +237,8 @@ class StackedModels:
                 seen = {modality: take(x, (slice(None), part)) for modality, x in split.modalities.items()}
                 prediction = self.predict(self.parameters, self.buffers, seen)
                 target = split.target[:, part]
-                hits.append(correct(family, prediction.flatten(0, 1), target.flatten(0, 1)).view(target.shape[:2]))
+                right = correct(family, prediction.flatten(0, 1), target.flatten(0, 1))
+                hits.append(right.view(*target.shape[:2], -1).mean(-1))  # of several labels the share that is right
             counted = family.counts(split.target) if family.weighs_examples else None
             return accuracies(torch.cat(hits, 1), split.groups, name, None if counted is None else counted > 0)
 

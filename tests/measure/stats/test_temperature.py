@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from synib import Bernoulli, Categorical, Gaussian
+from synib import Bernoulli, Categorical, Gaussian, MultiLabel
 from synib.measure import calibration, temperature
 from synib.measure.stats import tempered
 
@@ -95,3 +95,12 @@ def test_the_temperature_of_a_number_multiplies_its_standard_deviation():
 def test_a_family_without_a_temperature_and_targets_that_do_not_fit_are_refused(logits, target, family, sentence):
     with pytest.raises(ValueError, match=sentence):
         temperature(logits, target, family)
+
+
+def test_labels_have_one_temperature_found_by_the_log_loss_of_all():
+    torch.manual_seed(0)
+    logits = 2 * torch.randn(4000, 3, dtype=torch.float64)
+    y = torch.bernoulli(logits.sigmoid())
+    assert temperature(3 * logits, y, MultiLabel()) == pytest.approx(3, rel=0.1)
+    assert temperature(3 * logits, y, MultiLabel(), pseudocount=1.0) > temperature(3 * logits, y, MultiLabel())
+    assert np.array_equal(tempered(MultiLabel(), logits.numpy(), 2.0), logits.numpy() / 2)

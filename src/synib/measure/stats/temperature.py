@@ -4,12 +4,12 @@ import math
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from synib.checks import shown
-from synib.objective import Bernoulli, Family, Gaussian
+from synib.objective import Bernoulli, Family, Gaussian, MultiLabel
 
 
 def temperature(
@@ -27,16 +27,17 @@ def temperature(
     Args:
         parameters: The family's parameters: logits, or mean and log-variance.
         target: Classes or numbers.
-        family: Bernoulli, Categorical or Gaussian.
+        family: Bernoulli, MultiLabel, Categorical or Gaussian.
         pseudocount: Weight of one more example of each class (of one more number, as far off as was predicted), so that a model
             that is right on all of n rows gets no confidence above about 1 - 1 / n (the rule of succession).
         sample_weight: How much each example counts; only ratios matter.
     """
-    if not family.discrete and not (isinstance(family, Gaussian) and family.dim == 1):
-        raise ValueError(f"family is Bernoulli(), Categorical() or Gaussian(); got {shown(family)}.")
+    has_logits = family.discrete or isinstance(family, MultiLabel)
+    if not has_logits and not (isinstance(family, Gaussian) and family.dim == 1):
+        raise ValueError(f"family is Bernoulli(), MultiLabel(), Categorical() or Gaussian(); got {shown(family)}.")
     family.check_target(parameters, target)
     values = parameters.detach().double()
-    if not family.discrete:
+    if not has_logits:
         mean, log_variance = values.unbind(-1)
         squares = (target.double().reshape(mean.shape) - mean).square() / log_variance.exp()
         if sample_weight is not None:
@@ -54,13 +55,15 @@ def temperature(
 
 def tempered(family: Family, parameters: NDArray[Any], by: Any) -> NDArray[Any]:
     """Predictions after a temperature: logits divided by it; of a number, the standard deviation multiplied by it."""
-    if family.discrete:
+    if not isinstance(family, Gaussian):
         return parameters / by
     log_variance = np.broadcast_to(2 * np.log(by), parameters[..., 1:].shape)
     return parameters + np.concatenate([np.zeros_like(parameters[..., :1]), log_variance], -1)
 
 
 def _every_class(family: Family, logits: Tensor) -> float:
-    """The mean log-loss of an example of each class, summed over the classes."""
-    full = torch.cat([torch.zeros_like(logits), logits], 1) if isinstance(family, Bernoulli) else logits
-    return -float(full.log_softmax(1).sum(1).mean())
+    """The mean log-loss of an example of each class, summed over the classes (of several labels: over both values of each)."""
+    if isinstance(family, Bernoulli):  # and MultiLabel, which is one
+        logits = logits.reshape(len(logits), -1)
+        return -float((logsigmoid(logits) + logsigmoid(-logits)).sum(1).mean())
+    return -float(logits.log_softmax(1).sum(1).mean())
