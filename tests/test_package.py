@@ -1,4 +1,4 @@
-"""``synib.read``, ``synib.audit`` and ``synib.fit``: there, and imported when they are first used."""
+"""``synib.read``, ``Table``, ``audit``, ``fit`` and ``load``: there, and imported when they are first used."""
 
 import subprocess
 import sys
@@ -11,10 +11,12 @@ import synib
 def test_what_a_user_does_with_data_is_reachable_from_the_package():
     from synib.own.audit import audit
     from synib.own.fit import fit
-    from synib.own.table import read
+    from synib.own.saved import load
+    from synib.own.table import Table, read
 
-    assert (synib.audit, synib.fit, synib.read) == (audit, fit, read)
-    assert {"audit", "fit", "read", "SynIB"} <= set(dir(synib))
+    names = (synib.audit, synib.fit, synib.load, synib.read, synib.Table)
+    assert names == (audit, fit, load, read, Table)
+    assert {"audit", "fit", "load", "read", "Table", "SynIB"} <= set(dir(synib))
     with pytest.raises(AttributeError, match="has no attribute 'reed'"):
         _ = synib.reed
 

@@ -1,6 +1,6 @@
 """synib: make multimodal models use what only the modalities together say.
 
-``synib.read``, ``synib.audit`` and ``synib.fit`` are imported when they are first used.
+``synib.read``, ``synib.Table``, ``synib.audit``, ``synib.fit`` and ``synib.load`` are imported when they are first used.
 """
 
 import importlib
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     )
     from synib.own.audit import audit
     from synib.own.fit import fit
-    from synib.own.table import read
+    from synib.own.saved import load
+    from synib.own.table import Table, read
     from synib.tokens import Tokens
 
 __version__ = "0.1.0"
@@ -69,16 +70,18 @@ __all__ = [
     "ShuffledNoise",
     "StandardNoise",
     "SynIB",
+    "Table",
     "Tokens",
     "Uniform",
     "Unimodal",
     "Vanilla",
     "audit",
     "fit",
+    "load",
     "read",
 ]
 
-_FUNCTIONS = {"audit": "own.audit", "fit": "own.fit", "read": "own.table"}  # of a user's own data
+_OWN = {"Table": "own.table", "audit": "own.audit", "fit": "own.fit", "load": "own.saved", "read": "own.table"}
 _PACKAGES = ("masks", "methods", "models", "objective", "tokens", "keys")  # what defines these names
 
 
@@ -86,8 +89,8 @@ def __getattr__(name: str) -> object:
     """Import a public name, and torch with it, when it is first used: the command begins without."""
     if name in _PACKAGES:
         return importlib.import_module(f"synib.{name}")
-    if name in _FUNCTIONS:
-        value = globals()[name] = getattr(importlib.import_module(f"synib.{_FUNCTIONS[name]}"), name)
+    if name in _OWN:
+        value = globals()[name] = getattr(importlib.import_module(f"synib.{_OWN[name]}"), name)
         return value
     if name in __all__:
         for package in _PACKAGES:
@@ -99,4 +102,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__, *_FUNCTIONS])
+    return sorted([*globals(), *__all__, *_OWN])

@@ -96,7 +96,10 @@ def refused(said, path, **asked):
             {"target": "speaker", "task": "regression"},
             "speaker holds texts such as 's0', and a regression needs numbers",
         ),
-        ({"task": "ranking"}, "task is 'auto', 'classification' or 'regression'; got 'ranking'"),
+        (
+            {"task": "ranking"},
+            "task is 'auto', 'classification', 'ordinal', 'multilabel' or 'regression'; got 'ranking'",
+        ),
     ],
 )
 def test_what_is_asked_for_must_be_there(npz, asked, said):

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +43,7 @@ class Source(ABC):
     """
 
     split: str | None = None  # the column of the parts of the data, where the format itself has parts
+    shared = False  # whether the arrays that it loads belong to somebody else, and must not be written to
 
     def __init__(self, path: Path, kinds: Mapping[str, Kind], descriptions: Mapping[str, str] | None = None) -> None:
         self.path, self.kinds, self._descriptions = path, dict(kinds), dict(descriptions or {})
@@ -61,13 +62,14 @@ class Source(ABC):
 
     @abstractmethod
     def load(
-        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]]
+        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
     ) -> tuple[dict[str, Column], dict[str, Array]]:
         """Columns of one value by name, and vectors by a name of the caller's: (rows, width), NaN where a row has none.
 
         Args:
             singles: Columns of one value for each row.
             vectors: Name → one column of vectors, or columns of numbers that make a vector together.
+            optional: Columns of one value that are left out, without an error, where they hold long texts.
         """
 
 
@@ -131,6 +133,23 @@ def list_names(names: Sequence[str]) -> str:
     """Columns as a sentence lists them, the first dozen by name."""
     more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
     return (", ".join(names[:12]) or "none") + more
+
+
+def short_columns(load: Callable[[str], Column], names: Sequence[str]) -> dict[str, Column]:
+    """Those columns that ``load`` can read, and not those of texts too long to be names."""
+    columns = {}
+    for name in names:
+        try:
+            columns[name] = load(name)
+        except ValueError:
+            continue
+    return columns
+
+
+def first_repeated(names: Sequence[str]) -> str | None:
+    """The first name that occurs a second time."""
+    seen: set[str] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
 def check_unpacked(path: Path, size: int, unpacked: int) -> None:

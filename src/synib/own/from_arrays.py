@@ -17,7 +17,7 @@ import numpy as np
 
 from synib.checks import shown
 from synib.data.files import inside
-from synib.own.columns import LONGEST, Array, Column, Kind, Source, check_unpacked, texts
+from synib.own.columns import LONGEST, Array, Column, Kind, Source, check_unpacked, short_columns, texts
 
 HEAD = 2**20  # bytes of an .npy's head at most
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, UnicodeDecodeError)
@@ -123,9 +123,9 @@ class Arrays(Source):
         return {name: self._stored[name].read() for name in names}
 
     def load(
-        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]]
+        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
     ) -> tuple[dict[str, Column], dict[str, Array]]:
-        return {name: self._single(name) for name in singles}, {
+        return {name: self._single(name) for name in singles} | short_columns(self._single, optional), {
             name: self._vectors(columns) for name, columns in vectors.items()
         }
 

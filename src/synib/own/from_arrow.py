@@ -5,6 +5,7 @@ import mmap
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,19 @@ import numpy as np
 
 from synib.checks import shown
 from synib.data.files import inside
-from synib.own.columns import STEP, Array, Column, Kind, Source, Vectors, check_unpacked, ragged, texts
+from synib.own.columns import (
+    STEP,
+    Array,
+    Column,
+    Kind,
+    Source,
+    Vectors,
+    check_unpacked,
+    first_repeated,
+    ragged,
+    short_columns,
+    texts,
+)
 
 END = (
     b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream of batches; without it a cut between two of them would go unseen
@@ -24,7 +37,7 @@ class Batches(Source):
     """Batches of rows with typed columns; null is a missing value."""
 
     def __init__(self, path: Path, schema: Any) -> None:
-        twice = next((name for place, name in enumerate(schema.names) if name in schema.names[:place]), None)
+        twice = first_repeated(schema.names)
         if twice is not None:
             raise ValueError(f"{path} has two columns called {twice!r}: rename one.")
         super().__init__(
@@ -37,17 +50,20 @@ class Batches(Source):
         """Arrays of these columns, a few thousand rows at a time."""
 
     def load(
-        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]]
+        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
     ) -> tuple[dict[str, Column], dict[str, Array]]:
-        parts: dict[str, list[Column]] = {name: [] for name in singles}
+        parts: dict[str, list[Column]] = {name: [] for name in (*singles, *optional)}
         collected = {name: Vectors(self.path, name) for name in vectors}
-        names = list(dict.fromkeys([*singles, *(column for columns in vectors.values() for column in columns)]))
+        names = list(dict.fromkeys([*parts, *(column for columns in vectors.values() for column in columns)]))
         with damage(self.path):
             for batch in self.batches(names):
                 for array in batch.values():
                     array.validate(full=True)
                 for name in singles:
                     parts[name].append(_single(self.path, name, batch[name]))
+                for name in set(optional) & parts.keys():
+                    kept = short_columns(partial(_from_batch, self.path, batch), [name])
+                    parts[name].append(kept[name]) if kept else parts.pop(name)
                 for name, columns in vectors.items():
                     if self.kinds[columns[0]] == "vector":
                         _add_lists(collected[name], batch[columns[0]])
@@ -203,13 +219,17 @@ def _kind(type_: Any) -> Kind:
         return bool(types.is_integer(t) or types.is_floating(t))
 
     if types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_):
-        return "vector" if number(type_.value_type) else "other"
+        return "vector" if number(type_.value_type) or types.is_boolean(type_.value_type) else "other"
     if types.is_boolean(type_):
         return "flag"
     plain = type_.value_type if types.is_dictionary(type_) else type_
     if number(plain):
         return "number"
     return "text" if types.is_string(plain) or types.is_large_string(plain) else "other"
+
+
+def _from_batch(path: Path, batch: Mapping[str, Any], name: str) -> Column:
+    return _single(path, name, batch[name])
 
 
 def _single(path: Path, name: str, array: Any) -> Column:

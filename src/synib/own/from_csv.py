@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from synib.checks import shown
-from synib.own.columns import Array, Column, Kind, Source, Vectors, ragged, texts
+from synib.own.columns import LONGEST, Array, Column, Kind, Source, Vectors, first_repeated, ragged, texts
 
 CELL = 16 * 2**20  # characters: Python's own limit is a vector of some 6,000 numbers
 LINES = 256  # parsed together
@@ -32,15 +32,17 @@ class CSV(Source):
         super().__init__(path, {name: kinds.get(name, "other") for name in header}, _empty(header, kinds))
 
     def load(
-        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]]
+        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
     ) -> tuple[dict[str, Column], dict[str, Array]]:
         at = {name: place for place, name in enumerate(self._header)}
-        cells: dict[str, list[str]] = {name: [] for name in singles}
+        cells: dict[str, list[str]] = {name: [] for name in (*singles, *optional)}
         collected = {name: Vectors(self.path, name) for name in vectors}
         with _lines(self.path) as (_, lines):
             while block := list(islice(lines, LINES)):
-                for name in singles:
+                for name in list(cells):
                     cells[name].extend(line[at[name]].strip() for line in block)
+                    if name not in singles and any(len(cell) > LONGEST for cell in cells[name][-len(block) :]):
+                        del cells[name]
                 for name, columns in vectors.items():
                     if self.kinds[columns[0]] == "vector":
                         _add_lists(collected[name], [line[at[columns[0]]].strip() for line in block])
@@ -48,7 +50,7 @@ class CSV(Source):
                         _add_numbers(
                             collected[name], columns, [[line[at[column]] for column in columns] for line in block]
                         )
-        return {name: _typed(self.path, name, cells[name]) for name in singles}, {
+        return {name: _typed(self.path, name, held) for name, held in cells.items()}, {
             name: v.done() for name, v in collected.items()
         }
 
@@ -78,7 +80,7 @@ def _names(path: Path, cells: list[str]) -> list[str]:
         raise ValueError(
             f"{path}: the first line should name the columns, between commas; it is {shown(','.join(cells))}."
         )
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    twice = first_repeated(names)
     if twice is not None:
         raise ValueError(f"{path} has two columns called {twice!r}: rename one.")
     return names

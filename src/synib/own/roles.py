@@ -3,9 +3,11 @@
 import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 
 from synib.checks import check_modality, shown
-from synib.own.columns import Source, list_names
+from synib.own.columns import Source, first_repeated, list_names
+from synib.own.targets import Task
 
 TARGETS = ("label", "target", "y")
 
@@ -31,7 +33,8 @@ def one_value(source: Source, role: str, name: str) -> str:
 
 
 def target_name(source: Source) -> str:
-    candidates = [name for name in TARGETS if name in source.kinds]
+    numbered = _numbered(source, ())
+    candidates = [name for name in TARGETS if name in source.kinds] or [name for name in TARGETS if name in numbered]
     if len(candidates) != 1:
         why = (
             f"{' and '.join(candidates)} could both be"
@@ -40,6 +43,21 @@ def target_name(source: Source) -> str:
         )
         raise ValueError(f"{source.path}: {why} the target; say which: {list_names(list(source.kinds))}.")
     return candidates[0]
+
+
+def label_columns(source: Source, name: str, task: Task) -> list[str]:
+    """The columns of a target that has several values for each row: one column of vectors, or numbered ones; else none."""
+    if task not in ("auto", "multilabel") or not isinstance(name, str):
+        return []
+    numbered = {} if name in source.kinds else _numbered(source, ())
+    if name in numbered:
+        return _check_numbered(source, name, numbered[name])
+    return [name] if source.kinds.get(name) == "vector" and not source.one_value(name) else []
+
+
+def column_of(source: Source, columns: Sequence[str]) -> str:
+    """What a user would call these columns: the one there is, or the prefix of numbered ones."""
+    return columns[0] if len(columns) == 1 else columns[0].rpartition("_")[0]
 
 
 def _numbered(source: Source, taken: Collection[str]) -> dict[str, list[str]]:
@@ -66,7 +84,7 @@ def _check_numbered(source: Source, prefix: str, columns: Sequence[str]) -> list
             f"{source.path}: {prefix}_… should be columns of numbers; {wrong} holds {source.describe(wrong)}."
         )
     numbers = [int(name.rpartition("_")[2]) for name in columns]
-    gap = next((n for n in range(numbers[0], numbers[-1]) if n not in set(numbers)), None)
+    gap = next((n + 1 for n, after in pairwise(numbers) if after > n + 1), None)
     if gap is not None or numbers[0] > 1:
         raise ValueError(f"{source.path}: the columns {prefix}_… should count up from 0 or 1; {prefix}_"
                          f"{0 if numbers[0] > 1 else gap} is not there.")  # fmt: skip
@@ -112,18 +130,20 @@ def named(source: Source, modalities: Mapping[str, str]) -> dict[str, list[str]]
     return vectors
 
 
-def check_enough(source: Source, vectors: Mapping[str, Sequence[str]], target: str) -> None:
+def check_enough(source: Source, vectors: Mapping[str, Sequence[str]], target: Collection[str]) -> None:
     if len(vectors) < 2:
         got = f"only {next(iter(vectors))} is one" if vectors else "there are none"
         raise ValueError(
             f"{source.path}: at least two modalities are needed, columns of vectors or numbered columns (image_0, image_1, "
             f"…); {got} among {list_names(list(source.kinds))}."
         )
-    used = [column for columns in vectors.values() for column in columns]
-    if target in used or len(set(used)) < len(used):
-        twice = target if target in used else next(column for column in used if used.count(column) > 1)
-        raise ValueError(f"{source.path}: {twice} cannot be both {'target and' if twice == target else 'one and another'} "
-                         "modality.")  # fmt: skip
+    used, target = [column for columns in vectors.values() for column in columns], {*target}
+    both = next((column for column in used if column in target), None)
+    twice = both or first_repeated(used)
+    if twice is not None:
+        raise ValueError(
+            f"{source.path}: {twice} cannot be both {'target and' if both else 'one and another'} modality."
+        )
 
 
 def presence(source: Source, vectors: Mapping[str, Sequence[str]], modalities: Mapping[str, str]) -> dict[str, str]:

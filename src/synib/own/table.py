@@ -1,52 +1,45 @@
 """A user's own data: two or more modalities as vectors, what is to be predicted, and what else is known of each row."""
 
-import difflib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from html import escape
+from typing import Any
 
 import numpy as np
 
 from synib.checks import shown
-from synib.own.columns import Array, Source
-from synib.own.from_arrays import npy_folder, npz, safetensors
-from synib.own.from_arrow import HuggingFace, Parquet
-from synib.own.from_csv import CSV
-from synib.own.roles import check_enough, guessed, named, one_value, presence, target_name
-from synib.own.values import (
-    Task,
-    groups_of,
-    is_known,
-    keep_rows,
-    notes_of,
-    nuisance_of,
-    presence_of,
-    rows_of,
-    splits_of,
-    target_of,
-    weights_of,
-)
+from synib.own.assemble import Roles, assemble
+from synib.own.columns import Array, Column, Source
+from synib.own.from_memory import HuggingFaceObject, Memory, frame
+from synib.own.opening import one_kind_of_error, open_source
+from synib.own.roles import named, presence
+from synib.own.targets import TargetKind, Task
+from synib.own.values import presence_of
 
-ROWS = 10  # fewer cannot be split into folds
+IDENTIFIERS = 32  # columns of one value that a caller may have beside the modalities
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """A user's own data: for each row the modalities it has, what is to be predicted, and what else is known.
 
     Args:
         modalities: Name → (rows, width) of float32 or float16, possibly pages of the file; rows without it are 0.
         present: Name → (rows,) of bool.
-        target: (rows,) of int64, the number of a class; or of float64, for numbers.
-        classes: Names of the classes in the order of their numbers; none for numbers.
+        target: (rows,) of int64, the number of a class; (rows,) of float64, for numbers; or (rows, labels) of int64, 0 or 1.
+        classes: Names of the classes in the order of their numbers, or of the labels; none for numbers.
         split: (rows,) of ``"train"``, ``"validation"`` or ``"test"``, if the data have a split.
         group: (rows,) of texts: what must not be in two parts of the data.
         nuisance: Name → (rows,) of what should not matter.
-        weight: (rows,) of how much each row counts in training and in choosing; equally by default.
         source: The file's name.
         notes: Rows left out, columns not used, kinds guessed.
+        weight: (rows,) of how much each row counts in training and in choosing; equally by default.
+        kind: ``"ordinal"`` where the classes are ordered. All else follows from the target: ``"regression"`` without classes,
+            ``"multilabel"`` if it has a column for each label, otherwise ``"classification"``.
+        columns: Modality → the column, or the prefix of the numbered columns, that it was read from.
+        unused: Columns of the file that nothing uses.
+        suggested_groups: Unused columns that look like the names of units (speakers, patients), which ``group`` may need.
     """
 
     modalities: Mapping[str, Array]
@@ -59,6 +52,144 @@ class Table:
     source: str = ""
     notes: tuple[str, ...] = ()
     weight: Array | None = None
+    kind: TargetKind = "classification"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    suggested_groups: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        several = np.ndim(self.target) == 2
+        plain: TargetKind = "ordinal" if self.kind == "ordinal" else "classification"
+        kind = "regression" if not self.classes else "multilabel" if several else plain
+        object.__setattr__(self, "kind", kind)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        modalities: Mapping[str, Any],
+        target: Any,
+        *,
+        groups: Any = None,
+        split: Any = None,
+        nuisance: Mapping[str, Any] | None = None,
+        weight: Any = None,
+        task: Task = "auto",
+        classes: Sequence[Any] | None = None,
+    ) -> "Table":
+        """A table of arrays in memory (NumPy, PyTorch, lists), by the same rules as :func:`read`; they are not changed.
+
+        Args:
+            modalities: Name → (rows, width); a row of NaN is one that lacks the modality.
+            target: (rows,) of classes or numbers, or (rows, labels) of 0 and 1.
+            groups: (rows,) of what must stay together.
+            split: (rows,) of train, validation or test.
+            nuisance: Name → (rows,) of what should not matter.
+            weight: (rows,) of how much each row counts.
+            task: As in :func:`read`.
+            classes: Names of the classes 0, 1, … or of the labels; for ``task="ordinal"`` with texts, their order.
+
+        Example:
+            >>> import numpy as np
+            >>> x, y = np.random.default_rng(0).normal(size=(40, 6)), np.arange(40) % 2
+            >>> Table.from_arrays({"image": x[:, :4], "text": x[:, 4:]}, y, classes=["no", "yes"])
+            Table(40 rows, image (4), text (2), 2 classes: no, yes)
+        """
+        if not isinstance(modalities, Mapping):
+            raise ValueError(f"modalities are a dict of name → array (rows, width); got {shown(modalities)}.")
+        if nuisance is not None and not isinstance(nuisance, Mapping):
+            raise ValueError(f"nuisance is a dict of name → array (rows,); got {shown(nuisance)}.")
+        if target is None:
+            raise ValueError("target should be an array of what to predict, a value for each row; got None.")
+        others = dict(nuisance or {})
+        singles = {"target": target, "split": split, "groups": groups, "weight": weight}
+        clash = next((name for name in (*modalities, *others) if name in singles), None)
+        clash = clash or next((name for name in modalities if name in others), None)
+        if clash is not None:
+            raise ValueError(f"{clash!r} is the name of two things: rename the modality or the nuisance.")
+        names = None if classes is None else [str(name) for name in classes]
+        with one_kind_of_error("arrays"):
+            columns = {name: x for name, x in singles.items() if x is not None} | others | dict(modalities)
+            source = Memory("arrays", columns, {} if names is None else {"target": names})
+            role = {name: name if x is not None else None for name, x in singles.items()}
+            order = names if task == "ordinal" and source.kinds["target"] == "text" else None
+            of_columns = {name: name for name in modalities}
+            roles = Roles(
+                "target", of_columns, role["split"], role["groups"], list(others), role["weight"], task, order, names
+            )
+            return cls(**assemble(source, roles))
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        data: Any,
+        *,
+        target: str | None = None,
+        modalities: Mapping[str, str] | None = None,
+        split: str | None = None,
+        group: str | None = None,
+        nuisance: Sequence[str] = (),
+        weight: str | None = None,
+        task: Task = "auto",
+        order: Sequence[Any] | None = None,
+    ) -> "Table":
+        """A table of a pandas DataFrame: a modality is numbered columns, or a column of lists or arrays.
+
+        Args:
+            data: The DataFrame.
+            target, modalities, split, group, nuisance, weight, task, order: As in :func:`read`.
+        """
+        roles = Roles(target, modalities, split, group, nuisance, weight, task, order)
+        with one_kind_of_error("The DataFrame"):
+            return cls(**assemble(frame(data), roles))
+
+    @classmethod
+    def from_dataset(
+        cls,
+        data: Any,
+        *,
+        target: str | None = None,
+        modalities: Mapping[str, str] | None = None,
+        split: str | None = None,
+        group: str | None = None,
+        nuisance: Sequence[str] = (),
+        weight: str | None = None,
+        task: Task = "auto",
+        order: Sequence[Any] | None = None,
+    ) -> "Table":
+        """A table of a Hugging Face ``Dataset``, or of a ``DatasetDict``, whose parts are then the split.
+
+        Args:
+            data: The dataset, not streamed.
+            target, modalities, split, group, nuisance, weight, task, order: As in :func:`read`.
+        """
+        roles = Roles(target, modalities, split, group, nuisance, weight, task, order)
+        with one_kind_of_error("The dataset"):
+            return cls(**assemble(HuggingFaceObject(data), roles))
+
+    def __repr__(self) -> str:
+        widths = ", ".join(f"{name} ({x.shape[1]})" for name, x in self.modalities.items())
+        return f"Table({len(self.target):,} rows, {widths}, {self._target_in_words()})"
+
+    def _repr_html_(self) -> str:
+        rows = [("rows", f"{len(self.target):,}"), ("target", self._target_in_words())]
+        for name, x in self.modalities.items():
+            lacking = int((~self.present[name]).sum())
+            rows.append((name, f"{x.shape[1]} numbers{f', missing in {lacking:,} rows' if lacking else ''}"))
+        if self.split is not None:
+            names, counts = np.unique(self.split, return_counts=True)
+            rows.append(("split", ", ".join(f"{name} {n:,}" for name, n in zip(names, counts, strict=True))))
+        if self.group is not None:
+            rows.append(("groups", f"{len(np.unique(self.group)):,}"))
+        rows += [("note", note) for note in self.notes]
+        body = "".join(f"<tr><th>{escape(head)}</th><td>{escape(words)}</td></tr>" for head, words in rows)
+        return f"<table><caption>{escape(self.source or 'Table')}</caption>{body}</table>"
+
+    def _target_in_words(self) -> str:
+        if self.kind == "regression":
+            return f"a number from {self.target.min():.3g} to {self.target.max():.3g}"
+        what = {"classification": "classes", "ordinal": "ordered classes", "multilabel": "labels"}[self.kind]
+        first = [name if name.isprintable() else ascii(name) for name in self.classes[:6]]
+        return f"{len(self.classes)} {what}: {', '.join(first)}{', …' * (len(self.classes) > 6)}"
 
 
 def read(
@@ -71,28 +202,28 @@ def read(
     nuisance: Sequence[str] = (),
     weight: str | None = None,
     task: Task = "auto",
+    order: Sequence[Any] | None = None,
 ) -> Table:
     """Read a user's own data; whatever is wrong with them is one ``ValueError``, and nothing is ever unpickled.
 
     Args:
         path: ``.npz``, ``.safetensors``, ``.csv``, ``.parquet``, a folder of ``.npy`` files, or one that Hugging Face's
             ``datasets`` saved.
-        target: The column to predict; ``None`` is the one called label, target or y.
+        target: The column to predict, or the prefix of numbered columns of 0 and 1; ``None`` is the one called label,
+            target or y.
         modalities: Name → its column, or the prefix of its numbered columns (``image`` for ``image_0``, ``image_1``, …);
             ``None`` takes all there are.
         split: The column that says train, validation or test.
         group: The column of what must stay together (speaker, patient, video).
         nuisance: Columns that should not matter.
         weight: The column of how much each row counts in training and in choosing; rows of weight 0 are left out.
-        task: ``"auto"`` takes texts, truth values and few whole numbers for classes, everything else for numbers.
+        task: ``"auto"`` takes texts, truth values and few whole numbers for classes, several 0 and 1 a row for labels,
+            everything else for numbers. ``"multilabel"`` also splits texts such as ``"cat;dog"``.
+        order: The classes from lowest to highest, for ``task="ordinal"`` where they are texts.
     """
-    if task not in ("auto", "classification", "regression"):
-        raise ValueError(f"task is 'auto', 'classification' or 'regression'; got {shown(task)}.")
-    if not isinstance(nuisance, Sequence):
-        raise ValueError(f"nuisance are names of columns; got {shown(nuisance)}.")
-    others = [nuisance] if isinstance(nuisance, str) else list(nuisance)
-    with _one_kind_of_error(path):
-        return _table(_open(path), target, modalities, split, group, others, weight, task)
+    roles = Roles(target, modalities, split, group, nuisance, weight, task, order)
+    with one_kind_of_error(path):
+        return Table(**assemble(open_source(path), roles))
 
 
 def read_modalities(
@@ -104,104 +235,27 @@ def read_modalities(
         path: As for :func:`read`.
         choose: From what is in the file to name → its column, or the prefix of its numbered columns.
     """
-    with _one_kind_of_error(path):
-        source = _open(path)
+    return read_rows(path, choose)[:2]
+
+
+def read_rows(
+    path: str | os.PathLike[str], choose: Callable[[Source], Mapping[str, str]], *, identifiers: bool = False
+) -> tuple[dict[str, Array], dict[str, Array], dict[str, Column]]:
+    """Modalities without a target as :func:`read_modalities` has them, and the columns of one value beside them.
+
+    Args:
+        path, choose: As for :func:`read_modalities`.
+        identifiers: Whether to read columns of one value for each row that no modality uses, so that they can be kept
+            beside predictions: at most 32, and none with texts of more than 256 characters.
+    """
+    with one_kind_of_error(path):
+        source = open_source(path)
         chosen = choose(source)
         vectors = named(source, chosen)
         flags = presence(source, vectors, chosen)
-        singles, x = source.load(list(dict.fromkeys(flags.values())), vectors)
-        return x, {name: presence_of(source, name, v, singles.get(flags.get(name, ""))) for name, v in x.items()}
-
-
-@contextmanager
-def _one_kind_of_error(path: object) -> Iterator[None]:
-    """A file that cannot be read raises ``ValueError``, whatever the reason."""
-    try:
-        yield
-    except MemoryError as e:
-        raise ValueError(f"{path} does not fit into memory, or is damaged.") from e
-    except OSError as e:
-        raise ValueError(f"{path} cannot be read: {e.strerror or e}.") from e
-
-
-def _open(given: str | os.PathLike[str]) -> Source:
-    if not isinstance(given, str | os.PathLike) or not str(given) or "\0" in str(given):
-        raise ValueError(f"path is that of a file or a folder; got {shown(given)}.")
-    path = Path(given)
-    if path.is_dir():
-        if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
-            return HuggingFace(path)
-        arrays = sorted(path.glob("*.npy"))
-        if not arrays:
-            raise ValueError(f"The folder {path} holds neither .npy files nor what datasets' save_to_disk writes.")
-        return npy_folder(path, arrays)
-    readers = {".npz": npz, ".safetensors": safetensors, ".csv": CSV, ".parquet": Parquet}
-    if not path.exists():
-        folder = path.parent if path.parent.is_dir() else Path()
-        near = difflib.get_close_matches(path.name, (entry.name for entry in folder.iterdir()), 1)
-        raise ValueError(f"{path} is not there{f'; did you mean {folder / near[0]}' if near else ''}.")
-    if path.suffix.lower() not in readers:
-        raise ValueError(f"{path} should end in {', '.join(readers)}, or be a folder; it ends in {path.suffix!r}.")
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty.")
-    return readers[path.suffix.lower()](path)
-
-
-def _table(
-    source: Source,
-    target: str | None,
-    modalities: Mapping[str, str] | None,
-    split: str | None,
-    group: str | None,
-    nuisance: Sequence[str],
-    weight: str | None,
-    task: Task,
-) -> Table:
-    predicted = target_name(source) if target is None else target
-    split = source.split if split is None else split
-    roles = [("target", predicted), ("split", split), ("group", group), ("weight", weight)]
-    roles += [("nuisance", name) for name in nuisance]
-    singles = [one_value(source, role, name) for role, name in roles if name is not None]
-    if singles.count(predicted) > 1:
-        raise ValueError(
-            f"{source.path}: {predicted} is the target, so it cannot be split, group, weight or nuisance as well."
-        )
-    vectors = guessed(source, singles) if modalities is None else named(source, modalities)
-    check_enough(source, vectors, predicted)
-    flags = {name: flag for name, flag in presence(source, vectors, modalities or {}).items() if flag not in singles}
-    columns, x = source.load(list(dict.fromkeys([*singles, *flags.values()])), vectors)
-
-    rows = len(columns[predicted].values)
-    for name, count in [(n, len(c.values)) for n, c in columns.items()] + [(n, len(v)) for n, v in x.items()]:
-        if count != rows:
-            raise ValueError(
-                f"{source.path}: {predicted} has {rows:,} rows, {name} {count:,}: they should have as many."
-            )
-    present = {name: presence_of(source, name, v, columns.get(flags.get(name, ""))) for name, v in x.items()}
-    known, some = is_known(columns[predicted]), np.any(list(present.values()), axis=0)
-    weights = None if weight is None else weights_of(source, weight, columns[weight])
-    keep = known & some if weights is None else known & some & (weights > 0)
-    if keep.sum() < ROWS:
-        raise ValueError(
-            f"{source.path} has {keep.sum()} rows that can be used, of {rows}; at least {ROWS} are needed."
-        )
-
-    notes = notes_of(source, predicted, vectors, [*singles, *flags.values()], known, some)
-    for name in x:
-        x[name][~present[name]] = 0
-        if not keep.all():
-            x[name], present[name] = keep_rows(x[name], keep), present[name][keep]
-    y, classes, guess = target_of(source, predicted, rows_of(columns[predicted], keep), task)
-    missing = [f"{name} is missing in {n:,} of {len(y):,} rows." for name in x if (n := int((~present[name]).sum()))]
-    return Table(
-        x,
-        present,
-        y,
-        classes,
-        None if split is None else splits_of(source, split, rows_of(columns[split], keep)),
-        None if group is None else groups_of(source, group, rows_of(columns[group], keep)),
-        {name: nuisance_of(rows_of(columns[name], keep)) for name in nuisance},
-        source.path.name,
-        (*notes, guess, *missing),
-        None if weights is None else weights[keep],
-    )
+        used = {*flags.values(), *(column for columns in vectors.values() for column in columns)}
+        others = [name for name in source.kinds if name not in used and source.one_value(name)] if identifiers else []
+        singles, x = source.load(list(dict.fromkeys(flags.values())), vectors, others[:IDENTIFIERS])
+        rows = len(next(iter(x.values()))) if x else 0
+        present = {name: presence_of(source, name, v, singles.get(flags.get(name, ""))) for name, v in x.items()}
+        return x, present, {n: singles[n] for n in others if n in singles and len(singles[n].values) == rows}

@@ -1,18 +1,16 @@
-"""From columns to what a table holds: which rows have a modality, the target's classes or numbers, splits and groups."""
+"""From columns to what a table holds: which rows have a modality, splits, groups, weights and notes."""
 
 import mmap
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Iterator
+from typing import Any
 
 import numpy as np
 
 from synib.checks import shown
 from synib.own.columns import STEP, Array, Column, Source, list_names, list_rows
 
-Task = Literal["auto", "classification", "regression"]
 SPLITS = {"train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
           "dev": "validation", "test": "test", "testing": "test"}  # fmt: skip
-CLASSES = 50  # whole numbers of more values than this are taken for numbers
 
 
 def presence_of(source: Source, name: str, x: Array, flag: Column | None) -> Array:
@@ -74,44 +72,6 @@ def is_known(column: Column) -> Array:
     return column.present & ~np.isnan(column.values) if column.values.dtype.kind == "f" else column.present
 
 
-def target_of(source: Source, name: str, column: Column, task: Task) -> tuple[Array, tuple[str, ...], str]:
-    values = column.values
-    if values.dtype.kind == "f" and np.isinf(values).any():
-        raise ValueError(f"{source.path}: {name} is infinite in {list_rows(np.flatnonzero(np.isinf(values)))}.")
-    different, numbers = np.unique(values, return_inverse=True)
-    whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((different == np.trunc(different)).all()))
-    if len(different) == 1:
-        raise ValueError(f"{source.path}: {name} is {different[0]} in every row: there is nothing to predict.")
-    if task == "regression" and values.dtype.kind == "U":
-        raise ValueError(
-            f"{source.path}: {name} holds texts such as {str(different[0])!r}, and a regression needs numbers."
-        )
-    few = 2 * len(different) <= len(values)
-    as_classes = values.dtype.kind in "bU" or bool(column.names) or (whole and few and len(different) <= CLASSES)
-    if task == "regression" or (task == "auto" and not as_classes):
-        if values.dtype.kind in "iu" and np.abs(different.astype(np.float64)).max() > 2**53:
-            raise ValueError(f"{source.path}: {name} holds whole numbers beyond 2^53, too large to be told apart.")
-        how = "" if task == "regression" else "; use task='classification' to treat its values as classes"
-        return values.astype(np.float64), (), f"{name} is treated as a number (regression){how}."
-    if not few:
-        raise ValueError(f"{source.path}: {name} has {len(different):,} classes in {len(values):,} rows, too many to learn: "
-                         "is it the target?")  # fmt: skip
-    classes = tuple(_class(value, column.names) for value in different.tolist())
-    if len(set(classes)) < len(classes):
-        raise ValueError(f"{source.path}: {name} has two classes of one name among {list_names(classes)}.")
-    return (
-        numbers.astype(np.int64).reshape(-1),
-        classes,
-        f"{name} is treated as {len(classes)} classes: {list_names(classes)}.",
-    )
-
-
-def _class(value: Any, names: tuple[str, ...]) -> str:
-    if names and isinstance(value, int) and 0 <= value < len(names):
-        return names[value]
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
 def splits_of(source: Source, name: str, column: Column) -> Array:
     texts = [text.strip().lower() for text in column.values.astype(np.str_).tolist()]
     invalid = np.array([text not in SPLITS for text in texts]) | ~column.present
@@ -147,8 +107,7 @@ def nuisance_of(column: Column) -> Array:
 def notes_of(
     source: Source,
     target: str,
-    vectors: Mapping[str, Sequence[str]],
-    used: Sequence[str],
+    used: Collection[str],
     known: Array,
     some: Array,
 ) -> list[str]:
@@ -157,9 +116,8 @@ def notes_of(
         notes.append(f"Left out, because {target} is missing: {list_rows(np.flatnonzero(~known))}.")
     if not some[known].all():
         notes.append(f"Left out, because they have no modality: {list_rows(np.flatnonzero(known & ~some))}.")
-    all_used = {*used, *(column for columns in vectors.values() for column in columns)}
-    unused = [name for name in source.kinds if name not in all_used and source.kinds[name] != "other"]
-    unfit = [name for name in source.kinds if name not in all_used and source.kinds[name] == "other"]
+    unused = [name for name in source.kinds if name not in used and source.kinds[name] != "other"]
+    unfit = [name for name in source.kinds if name not in used and source.kinds[name] == "other"]
     if unfit:
         notes.append(f"No vectors, so not used: {list_names([f'{name} ({source.describe(name)})' for name in unfit])}.")
     if unused:

@@ -1,0 +1,56 @@
+"""From a path to the reader of its format."""
+
+import difflib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from synib.checks import shown
+from synib.own.columns import Source
+from synib.own.from_arrays import npy_folder, npz, safetensors
+from synib.own.from_arrow import HuggingFace, Parquet
+from synib.own.from_csv import CSV
+
+READERS: dict[str, Callable[[Path], Source]] = {
+    ".npz": npz,
+    ".safetensors": safetensors,
+    ".csv": CSV,
+    ".parquet": Parquet,
+}
+
+
+@contextmanager
+def one_kind_of_error(path: object) -> Iterator[None]:
+    """A file that cannot be read raises ``ValueError``, whatever the reason."""
+    try:
+        yield
+    except MemoryError as e:
+        raise ValueError(f"{path} does not fit into memory, or is damaged.") from e
+    except OSError as e:
+        raise ValueError(f"{path} cannot be read: {e.strerror or e}.") from e
+
+
+def open_source(given: str | os.PathLike[str]) -> Source:
+    """The columns of a file or folder, known from its head."""
+    if not isinstance(given, str | os.PathLike) or not str(given) or "\0" in str(given):
+        raise ValueError(f"path is that of a file or a folder; got {shown(given)}.")
+    path = Path(given)
+    if path.is_dir():
+        if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
+            return HuggingFace(path)
+        arrays = sorted(path.glob("*.npy"))
+        if not arrays:
+            raise ValueError(f"The folder {path} holds neither .npy files nor what datasets' save_to_disk writes.")
+        return npy_folder(path, arrays)
+    if not path.exists():
+        folder = path.parent if path.parent.is_dir() else Path()
+        near = difflib.get_close_matches(path.name, (entry.name for entry in folder.iterdir()), 1)
+        raise ValueError(f"{path} is not there{f'; did you mean {folder / near[0]}' if near else ''}.")
+    if path.suffix.lower() not in READERS:
+        raise ValueError(f"{path} should end in {', '.join(READERS)}, or be a folder; it ends in {path.suffix!r}.")
+    if not path.is_file():
+        raise ValueError(f"{path} is a device or a pipe; expected a file: copy what it gives into one first.")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty.")
+    return READERS[path.suffix.lower()](path)
