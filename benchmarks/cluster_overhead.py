@@ -204,7 +204,7 @@ def driver(experiment: SpuriousXOR, folder: Path, private: Path, tasks: int = 30
         spent["a task there and back"] = time.perf_counter() - start
     for what, do in (
         ("write its file", lambda: kept.write(shard, content)),
-        ("see that it is there", lambda: kept.finished(shard)),
+        ("see that it is there", lambda: kept.unfinished([shard])),
     ):
         start = time.perf_counter()
         for _ in range(tasks):

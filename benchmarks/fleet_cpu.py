@@ -17,8 +17,7 @@ import torch
 
 from synib.studies import SpuriousXOR
 from synib.training import fleet
-from synib.training.cells import Cell, cut, programs
-from synib.training.learner import learner
+from synib.training.cells import Cell, cut, learner, programs
 
 
 def plain_loop(experiment: SpuriousXOR, cell: Cell, epochs: int) -> float:

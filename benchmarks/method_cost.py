@@ -25,8 +25,7 @@ from synib.methods.hooks import RevisesWeights, TrainsInStages
 from synib.objective.base import Batch
 from synib.studies.pid_xor.compare import ComparePID
 from synib.training import backward
-from synib.training.cells import Cell
-from synib.training.learner import learner
+from synib.training.cells import Cell, learner
 
 
 def seconds(run: Callable[[], object]) -> float:

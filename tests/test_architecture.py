@@ -16,7 +16,7 @@ HOMES = (
     ".data",
     ".methods",
     ".training",
-    ".training.learner",
+    ".training.cells",
     ".studies",
     ".methods.hooks",
 )

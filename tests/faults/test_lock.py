@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from synib.files.lock import LOCK, locked
+from synib.files.atomic import LOCK, locked
 from synib.report import build
 from synib.studies import run
 from synib.training.folder import Folder

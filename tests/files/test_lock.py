@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from synib.files.lock import LOCK, locked
+from synib.files.atomic import LOCK, locked
 
 
 def test_a_lock_names_its_holder_and_is_free_again_however_the_block_ends(tmp_path):

@@ -17,7 +17,7 @@ from synib import Bernoulli, FusionModel, methods
 from synib.data import Dataset, Split
 from synib.methods import METHODS
 from synib.training import Cell, fleet, loop, solo
-from synib.training.learner import Learner
+from synib.training.cells import Learner
 
 WIDTHS = {"x1": 6, "x2": 5}
 TRAINING = {"lr": 1e-2, "weight_decay": 1e-2, "epochs": 3, "batch_size": 12}  # of two steps; D&R acts after the second

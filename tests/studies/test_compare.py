@@ -5,8 +5,8 @@ import pytest
 from synib.files import read_csv
 from synib.studies import ComparePID, CompareXOR
 from synib.studies.compare import BALANCING, COEFFICIENTS
+from synib.training.cells import learner
 from synib.training.folder import Folder
-from synib.training.learner import learner
 from synib.training.sweep import sweep
 
 BOTH = [CompareXOR, ComparePID]

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import synib
-from synib.data.files import record_sources
 from synib.studies import SpuriousXOR, provenance, run
 from synib.studies.digits.data import digits
 from synib.studies.digits.experiment import DigitsScarce
@@ -71,9 +70,7 @@ def test_the_commit_is_that_of_the_package_and_a_changed_file_is_said(tmp_path, 
 
 
 def test_checksums_are_of_the_files_that_are_there_and_name_no_folder_above_them(digits_root):
-    with record_sources() as asked:
-        digits(digits_root)
-    found = provenance.of_sources(asked)
+    found = provenance.data_read_by(lambda: digits(digits_root))
     assert found.keys() == {"digits"}
     home = digits_root / "digits"
     images = "mnist-valid.npz"

@@ -11,7 +11,7 @@ import torch
 
 from synib.files import read_csv
 from synib.studies import SpuriousXOR, run
-from synib.training import Folder, cluster_worker
+from synib.training import Folder
 from synib.training import cluster as engine
 from synib.training.cluster import Cluster, ClusterLost, Session, joined
 
@@ -120,7 +120,7 @@ class Here:
         return self.nodes[0] if len(self.nodes) == 1 else self.nodes.pop(0)
 
     def submit(self, function, *arguments):
-        self.tickets[len(self.tickets)] = getattr(cluster_worker, function.partition(":")[2]), arguments
+        self.tickets[len(self.tickets)] = getattr(engine, function.partition(":")[2]), arguments
         self.most = max(self.most, len(self.tickets))
         return len(self.tickets) - 1
 
@@ -179,16 +179,16 @@ def test_a_worker_out_of_memory_says_so(sweep, device):
 
 def test_a_worker_with_other_versions_refuses_to_train(monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    job = cluster_worker.describe_job("synib.studies.run:from_config", SMALL.config(), "cpu", "float32")
+    job = engine.describe_job("synib.studies.run:from_config", SMALL.config(), "cpu", "float32")
     monkeypatch.setattr(torch, "__version__", "1.0")
-    answer = cluster_worker.train(job, [SMALL.cells()[0].id], 1, 0.0)
+    answer = engine.train(job, [SMALL.cells()[0].id], 1, 0.0)
     assert "torch 1.0, but the driver has synib" in answer["refused"]
 
 
 def test_a_worker_whose_code_makes_other_cells_refuses_to_train(monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    job = cluster_worker.describe_job("synib.studies.run:from_config", SMALL.config(), "cpu", "float32")
-    assert "other cells for this experiment" in cluster_worker.train(job, ["0" * 16], 1, 0.0)["refused"]
+    job = engine.describe_job("synib.studies.run:from_config", SMALL.config(), "cpu", "float32")
+    assert "other cells for this experiment" in engine.train(job, ["0" * 16], 1, 0.0)["refused"]
 
 
 def test_a_cluster_without_authentication_is_refused(sweep, monkeypatch):
@@ -228,7 +228,7 @@ def test_no_cluster_is_joined_without_a_token(tmp_path, monkeypatch, path):
     ],
 )
 def test_a_missing_package_is_an_error_with_what_to_install(monkeypatch, missing, cluster, command):
-    monkeypatch.setattr("synib.training.cluster_process.find_spec", lambda name: None if name == missing else sys)
+    monkeypatch.setattr("synib.training.cluster_session.find_spec", lambda name: None if name == missing else sys)
     before = dict(os.environ)
     with pytest.raises(ValueError, match=command), joined(cluster):
         raise AssertionError("joined")

@@ -98,9 +98,9 @@ def test_another_grouping_of_what_is_left_is_recorded_and_what_is_finished_stays
     assert file.read_bytes() == before
 
     for one in (c, d, e):
-        assert not folder.finished([one])
+        assert folder.unfinished([[one]]) == [[one]]
         folder.write([one], content([{"cell": one.id}]))
-        assert folder.finished([one])
+        assert folder.unfinished([[one]]) == []
     folder.collect(cells)
     assert [row["cell"] for row in read_csv(tmp_path / "results.csv")] == [one.id for one in cells]
     assert [row["cells"] for row in read_csv(tmp_path / "timings.csv")] == [2, 1, 1, 1]
@@ -154,11 +154,12 @@ def test_a_damaged_shard_is_named_and_set_aside(tmp_path, cell, damage):
         folder.collect(shard)
     assert not (tmp_path / "results.csv").exists()
 
-    (sentence,) = folder.set_aside_damaged([shard])
-    assert sentence.startswith(f"{file} is damaged: it is kept as {file.stem}.damaged1 and not used, and its 1 models")
-    assert not folder.finished(shard)
+    said = []
+    for _ in range(2):
+        assert folder.unfinished([shard], said.append) == [shard]
+    assert len(said) == 1
+    assert said[0].startswith(f"{file} is damaged: it is kept as {file.stem}.damaged1 and not used, and its 1 models")
     assert file.with_suffix(".damaged1").read_bytes() == damaged
-    assert folder.set_aside_damaged([shard]) == []
 
 
 def test_a_shard_has_the_checksum_of_its_content_and_one_without_is_read_too(tmp_path, cell):
@@ -167,13 +168,12 @@ def test_a_shard_has_the_checksum_of_its_content_and_one_without_is_read_too(tmp
     (file,) = (tmp_path / "shards").iterdir()
     written = read_json(file)
     assert len(written["sha256"]) == 64
-    assert folder.finished(shard)
+    assert folder.unfinished([shard]) == []
     file.write_text(file.read_text().replace("0.5", "0.6"))
-    with pytest.raises(ValueError, match="is damaged"):
-        folder.finished(shard)
+    assert folder.unfinished([shard]) == [shard]
     del written["sha256"]
     write_json(file, written)
-    assert folder.finished(shard)
+    assert folder.unfinished([shard]) == []
 
 
 def test_what_killed_runs_left_half_written_is_removed(tmp_path):

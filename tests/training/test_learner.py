@@ -4,7 +4,7 @@ import torch
 
 from synib import Bernoulli, MatchedNoise, SynIB
 from synib.methods import METHODS, Experts, OnLatents
-from synib.training.learner import learner
+from synib.training.cells import learner
 
 
 def test_all_methods_start_from_the_same_weights_for_a_seed(tiny, cell):

@@ -21,8 +21,8 @@ from synib.masks import Mask, Noise
 from synib.objective import Batch
 from synib.tokens import values
 from synib.training import solo
+from synib.training.cells import Learner
 from synib.training.checkpoints import load, tensors
-from synib.training.learner import Learner
 
 ROWS, BATCH = 38, 15  # batches of 15, 15 and 8: pieces of 8 and 7, and in the end one piece, so that a process has none
 WIDTHS = {"x1": 6, "x2": 5}

@@ -3,8 +3,7 @@
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from synib.checks import shown
 ROOT = "SYNIB_DATA"
 LONGEST = 255  # bytes of a file's name
 
-_sources_read: ContextVar[dict[str, tuple["Source", Path]] | None] = ContextVar("sources_read", default=None)
+# Where a data set that is looked up is noted, name → data set and folder, while somebody wants to know.
+LOOKED_UP: ContextVar[dict[str, tuple["Source", Path]] | None] = ContextVar("looked_up", default=None)
 
 State = Literal["there", "missing", "incomplete", "different", "broken"]
 
@@ -76,7 +76,7 @@ class Source:
         """The data set's own folder; see :func:`data_root`."""
         above = data_root(root)
         folder = inside(above, self.folder) if (above / self.folder).is_dir() else above
-        if (sources := _sources_read.get()) is not None:
+        if (sources := LOOKED_UP.get()) is not None:
             sources[self.name] = self, folder
         return folder
 
@@ -138,17 +138,6 @@ class Check:
     def complete(self) -> bool:
         """Whether every required file exists and is as expected."""
         return all(finding.ok for finding in self.findings)
-
-
-@contextmanager
-def record_sources() -> Iterator[dict[str, tuple[Source, Path]]]:
-    """Yield a dict to which every data set that is looked up within this context is added: name → data set and folder."""
-    sources: dict[str, tuple[Source, Path]] = {}
-    token = _sources_read.set(sources)
-    try:
-        yield sources
-    finally:
-        _sources_read.reset(token)
 
 
 def data_root(root: str | Path | None = None) -> Path:

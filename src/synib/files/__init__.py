@@ -1,7 +1,15 @@
 """Files that are written completely or not at all, JSON and CSV, locks on folders, arrays cached on disk."""
 
-from synib.files.atomic import WriteError, atomic_file, check_writable, write_text
-from synib.files.tables import read_csv, read_json, write_csv, write_json
+from synib.files.atomic import (
+    WriteError,
+    atomic_file,
+    check_writable,
+    read_csv,
+    read_json,
+    write_csv,
+    write_json,
+    write_text,
+)
 
 __all__ = [
     "WriteError",

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from synib.files.atomic import atomic_file, make_folder, refuse_link
-from synib.files.tables import write_json
+from synib.files.atomic import atomic_file, make_folder, refuse_link, write_json
 
 FORMAT = "synib arrays 1"
 _intact: set[tuple[str, ...]] = set()  # files whose checksum this process has compared: path, state, checksum

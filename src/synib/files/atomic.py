@@ -1,13 +1,22 @@
-"""Atomic writes: a reader, or a crash, never sees half a file, and nothing is written through a symbolic link."""
+"""The files of a run: written whole or not at all, JSON and CSV tables among them, by one process at a time."""
 
 import contextlib
+import csv
+import importlib
+import io
+import json
 import os
+import platform
 import re
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+IDENTIFIERS = ("cell", "shard")  # columns of texts, some of which look like numbers
+LOCK = ".lock"
+WINDOWS_OFFSET = 1 << 20  # Windows makes locked bytes unreadable: one beyond the text that names the holder is locked
 UNFINISHED = re.compile(r"\..+\.(json|csv|md|html|svg|pt|safetensors|npy)\.[a-z0-9_]{8}")  # names that mkstemp makes
 _unfinished: set[str] = set()  # temporary files of this process
 
@@ -110,3 +119,141 @@ def _link(path: Path, other: Path) -> None:
         os.link(path, other)
     except OSError:
         os.replace(path, other)
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file, or ``None`` if there is no such file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise ValueError(f"{path} is damaged ({e}); remove it and run again to restore it.") from e
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file atomically."""
+    write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a table atomically; floats are rounded to six decimals, missing values and NaN are empty fields."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    table = csv.DictWriter(text, columns, lineterminator="\n")
+    table.writeheader()
+    for row in rows:
+        table.writerow({k: round(v, 6) if isinstance(v, float) else v for k, v in row.items() if v == v})
+    write_text(path, text.getvalue())
+
+
+def read_csv(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table: numbers as numbers, empty fields as ``None``."""
+    try:
+        columns, *lines = csv.reader(io.StringIO(path.read_text()))
+    except FileNotFoundError as e:
+        raise ValueError(f"There is no {path.name} in {path.parent}: is it the folder of a finished run?") from e
+    except (ValueError, csv.Error) as e:  # empty, not text, or not a table
+        raise ValueError(f"{path} is damaged: it holds no table. Run the experiment again to restore it.") from e
+    for number, fields in enumerate(lines, 2):
+        if len(fields) != len(columns):
+            raise ValueError(
+                f"{path} is damaged: line {number} has {len(fields)} fields, expected {len(columns)}. Run the experiment "
+                "again to restore it."
+            )
+    return [
+        {name: text if name in IDENTIFIERS else _value(text) for name, text in zip(columns, fields, strict=True)}
+        for fields in lines
+    ]
+
+
+def _value(text: str) -> Any:
+    if text == "":
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Keep every other process out of this context for the same folder; yields whether the file system has locks.
+
+    The lock is on the file ``.lock`` and ends with the process, however that ends.
+    """
+    path = folder / LOCK
+    while True:
+        handle = _open(path)
+        try:
+            has_locks = _lock(handle)
+        except BlockingIOError:
+            holder = _holder(handle)
+            os.close(handle)
+            raise ValueError(
+                f"{folder} is being written to by another run ({holder}); nothing was touched. Wait until it ends, or choose "
+                "another folder."
+            ) from None
+        # The process that held the lock may have removed the file in between; then another file is the lock now.
+        if path.exists() and os.path.samestat(os.fstat(handle), os.stat(path)):
+            break
+        os.close(handle)
+    try:
+        os.ftruncate(handle, 0)
+        with contextlib.suppress(OSError):  # a full disk: the lock holds without the name of its holder
+            os.write(handle, json.dumps({"process": os.getpid(), "host": platform.node()}).encode())
+        yield has_locks
+    finally:
+        if os.name == "nt":  # where an open file cannot be removed
+            os.close(handle)
+            path.unlink(missing_ok=True)
+        else:
+            path.unlink(missing_ok=True)
+            os.close(handle)
+
+
+def _open(path: Path) -> int:
+    """Open the lock's file, if it is a file of its own and not another name of one elsewhere."""
+    refuse_link(path)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    except OSError as e:
+        raise WriteError(e.errno, e.strerror, str(path)) from e
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(handle)
+        raise ValueError(f"{path} is not a lock file of synib; choose another folder.")
+    return handle
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file, or raise ``BlockingIOError`` if another process has; ``False`` where the file system cannot."""
+    try:
+        fcntl: Any = importlib.import_module("fcntl")
+    except ModuleNotFoundError:  # Windows
+        msvcrt: Any = importlib.import_module("msvcrt")
+        os.lseek(handle, WINDOWS_OFFSET, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError as e:
+            raise BlockingIOError from e
+        os.lseek(handle, 0, os.SEEK_SET)
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True
+
+
+def _holder(handle: int) -> str:
+    try:
+        os.lseek(handle, 0, os.SEEK_SET)
+        holder = json.loads(os.read(handle, 1000))
+        return f"process {holder['process']} on {holder['host']}"
+    except (OSError, ValueError, KeyError, TypeError):  # it has only just begun
+        return "its process is not known yet"

@@ -22,8 +22,7 @@ from synib.own.search_space import candidates
 from synib.own.table import Table
 from synib.tokens import take
 from synib.training import Cell, Learner, fleet
-from synib.training.cells import grouped
-from synib.training.costs import cost
+from synib.training.cells import cost, grouped
 from synib.training.device import choose_device
 from synib.training.stacked import StackedModels
 

@@ -5,7 +5,7 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import synib
-from synib.data.files import Source, sha256
+from synib.data.files import LOOKED_UP, Source, sha256
 from synib.training.device import device_name, hardware
 
 FEW_FILES = 16  # up to so many files have a checksum each
@@ -34,7 +34,7 @@ def provenance(command: str, device: str, seeds: Iterable[int], data: Any) -> di
         command: The command line.
         device: Where the models are trained.
         seeds: Seeds of all models.
-        data: Checksums, as :func:`of_sources` or :func:`of_path` makes them.
+        data: Checksums, as :func:`data_read_by` or :func:`of_path` makes them.
     """
     return {
         "command": command,
@@ -90,14 +90,16 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def of_sources(sources: Mapping[str, tuple[Source, Path]]) -> Any:
-    """Checksums of data sets: name → file → checksum; or that no file was read.
-
-    Args:
-        sources: The data sets that were read, from :func:`synib.data.files.record_sources`.
-    """
+def data_read_by(call: Callable[[], object]) -> Any:
+    """Checksums of the data sets that a call looks up: name → file → checksum; or that no file was read."""
+    looked_up: dict[str, tuple[Source, Path]] = {}
+    token = LOOKED_UP.set(looked_up)
+    try:
+        call()
+    finally:
+        LOOKED_UP.reset(token)
     sums = {}
-    for name, (source, folder) in sorted(sources.items()):
+    for name, (source, folder) in sorted(looked_up.items()):
         sums[name] = {k: v for paths in source.paths(folder) for k, v in checksums(folder, paths).items()}
     return sums or SYNTHETIC
 

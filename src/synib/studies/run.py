@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from synib.data.files import record_sources
 from synib.files import read_json, write_json
 from synib.studies.base import Experiment
-from synib.studies.provenance import changed, of_sources, provenance
+from synib.studies.provenance import changed, data_read_by, provenance
 from synib.training import cluster as clusters
 from synib.training.device import choose_device, choose_precision
 from synib.training.folder import Folder
@@ -58,8 +57,7 @@ def run(
         raise ValueError(f"engine is {', '.join(others)} or {last}; got {engine!r}.")
     if cluster is not None and engine != "cluster":
         raise ValueError(f"A cluster is for the engine 'cluster'; this run has the engine {engine!r}.")
-    with record_sources() as sources:
-        experiment.check()
+    data = data_read_by(experiment.check)
     cells = experiment.cells()
     check_cells(cells, cast(Engine, engine))
     if engine == "cluster":
@@ -78,7 +76,7 @@ def run(
         }
         folder = Folder(out if out is not None else Path("runs") / experiment.name, experiment.config())
         stack.enter_context(folder.locked(say))
-        record = provenance(command, device if session is None else "cpu", (c.seed for c in cells), of_sources(sources))
+        record = provenance(command, device if session is None else "cpu", (c.seed for c in cells), data)
         # A cluster trains the fleet's shards: either may continue what the other began.
         record |= {"precision": precision, "engine": "solo" if engine == "solo" else "fleet"}
         if session is not None:

@@ -14,7 +14,7 @@ from synib.objective import Objective
 from synib.studies.base import Experiment, Row, option
 from synib.studies.charts import Figure, Table
 from synib.training import Cell, Learner
-from synib.training.learner import Examining
+from synib.training.cells import Examining
 
 SHOWN = 5  # candidates of each method in the tables
 

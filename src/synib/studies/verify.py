@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from synib.checks import shown
-from synib.data.files import record_sources
 from synib.files import read_csv, read_json
 from synib.studies.base import Row
-from synib.studies.provenance import changed, of_sources, versions
+from synib.studies.provenance import changed, data_read_by, versions
 from synib.studies.run import load
 from synib.studies.sample import draw, recorded_shards
 from synib.training.cells import Cell
@@ -125,9 +124,7 @@ def verify(
     again = [cell for shard in chosen for cell in shard]
     if tolerance is None:
         tolerance = OTHER if differences else SAME
-    with record_sources() as sources:
-        experiment.check()
-    changed_data = changed(recorded.get("data"), of_sources(sources))
+    changed_data = changed(recorded.get("data"), data_read_by(experiment.check))
     say(f"{experiment.title}\nTraining {len(again)} of {len(every)} models again on {device}.")
     with tempfile.TemporaryDirectory() as home:
         scratch = Folder(home, experiment.config())

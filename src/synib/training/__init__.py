@@ -1,8 +1,7 @@
 """Training: one step and one epoch loop, for one model, for many at once, and over machines."""
 
-from synib.training.cells import Cell
+from synib.training.cells import Cell, Examining, Learner, Recipe, Watching
 from synib.training.folder import Folder
-from synib.training.learner import Examining, Learner, Recipe, Watching
 from synib.training.step import backward
 
 __all__ = ["Cell", "Examining", "Folder", "Learner", "Recipe", "Watching", "backward"]

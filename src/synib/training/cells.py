@@ -1,4 +1,4 @@
-"""A cell is one model to train, described by plain values; cells of one program can be trained together."""
+"""What is trained: a cell, the recipe of its data, model and method, and the learner that these make."""
 
 import hashlib
 import json
@@ -6,12 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from synib.data import Dataset, Split
+from synib.masks import LearnedMask
+from synib.measure.ntk import Parameters, Predict
+from synib.methods import AGM, MCR, OGM, Experts, MMPareto, OnLatents, UnimodalModel
+from synib.methods.hooks import AddsModules
+from synib.models import Dropout, FusionModel
+from synib.objective import Objective, SynIB
+from synib.tokens import take
 
 Plain = str | int | float | bool | None | Sequence[Any]
 
 # Settings that may differ between models that are trained together, besides their data and seed.
 VARYING = ("lr", "weight_decay", "weight", "sparsity")
+NEEDED = ("lr", "weight_decay", "epochs", "batch_size")  # settings of every cell
+# What a step costs, in steps of plain fusion (``benchmarks/method_cost.py`` measures it); others cost about 1.
+COSTS: dict[type[Objective], float] = {UnimodalModel: 0.5, OGM: 1.5, MMPareto: 2.0, AGM: 2.2, MCR: 2.7}
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,13 @@ class Cell:
         """A hash of what must be equal for cells to be trained together."""
         static = {k: v for k, v in self.settings.items() if k not in VARYING}
         return digest([self.experiment, self.method, static])
+
+
+def check_settings(cell: Cell) -> None:
+    """Raise ``ValueError`` if a cell lacks a setting that every training needs."""
+    missing = [name for name in NEEDED if name not in cell.settings]
+    if missing:
+        raise ValueError(f"A cell's settings need {', '.join(missing)}; it has {', '.join(cell.settings) or 'none'}.")
 
 
 def programs(cells: Sequence[Cell]) -> list[list[Cell]]:
@@ -77,3 +99,116 @@ def digest(value: Any) -> str:
     """A short hash of plain values."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Learner(nn.Module):
+    """A model and the method that trains it, as one module with one set of parameters and buffers."""
+
+    def __init__(self, model: FusionModel, method: Objective) -> None:
+        super().__init__()
+        self.model, self.method = model, method
+
+    def forward(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Apply a function to this learner, while ``functional_call`` has put other values in place."""
+        return function(self, *arguments)
+
+
+class Recipe(Protocol):
+    """What an engine must know to train a cell; experiments provide it.
+
+    Attributes:
+        curves: Whether accuracies are wanted after every epoch, and not at the end only.
+    """
+
+    curves: ClassVar[bool]
+
+    def data(self, cell: Cell) -> Dataset:
+        """The cell's data."""
+
+    def model(self, cell: Cell, data: Dataset) -> FusionModel:
+        """A freshly initialised model; the engine has seeded torch's generator."""
+
+    def method(self, cell: Cell, data: Dataset) -> Objective:
+        """The cell's method."""
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """A recipe that records more than accuracies after every epoch, where ``curves`` are wanted."""
+
+    def watch(self, predict: Predict, parameters: Parameters, train: Split, validation: Split) -> dict[str, Tensor]:
+        """Named numbers of one model as it stands; it runs under ``vmap``."""
+
+
+@runtime_checkable
+class Examining(Protocol):
+    """A recipe that wants more than accuracies of a trained model."""
+
+    def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
+        """Named numbers of a model when training is over, for its row of results; the model is on the CPU."""
+
+
+def prepared(method: Objective, model: FusionModel, data: Dataset) -> Learner:
+    """A learner that is ready to train: the method's buffers and modules are there before an optimiser is made."""
+    method.prepare(model, {name: take(x, slice(0, 2)) for name, x in data.train.modalities.items()})
+    if isinstance(method, AddsModules):
+        method.attach(model)
+    return Learner(model, method)
+
+
+def learner(
+    recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None = None, *, keyed_dropout: bool = True
+) -> Learner:
+    """The learner of a cell. Weights depend on the seed alone, so all methods start from the same ones.
+
+    Args:
+        recipe: Gives the model and the method.
+        cell: The cell.
+        data: Its data.
+        model: A model to use instead of a fresh one.
+        keyed_dropout: Whether dropout draws by keys, as models that are trained together must, or from torch's generator.
+    """
+    with torch.random.fork_rng(devices=[]):
+        # The CPU's generator alone: the others are the caller's, and to look for them takes longer than a small model.
+        torch.default_generator.manual_seed(cell.seed)
+        model = recipe.model(cell, data) if model is None else model
+        torch.default_generator.manual_seed(cell.seed)
+        method = recipe.method(cell, data)
+    if keyed_dropout:
+        follow_keys(model)
+    return prepared(method, model, data)
+
+
+def follow_keys(module: nn.Module) -> list[Dropout]:
+    """Let every :class:`~synib.models.Dropout` in it draw by a key of its own; returns those that did not before."""
+    unkeyed = [part for part in module.modules() if isinstance(part, Dropout) and part.key is None]
+    for part in unkeyed:
+        part.follow_key()
+    return unkeyed
+
+
+def check_layers(model: nn.Module) -> None:
+    """Refuse layers that cannot be trained under ``vmap``, before it says so in its own words."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0:
+            hint = "use synib.models.Dropout, which draws by keys"
+        elif isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.track_running_stats:
+            hint = "use nn.GroupNorm or nn.LayerNorm"
+        else:
+            continue
+        raise ValueError(
+            f"Models that are trained together cannot have {type(layer).__name__} (here {name!r}): {hint}, or train one model "
+            "at a time with the engine 'solo'."
+        )
+
+
+def cost(method: Objective) -> float:
+    """Roughly what a step of a method costs, in steps of plain fusion; only progress bars ask."""
+    if isinstance(method, Experts):
+        return cost(method.synergy) + 1.0
+    if isinstance(method, OnLatents):
+        return cost(method.objective)
+    if isinstance(method, SynIB):
+        searched = 0.6 * method.mask.steps if isinstance(method.mask, LearnedMask) else 0.0
+        return 1.5 + 0.1 * method.draws + searched
+    return COSTS.get(type(method), 1.0)

@@ -6,6 +6,7 @@ import pickle
 import warnings
 import zipfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from synib.data import Dataset
 from synib.files import atomic_file
 from synib.tokens import take, values
-from synib.training.learner import Learner
+from synib.training.cells import Learner
 from synib.training.plan import Plan
 
 LOOKED_AT = 64  # examples of each split that a checkpoint knows its data by, besides all targets
@@ -97,7 +98,7 @@ def config(plan: Plan, learner: Learner, data: Dataset, world: int, sharded: boo
             few = values(take(x, rows)).cpu()
             seen.update(f"{name} {tuple(values(x).shape)} {few.dtype}".encode() + few.contiguous().numpy().tobytes())
     return {
-        **plan.config(),
+        **asdict(plan),
         "examples": len(data.train),
         "devices": world,
         "sharded": sharded,

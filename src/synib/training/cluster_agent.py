@@ -1,6 +1,6 @@
 """The process that talks to Ray for a run.
 
-It runs this file alone, with the environment that :mod:`synib.training.cluster_process` chose, so that Ray reads these
+It runs this file alone, with the environment that :mod:`synib.training.cluster_session` chose, so that Ray reads these
 settings whatever the run's own process has imported; and Ray's signal handlers, messages and crashes stay out of that
 process. It imports neither synib nor torch. It ends when the run's process does.
 """

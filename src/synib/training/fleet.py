@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from synib.training.cells import Cell
+from synib.training.cells import Cell, Examining, Learner, Recipe, Watching, check_settings
 from synib.training.device import Precision, matrix_products, without_denormals
-from synib.training.learner import Examining, Learner, Recipe, Watching
 from synib.training.plan import DEFAULTS
 from synib.training.stacked import StackedModels
 
@@ -146,11 +145,7 @@ def check_together(cells: Sequence[Cell]) -> None:
             f"Cells that are trained together share a program; these have {count}: group them with "
             "synib.training.cells.programs."
         )
-    missing = [name for name in ("lr", "weight_decay", "epochs", "batch_size") if name not in cells[0].settings]
-    if missing:
-        raise ValueError(
-            f"A cell's settings need {', '.join(missing)}; it has {', '.join(cells[0].settings) or 'none'}."
-        )
+    check_settings(cells[0])
     # The metric to monitor is nobody's business where nothing is selected by it.
     alone = [k for k, v in DEFAULTS.items() if k != "monitor" and cells[0].settings.get(k, v) != v]
     if alone:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from synib.files import atomic_file, read_json, write_csv, write_json
-from synib.files.atomic import make_folder, refuse_link, remove_unfinished, unwritable
-from synib.files.lock import LOCK, locked
+from synib.files.atomic import LOCK, locked, make_folder, refuse_link, remove_unfinished, unwritable
 from synib.measure import statistics
 from synib.training.cells import Cell, digest
 
@@ -114,25 +113,25 @@ class Folder:
         write_json(self.path / "shards.json", [*before, *([cell.id for cell in shard] for shard in left)])
         return [list(shard) for shard in left]
 
-    def finished(self, shard: Sequence[Cell]) -> bool:
-        """Whether a shard has been written; a damaged file raises ``ValueError``."""
-        return self._read(shard) is not None
-
-    def set_aside_damaged(self, shards: Sequence[Sequence[Cell]]) -> list[str]:
-        """Rename damaged files of shards, so that these are trained again; returns a sentence for each."""
-        sentences = []
+    def unfinished(
+        self, shards: Sequence[list[Cell]], say: Callable[[str], None] = lambda sentence: None
+    ) -> list[list[Cell]]:
+        """The shards that are not written yet. A damaged file is renamed, and ``say`` told so; its shard is one of them."""
+        left = []
         for shard in shards:
             try:
-                self._read(shard)
+                if self._read(shard) is not None:
+                    continue
             except ValueError:
                 file = self._file(shard)
                 aside = next(p for i in range(1, 10**6) if not (p := file.with_suffix(f".damaged{i}")).exists())
                 os.replace(file, aside)
-                sentences.append(
+                say(
                     f"{file} is damaged: it is kept as {aside.name} and not used, and its {len(shard)} models are trained "
                     "again. What else is finished is kept."
                 )
-        return sentences
+            left.append(shard)
+        return left
 
     def write(self, shard: Sequence[Cell], content: Mapping[str, Any]) -> None:
         """Write a finished shard, with the checksum of its content."""

@@ -1,16 +1,18 @@
 """One model in a plain PyTorch loop: what the fleet does for many, written as one would write it by hand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import cast
 
 import torch
+from torch import Tensor
 
 from synib import keys
 from synib.data import Dataset, Split
 from synib.methods.hooks import FitsAtEnd, RevisesWeights, TrainsInStages
 from synib.models import FusionModel
 from synib.objective import Batch, Objective
-from synib.tokens import take
-from synib.training.learner import Learner, follow_keys, prepared
+from synib.tokens import move, take
+from synib.training.cells import Learner, follow_keys, prepared
 from synib.training.step import backward
 
 
@@ -94,18 +96,38 @@ def _train(
             step += 1
         learner.eval()
         if isinstance(method, RevisesWeights) and epoch < epochs - 1 and method.revises(epoch):
-            with torch.no_grad():
-                parameters = dict(model.named_parameters())
-                splits = (whole(train), whole(data.validation))
-                for name, value in method.revise(model, *splits, initial, keys.fold(key, "revise", epoch)).items():
-                    if parameters[name].requires_grad:
-                        parameters[name].copy_(value)
+            revise(learner, data, initial, keys.fold(key, "revise", epoch))
         on_epoch(epoch)
     if isinstance(method, FitsAtEnd):
         with torch.no_grad():
             method.settle(model, whole(data.validation))
 
 
-def whole(split: Split) -> Batch:
-    """All examples of a split as one batch."""
-    return Batch(split.modalities, split.target, sample_weight=split.sample_weight)
+def revise(
+    learner: Learner, data: Dataset, initial: Mapping[str, Tensor], key: Tensor, device: torch.device | None = None
+) -> None:
+    """Let a method change the model's parameters between epochs; those that are frozen stay.
+
+    Args:
+        learner: The model and its method, which is one that revises weights.
+        data: What the method may look at.
+        initial: The parameters that the model began with.
+        key: Decides every draw.
+        device: Where the learner is, if the data are elsewhere.
+    """
+    parameters = dict(learner.model.named_parameters())
+    splits = (whole(data.train, device), whole(data.validation, device))
+    with torch.no_grad():
+        changed = cast(RevisesWeights, learner.method).revise(learner.model, *splits, initial, key)
+        for name, value in changed.items():
+            if parameters[name].requires_grad:
+                parameters[name].copy_(value)
+
+
+def whole(split: Split, device: torch.device | None = None) -> Batch:
+    """All examples of a split as one batch, on a device or where they are."""
+    if device is None:
+        return Batch(split.modalities, split.target, sample_weight=split.sample_weight)
+    weight = None if split.sample_weight is None else split.sample_weight.to(device)
+    seen = {name: move(x, device) for name, x in split.modalities.items()}
+    return Batch(seen, split.target.to(device), sample_weight=weight)

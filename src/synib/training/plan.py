@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from torch import Tensor
@@ -27,22 +27,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides how a model is trained, and so what it becomes.
-
-    Args:
-        lr, weight_decay: Of Adam.
-        epochs: Passes over the training data, at most.
-        batch_size: Examples that one update learns from, however they are cut into pieces and spread over devices.
-        seed: Decides every draw.
-        precision: Of training; evaluation is always in full precision.
-        accumulate: Pieces of a batch on each device, one after the other.
-        warmup: Steps in which the learning rate rises to ``lr``.
-        schedule: What it does afterwards: stay, or fall to 0 along a cosine.
-        patience: Epochs without a better ``monitor`` after which training stops; ``None`` for never.
-        monitor: A metric on validation data.
-        select: Whether the model ends as the last epoch left it, or as that of the best ``monitor`` did.
-        clip: The largest norm of a gradient; ``None`` for no bound.
-    """
+    """Everything that decides how a model is trained, and so what it becomes; :func:`synib.training.solo.fit` explains each."""
 
     lr: float
     weight_decay: float
@@ -101,10 +86,6 @@ class Plan:
         """A batch in pieces as even as can be, as many as the devices take one after the other; fewer of a smaller batch."""
         largest = -(-self.batch_size // (self.accumulate * world))
         return list(rows.tensor_split(-(-len(rows) // largest)))
-
-    def config(self) -> dict[str, Any]:
-        """The settings as plain values."""
-        return asdict(self)
 
 
 def check_choice(name: str, value: Any, choices: Any) -> None:

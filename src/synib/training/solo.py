@@ -8,19 +8,18 @@ from typing import Any, Literal
 
 import torch
 
-from synib.checks import check_kind, check_whole
+from synib.checks import check_kind, check_whole, shown
 from synib.data import Dataset
+from synib.files import check_writable
+from synib.methods.hooks import RevisesWeights, TrainsInStages, WeighsGradients, needs_trainer
 from synib.models import FusionModel
 from synib.objective import Objective
-from synib.training.cells import Cell
-from synib.training.device import Precision, matrix_products
+from synib.training.cells import NEEDED, Cell, Examining, Learner, Recipe, Watching, check_settings, learner, prepared
+from synib.training.device import Precision, choose_device, matrix_products
 from synib.training.fleet import not_finite
-from synib.training.learner import Examining, Learner, Recipe, Watching, learner, prepared
 from synib.training.plan import DEFAULTS, MixedPrecision, Plan, Schedule, Select, check_choice
-from synib.training.solo_checks import check_device, check_folder, check_method, check_monitor
 
 Strategy = Literal["auto", "ddp", "fsdp"]
-NEEDED = ("lr", "weight_decay", "epochs", "batch_size")
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def train(
         outputs = {"train": True, "curves": recipe.curves, "watching": watching, "on_epoch": pass_epoch}
         options = {"accelerator": device.type, "devices": [device.index or 0] if device.type == "cuda" else 1}
         results.learners.append(own)
-        check_monitor(own, data, plan)
+        _check_monitor(own, data, plan)
         try:
             with matrix_products("tf32" if precision == "tf32" else "float32", device):
                 module, _ = run.run(own, data, plan, outputs, options)
@@ -205,17 +204,21 @@ def fit(
     check_choice("strategy", strategy, Strategy)
     for name, value in (("devices", devices), ("log_every", log_every)):
         check_whole(name, value)
-    device = check_device(device, precision)
+    if device not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"device is 'auto', 'cpu' or 'cuda'; got {shown(device)}.")
+    device = choose_device(device)
+    if precision == "16-mixed" and device == "cpu":
+        raise ValueError("precision '16-mixed' is for CUDA devices; on a CPU use 'bf16-mixed' or '32-true'.")
     if devices > 1 and strategy == "auto":
         strategy = "ddp"
-    check_method(method, strategy, precision)
+    _check_method(method, strategy, precision)
     if batch_size < accumulate * devices:
         raise ValueError(
             f"A batch of {batch_size} cannot be cut into {accumulate} pieces on each of {devices} devices: take a larger "
             "batch_size."
         )
     ahead = check_whole("read_ahead", read_ahead, 0) if read_ahead is not None else 2 * (device == "cuda")
-    outputs = {"folder": check_folder(folder), "ahead": ahead, "on_epoch": on_epoch}
+    outputs = {"folder": _checked_folder(folder), "ahead": ahead, "on_epoch": on_epoch}
     options = {
         "accelerator": "gpu" if device == "cuda" else "cpu",
         "devices": devices,
@@ -226,20 +229,51 @@ def fit(
         "log_every": log_every,
     }
     own = prepared(method, model, data)
-    check_monitor(own, data, plan)
+    _check_monitor(own, data, plan)
     module, best_epoch = _lightning().run(own, data, plan, outputs, options)
     return Fitted(module.measured[-1], module.history, best_epoch, len(module.history) < epochs)
 
 
 def plan_of(cell: Cell, precision: Precision = "float32") -> Plan:
     """How a cell is trained."""
-    missing = [name for name in NEEDED if name not in cell.settings]
-    if missing:
-        raise ValueError(f"A cell's settings need {', '.join(missing)}; it has {', '.join(cell.settings) or 'none'}.")
+    check_settings(cell)
     chosen = {name: cell.settings.get(name, default) for name, default in DEFAULTS.items()}
     chosen["monitor"] = chosen["monitor"] or "validation_accuracy"
     mixed: MixedPrecision = "bf16-mixed" if precision == "bf16" else "32-true"
     return Plan(**{name: cell.settings[name] for name in NEEDED}, seed=cell.seed, precision=mixed, **chosen)
+
+
+def _check_method(method: Objective, strategy: str, precision: str) -> None:
+    """Refuse methods that a strategy or a precision cannot train."""
+    if strategy == "fsdp" and isinstance(method, WeighsGradients | TrainsInStages | RevisesWeights):
+        raise ValueError(
+            f"strategy='fsdp' trains all parameters by one loss; {type(method).__name__} {needs_trainer(method)}: use "
+            "strategy='ddp'."
+        )
+    if precision == "16-mixed" and (strategy == "fsdp" or isinstance(method, WeighsGradients)):
+        who = "strategy='fsdp'" if strategy == "fsdp" else f"{type(method).__name__}, which weighs gradients,"
+        raise ValueError(f"{who} takes precision '32-true' or 'bf16-mixed'; got '16-mixed'.")
+
+
+def _check_monitor(own: Learner, data: Dataset, plan: Plan) -> None:
+    """Refuse a metric that is not measured."""
+    known = ["validation_loss"]
+    if own.method.family.discrete:
+        known += ["validation_accuracy", *(f"validation_accuracy_{group}" for group in data.validation.groups)]
+    if plan.monitored and plan.monitor not in known:
+        raise ValueError(f"monitor is one of {', '.join(known)}; got {plan.monitor!r}.")
+
+
+def _checked_folder(folder: Path | str | None) -> Path | None:
+    """The folder, made and writable, and of no other program."""
+    if folder is None:
+        return None
+    path = Path(folder)
+    check_writable(path)
+    path.mkdir(parents=True, exist_ok=True)
+    if (path / "metrics.csv").exists() and not (path / "checkpoint.ckpt").exists():
+        raise ValueError(f"{path} holds a metrics.csv and no checkpoint of ours; choose another folder.")
+    return path
 
 
 def _lightning() -> Any:

@@ -1,8 +1,7 @@
 """From a split that may lie on disk to the pieces of batches that one device learns from, as a torch ``DataLoader``."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,12 +9,11 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from synib import keys
 from synib.data import Split
-from synib.tokens import Modality, Tokens, take
+from synib.tokens import Modality, take, values
 from synib.training.plan import Plan
 
 
-@dataclass(frozen=True)
-class PieceRows:
+class PieceRows(NamedTuple):
     """Which rows one device learns from at once.
 
     Args:
@@ -29,9 +27,8 @@ class PieceRows:
     share: float
 
 
-@dataclass(frozen=True)
-class Piece:
-    """What one device learns from at once: a part of a batch.
+class Piece(NamedTuple):
+    """What one device learns from at once, a part of a batch; torch and Lightning pin and move the tensors of a named tuple.
 
     Args:
         modalities, target, sample_weight: The examples.
@@ -42,27 +39,6 @@ class Piece:
     target: Tensor
     sample_weight: Tensor | None
     place: PieceRows
-
-    def to(self, device: torch.device) -> "Piece":
-        """The same on a device; the copy goes on while the device is still busy with the piece before."""
-        weight = self.sample_weight
-        return replace(
-            self,
-            modalities={name: on(x, device) for name, x in self.modalities.items()},
-            target=self.target.to(device, non_blocking=True),
-            sample_weight=None if weight is None else weight.to(device, non_blocking=True),
-            place=replace(self.place, rows=self.place.rows.to(device, non_blocking=True)),
-        )
-
-    def pin_memory(self) -> "Piece":
-        """The same where a GPU can fetch it by itself; a ``DataLoader`` asks for it."""
-        weight = self.sample_weight
-        return replace(
-            self,
-            modalities={name: _pinned(x) for name, x in self.modalities.items()},
-            target=self.target.pin_memory(),
-            sample_weight=None if weight is None else weight.pin_memory(),
-        )
 
 
 class Pieces(Sampler[PieceRows]):
@@ -132,15 +108,4 @@ def loader(split: Split, plan: Plan, rank: int, world: int, pin: bool, ahead: in
 
 def rows_of(x: Modality, rows: Tensor) -> Modality:
     """Rows of a modality, wherever it lies."""
-    return take(x, rows.to((x.values if isinstance(x, Tokens) else x).device))
-
-
-def on(x: Modality, device: torch.device) -> Modality:
-    """A modality on a device, without waiting for it to arrive."""
-    if isinstance(x, Tokens):
-        return Tokens(x.values.to(device, non_blocking=True), x.padding.to(device, non_blocking=True))
-    return x.to(device, non_blocking=True)
-
-
-def _pinned(x: Modality) -> Modality:
-    return Tokens(x.values.pin_memory(), x.padding.pin_memory()) if isinstance(x, Tokens) else x.pin_memory()
+    return take(x, rows.to(values(x).device))

@@ -10,9 +10,9 @@ from torch.func import functional_call
 
 from synib.data import Dataset, Split
 from synib.measure import accuracies, correct
-from synib.tokens import Modality
-from synib.training.learner import Learner, Watching
-from synib.training.solo_data import on, rows_of
+from synib.tokens import Modality, move
+from synib.training.cells import Learner, Watching
+from synib.training.solo_data import rows_of
 
 
 def accuracies_of(
@@ -34,7 +34,7 @@ def accuracies_of(
     for turn in range(-(-len(chunks) // world)):
         mine = turn * world + rank
         rows = chunks[mine] if mine < len(chunks) else chunks[0]
-        seen = {k: on(rows_of(x, rows), device) for k, x in split.modalities.items()}
+        seen = {k: move(rows_of(x, rows), device) for k, x in split.modalities.items()}
         target = split.target[rows.to(split.target.device)].to(device)
         prediction = method.predict(learner.model, seen)
         if mine >= len(chunks):  # where parameters are sharded, all devices must take part
@@ -65,7 +65,7 @@ def watched(recipe: Watching, learner: Learner, data: Dataset, device: torch.dev
 
     splits = [
         Split(
-            {name: on(x, device) for name, x in split.modalities.items()},
+            {name: move(x, device) for name, x in split.modalities.items()},
             split.target.to(device),
             {name: members.to(device) for name, members in split.groups.items()},
         )

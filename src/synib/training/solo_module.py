@@ -13,16 +13,16 @@ from lightning.pytorch import LightningModule
 from torch import Tensor
 
 from synib import keys
-from synib.data import Dataset, Split
+from synib.data import Dataset
 from synib.files import write_csv
 from synib.methods.hooks import RevisesWeights, TrainsInStages, WeighsGradients
-from synib.objective import Batch
 from synib.training import checkpoints
-from synib.training.learner import Learner, Watching
+from synib.training.cells import Learner, Watching
+from synib.training.loop import revise
 from synib.training.plan import Plan
-from synib.training.solo_data import Piece, loader, on
+from synib.training.solo_data import Piece, loader
 from synib.training.solo_measure import accuracies_of, watched
-from synib.training.step import backward, is_trained
+from synib.training.step import backward, trained
 
 CHECKPOINT, BEST, METRICS = "checkpoint.ckpt", "best.ckpt", "metrics.csv"
 
@@ -97,9 +97,6 @@ class SoloModule(LightningModule):
         trainer = self.trainer
         return loader(self.data.train, self.plan, trainer.global_rank, trainer.world_size, pin, self.outputs.ahead)
 
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        return batch.to(device) if device.type != "cpu" else batch
-
     def on_fit_start(self) -> None:
         self.initial = {name: p.to(self.device) for name, p in self.initial.items()}
         self._keep_good()
@@ -132,11 +129,10 @@ class SoloModule(LightningModule):
         return cast(Tensor, total * (place.share * self.plan.accumulate * self.trainer.world_size))
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
-        method = self.learner.method
-        if isinstance(method, TrainsInStages):
-            for name, p in self.learner.named_parameters():
-                if not is_trained(method, name, p):
-                    p.grad = None  # Adam leaves alone what has no gradient
+        changing = trained(self.learner.method, self.learner.named_parameters())
+        for name, p in self.learner.named_parameters():
+            if name not in changing:
+                p.grad = None  # Adam leaves alone what has no gradient
 
     def on_train_epoch_end(self) -> None:
         plan, method, epoch = self.plan, self.learner.method, self.current_epoch
@@ -145,7 +141,7 @@ class SoloModule(LightningModule):
         self._check_finite()
         self.revised = isinstance(method, RevisesWeights) and not last and method.revises(epoch)
         if self.revised:
-            self._revise(epoch)
+            revise(self.learner, self.data, self.initial, keys.fold(self.key, "revise", epoch), self.device)
         rate = plan.rate(self.global_step - 1, self.steps)
         row = {"epoch": epoch + 1, "step": self.global_step, "lr": rate, **self._means()}
         if self.outputs.curves or last or plan.monitored:
@@ -230,25 +226,6 @@ class SoloModule(LightningModule):
         return {f"train_{name}": total / steps for name, (total, steps) in sums.items()}
 
     # Between epochs.
-
-    def _revise(self, epoch: int) -> None:
-        method = cast(RevisesWeights, self.learner.method)
-        parameters = dict(self.learner.model.named_parameters())
-        with torch.no_grad():
-            train, validation = self.whole(self.data.train), self.whole(self.data.validation)
-            key = keys.fold(self.key, "revise", epoch)
-            changed = method.revise(self.learner.model, train, validation, self.initial, key)
-            for name, value in changed.items():
-                if parameters[name].requires_grad:
-                    parameters[name].copy_(value)
-
-    def whole(self, split: Split) -> Batch:
-        """All examples of a split on the device, for methods that ask for them."""
-        seen = {name: on(x, self.device) for name, x in split.modalities.items()}
-        weight = split.sample_weight
-        return Batch(
-            seen, split.target.to(self.device), sample_weight=None if weight is None else weight.to(self.device)
-        )
 
     def measure(self) -> dict[str, float]:
         """Loss and accuracy of the model as it stands, in full precision."""

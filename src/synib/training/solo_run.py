@@ -1,31 +1,50 @@
-"""One training on Lightning: resumed from its checkpoint where there is one, and left as it is to be."""
+"""One training on Lightning: its Trainer, resumed from a checkpoint where there is one; the model left as it is to be."""
 
 import contextlib
+import logging
 import signal
 import tempfile
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 
+from synib.checks import shown
 from synib.data import Dataset
 from synib.methods.hooks import FitsAtEnd
 from synib.training import checkpoints
-from synib.training.learner import Learner
+from synib.training.cells import Learner
 from synib.training.loop import whole
 from synib.training.plan import Plan
 from synib.training.solo_measure import accuracies_of, watched
 from synib.training.solo_module import BEST, CHECKPOINT, Outputs, SoloModule
-from synib.training.solo_trainer import loggers_of, quiet
-from synib.training.solo_trainer import trainer as trainer_of
+
+# What Lightning and DDP warn of, and we know.
+KNOWN = (
+    r".*isinstance\(treespec, LeafSpec\)",
+    ".*available but not used",
+    ".*does not have many workers",
+    ".*find_unused_parameters=True was specified",
+    ".*Checkpoint directory .* exists and is not empty",
+    ".*The number of training batches .* is smaller than the logging interval",
+    ".*lr_scheduler.step",
+    ".*sync_dist=True",  # all devices have measured the same
+    ".*_get_pg_default_device",
+    ".*Multiple backends are registered with this ProcessGroup",
+)
 
 
 def run(
     own: Learner, data: Dataset, plan: Plan, outputs: dict[str, Any], options: dict[str, Any]
 ) -> tuple[Any, int | None]:
     """Train a learner, from its checkpoint if there is one; returns its module and the best epoch, if one was monitored."""
-    with quiet(), tempfile.TemporaryDirectory() as temporary:
+    with _quiet(), tempfile.TemporaryDirectory() as temporary:
         strategy = options.get("strategy", "auto")
         folder: Path | None = outputs.get("folder")
         sharded = strategy == "fsdp"
@@ -38,8 +57,8 @@ def run(
         made = Outputs(**outputs, config=config)
         module = SoloModule(own, data, plan, made, sharded)
         kept = folder if folder is not None else Path(temporary)
-        loggers = loggers_of(options.get("loggers", ()), folder)
-        trainer, best = trainer_of(plan, module, options, folder, kept, loggers)
+        loggers = _loggers(options.get("loggers", ()), folder)
+        trainer, best = _trainer(plan, module, options, folder, kept, loggers)
         cuda = list(range(torch.cuda.device_count())) if options["accelerator"] in ("gpu", "cuda") else []
         own.train()
         with torch.random.fork_rng(devices=cuda), _interruptible():
@@ -102,3 +121,131 @@ def _interruptible() -> Iterator[None]:
             raise
         signal.signal(signal.SIGINT, handler)
         raise KeyboardInterrupt from None
+
+
+class OwnCheckpoint(ModelCheckpoint):
+    """A checkpoint of ours, with a state of its own beside those that a user adds."""
+
+    @property
+    def state_key(self) -> str:
+        return f"synib-{self.filename}"
+
+
+class Patience(EarlyStopping):
+    """Early stopping that does not stop on weights which the method has just changed."""
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        if not pl_module.revised:
+            super().on_train_epoch_end(trainer, pl_module)
+
+
+def _trainer(
+    plan: Plan,
+    module: SoloModule,
+    options: Mapping[str, Any],
+    folder: Path | None,
+    kept: Path,
+    loggers: Sequence[Logger],
+) -> tuple[Trainer, ModelCheckpoint | None]:
+    """A trainer of one module, and what keeps the weights of its best epoch, if any are to be kept.
+
+    Args:
+        plan: How it is trained.
+        module: What is trained.
+        options: ``accelerator``, ``devices``, ``strategy``, ``callbacks``, ``progress``, ``log_every``.
+        folder: For a checkpoint after every epoch; ``None`` for none.
+        kept: A folder for the best epoch's weights.
+        loggers: Lightning's loggers.
+    """
+    callbacks = list(options.get("callbacks", ()))
+    mode = "min" if "loss" in str(plan.monitor) else "max"
+    if plan.patience is not None:
+        callbacks.append(
+            Patience(
+                str(plan.monitor), patience=plan.patience, mode=mode, check_finite=False, check_on_train_epoch_end=True
+            )
+        )
+    every: dict[str, Any] = {"save_on_train_epoch_end": True, "enable_version_counter": False}
+    best = None
+    if plan.select == "best":
+        stem = Path(BEST).stem
+        best = OwnCheckpoint(kept, stem, monitor=plan.monitor, mode=mode, auto_insert_metric_name=False, **every)
+        callbacks.append(best)
+    if folder is not None:
+        callbacks.append(OwnCheckpoint(folder, Path(CHECKPOINT).stem, **every))
+    strategy = options.get("strategy", "auto")
+    parallel: Any = "auto"
+    if strategy == "ddp":
+        parallel = DDPStrategy(
+            find_unused_parameters=True
+        )  # which heads and encoders a method trains is its own affair
+    elif strategy == "fsdp":
+        parallel = ModelParallelStrategy(
+            data_parallel_size=options["devices"], tensor_parallel_size=1, save_distributed_checkpoint=False
+        )
+    automatic = module.automatic_optimization
+    return (
+        Trainer(
+            accelerator=options["accelerator"],
+            devices=options["devices"],
+            strategy=parallel,
+            precision=plan.precision,
+            max_epochs=plan.epochs,
+            min_epochs=0,
+            accumulate_grad_batches=plan.accumulate if automatic else 1,
+            gradient_clip_val=plan.clip if automatic else None,
+            log_every_n_steps=options.get("log_every", 50),
+            logger=list(loggers) or False,
+            callbacks=callbacks,
+            plugins=[checkpoints.AtomicCheckpoints()],
+            enable_progress_bar=options.get("progress", False),
+            enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
+            enable_model_summary=False,
+            limit_val_batches=0,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+        ),
+        best,
+    )
+
+
+def _loggers(names: Any, folder: Path | None) -> list[Any]:
+    """Loggers of Lightning by their names, or as they came."""
+    from lightning.pytorch import loggers
+
+    known = ("tensorboard", "wandb", "mlflow")
+    made: list[Any] = []
+    for name in [names] if isinstance(names, str | Logger) else names:
+        if isinstance(name, Logger):
+            made.append(name)
+            continue
+        if name not in known:
+            raise ValueError(f"A logger is {', '.join(map(repr, known))} or one of Lightning's; got {shown(name)}.")
+        where = str(folder if folder is not None else Path("runs") / "solo")
+        try:
+            if name == "tensorboard":
+                made.append(loggers.TensorBoardLogger(where, name=None, version="tensorboard"))
+            elif name == "wandb":
+                made.append(loggers.WandbLogger(save_dir=where))
+            else:
+                made.append(loggers.MLFlowLogger(save_dir=str(Path(where) / "mlflow")))
+        except ModuleNotFoundError as e:
+            raise ValueError(f"The logger {name!r} needs {name}: pip install {name}.") from e
+    return made
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what Lightning says about itself; what it says about mistakes still comes through."""
+    chatty = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    before = [(log, log.level) for log in chatty]
+    with warnings.catch_warnings():
+        for message in KNOWN:
+            warnings.filterwarnings("ignore", message=message)
+        for log in chatty:
+            log.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for log, level in before:
+                log.setLevel(level)

@@ -18,10 +18,9 @@ from synib.methods.hooks import FitsAtEnd, RevisesWeights, TrainsInStages
 from synib.models import Dropout
 from synib.objective import Batch
 from synib.tokens import Modality, move, stack, take, values
-from synib.training.cells import VARYING, Cell
-from synib.training.learner import Learner, Recipe, Watching, check_layers, learner
+from synib.training.cells import VARYING, Cell, Learner, Recipe, Watching, check_layers, learner
 from synib.training.recorded import CudaGraphs, Recorded
-from synib.training.step import is_trained, step
+from synib.training.step import step, trained
 
 # Bytes of an epoch's examples up to which they are put in order at once, which saves a kernel in each step.
 ORDERED = 1 << 28
@@ -105,7 +104,7 @@ class StackedModels:
 
     def stack(self, splits: Sequence[Split]) -> Split:
         """The same split of all cells, as tensors with the cells in front."""
-        sizes = {len(split) for split in splits}
+        sizes = {len(split.target) for split in splits}
         if len(sizes) > 1:
             raise ValueError(f"Cells trained together need splits of one size; got {sorted(sizes)} examples.")
         first = splits[0]
@@ -152,8 +151,7 @@ class StackedModels:
     def _stage(self) -> tuple[Any, list[str]]:
         """What decides a step besides tensors: the method's plain values, and the parameters that it trains now."""
         method = self.template.method
-        trained = [n for n, p in self.template.named_parameters() if is_trained(method, n, p)]
-        return plain(method, private=True), trained
+        return plain(method, private=True), list(trained(method, self.template.named_parameters()))
 
     def step(
         self, batch: Mapping[str, Modality], target: Tensor, examples: Tensor, key: Tensor, *weight: Tensor
@@ -174,7 +172,7 @@ class StackedModels:
         gradient, left = self.gradient(self.parameters, self.buffers, batch, target, examples, key, *weight)
         self._update(gradient)
         where = {buffer.untyped_storage().data_ptr() for buffer in self.buffers.values()}
-        changed = {name: b for name, b in left.items() if not _same(b, self.buffers[name])}
+        changed = {name: b for name, b in left.items() if not b.is_set_to(self.buffers[name])}
         # One that becomes what another was, or part of it, must have it before that one changes.
         new = {n: b.clone() if b.untyped_storage().data_ptr() in where else b for n, b in changed.items()}
         for name, buffer in new.items():
@@ -313,11 +311,6 @@ def plain(module: nn.Module, private: bool = False) -> list[tuple[str, dict[str,
         (name, {k: v for k, v in vars(part).items() if isinstance(v, kinds) and (private or not k.startswith("_"))})
         for name, part in module.named_modules()
     ]
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors are the same numbers in the same memory."""
-    return a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride()
 
 
 def _predict(learner: Learner, modalities: Mapping[str, Modality]) -> Tensor:

@@ -5,7 +5,7 @@
 that require a gradient and that the method trains in this epoch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -19,7 +19,7 @@ from synib.objective import Batch, Objective, Parts
 from synib.objective.checks import check_batch, explain
 from synib.objective.wrappers import is_sharded, replicas, unwrap
 from synib.tokens import Modality
-from synib.training.learner import Learner
+from synib.training.cells import Learner
 
 
 class Step(NamedTuple):
@@ -47,9 +47,10 @@ def losses(method: Objective, model: Any, batch: Batch, key: Tensor) -> tuple[di
     return {"total": total}, parts
 
 
-def is_trained(method: Objective, name: str, parameter: Tensor) -> bool:
-    """Whether a parameter changes in this epoch: it is not frozen, and the method trains it."""
-    return parameter.requires_grad and (not isinstance(method, TrainsInStages) or method.trains(name))
+def trained(method: Objective, parameters: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """Those of some named parameters that change in this epoch: they are not frozen, and the method trains them."""
+    stages = method if isinstance(method, TrainsInStages) else None
+    return {name: p for name, p in parameters if p.requires_grad and (stages is None or stages.trains(name))}
 
 
 def step(
@@ -63,8 +64,8 @@ def step(
         batch: The examples.
         key: Decides every draw.
     """
-    trained = {n: parameters[n] for n, p in learner.named_parameters() if is_trained(learner.method, n, p)}
-    fixed = {name: p for name, p in parameters.items() if name not in trained}
+    changing = {name: parameters[name] for name in trained(learner.method, learner.named_parameters())}
+    fixed = {name: p for name, p in parameters.items() if name not in changing}
     names: list[str] = []
 
     def run(learner: Learner) -> tuple[Tensor, tuple[Parts, dict[str, Tensor]]]:
@@ -72,16 +73,16 @@ def step(
         names[:] = each_loss
         return torch.stack(list(each_loss.values())), (parts, dict(learner.named_buffers()))
 
-    def of_trained(changed: Mapping[str, Tensor]) -> Any:
-        return functional_call(learner, {**fixed, **changed, **buffers}, (run,))
+    def of_changing(values: Mapping[str, Tensor]) -> Any:
+        return functional_call(learner, {**fixed, **values, **buffers}, (run,))
 
-    values, pull, (parts, left) = cast(Any, torch.func.vjp(of_trained, trained, has_aux=True))
+    values, pull, (parts, left) = cast(Any, torch.func.vjp(of_changing, changing, has_aux=True))
     each = torch.eye(len(names), dtype=values.dtype, device=values.device)
     gradients = [pull(one)[0] for one in each]
     if not isinstance(learner.method, WeighsGradients):
         return Step(gradients[0], left, parts)
     # One loss needs no copy of its gradient, which is as large as all the models.
-    stacked = {n: torch.stack([g[n] for g in gradients]) if len(names) > 1 else gradients[0][n][None] for n in trained}
+    stacked = {n: torch.stack([g[n] for g in gradients]) if len(names) > 1 else gradients[0][n][None] for n in changing}
     return Step(learner.method.direction(stacked, names, parts, keys.fold(key, "direction")), left, parts)
 
 
@@ -131,9 +132,9 @@ def backward(
     look = check_batch(modalities, target, names, examples, sample_weight, key, method.value_check())
     key = keys.fresh() if key is None else key
     owned = (("model", inner), ("method", method))
-    named = {f"{who}.{name}": p for who, module in owned for name, p in module.named_parameters()}
-    trained = {name: p for name, p in named.items() if is_trained(method, name, p)}
-    if not trained:
+    named = ((f"{who}.{name}", p) for who, module in owned for name, p in module.named_parameters())
+    changing = trained(method, named)
+    if not changing:
         raise ValueError("There is nothing to train: no parameter of the model or the method takes a gradient now.")
     batch = Batch(modalities, target, examples, sample_weight, group=group, check_values=look)
     try:
@@ -143,18 +144,18 @@ def backward(
         raise
     several = len(each_loss) > 1
     gradients = [
-        torch.autograd.grad(loss, list(trained.values()), retain_graph=several, materialize_grads=True)
+        torch.autograd.grad(loss, list(changing.values()), retain_graph=several, materialize_grads=True)
         if loss.requires_grad  # else it reaches frozen parameters only
-        else tuple(map(torch.zeros_like, trained.values()))
+        else tuple(map(torch.zeros_like, changing.values()))
         for loss in each_loss.values()
     ]
     if isinstance(method, WeighsGradients):
-        stacked = {n: torch.stack(each) for n, each in zip(trained, zip(*gradients, strict=True), strict=True)}
+        stacked = {n: torch.stack(each) for n, each in zip(changing, zip(*gradients, strict=True), strict=True)}
         direction = method.direction(stacked, list(each_loss), parts, keys.fold(key, "direction"))
     else:
-        direction = dict(zip(trained, gradients[0], strict=True))
+        direction = dict(zip(changing, gradients[0], strict=True))
     for name, gradient in direction.items():
-        p = trained[name]
+        p = changing[name]
         if group is not None:
             dist.all_reduce(gradient, group=group)
             gradient /= dist.get_world_size(group)

@@ -16,8 +16,7 @@ from synib.studies import Forms, run
 from synib.studies.digits import experiment as digits
 from synib.studies.forms import experiment as forms
 from synib.studies.forms.experiment import METRICS
-from synib.training.cells import programs
-from synib.training.learner import learner
+from synib.training.cells import learner, programs
 from synib.training.step import backward
 
 SMALL = {"width": 8, "epochs": 1}
