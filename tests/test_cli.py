@@ -42,15 +42,6 @@ def files(path):
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
-def test_help_says_what_it_is_for_and_where_to_start(synib_command):
-    code, out, err = synib_command("--help")
-    assert code == 0
-    assert err == ""
-    assert "use what only the modalities together say" in out
-    assert "synib reproduce spurious-xor" in out
-    assert {"report", "reproduce"} <= set(out.split())
-
-
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_a_command_with_all_its_options(synib_command, name):
     kind = EXPERIMENTS[name]
@@ -189,25 +180,6 @@ def test_a_second_run_with_other_settings_is_refused_and_touches_nothing(synib_c
     assert {name: content for name, content in files(copied).items() if name.endswith(".csv")} == {
         name: content for name, content in before.items() if name.endswith(".csv")
     }
-
-
-def test_a_run_that_is_stopped_says_so_and_goes_on(synib_command, config, tmp_path, monkeypatch):
-    train, calls = fleet.train, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return train(*arguments)
-
-    with monkeypatch.context() as m:
-        m.setattr(fleet, "train", interrupted)
-        code, _, err = synib_command("reproduce", "spurious-xor", "--config", config, "--out", "run")
-    assert code == 130
-    assert "What was finished is kept; the same command goes on from there" in err
-    assert len(list((tmp_path / "run" / "shards").iterdir())) == 1
-    assert synib_command("reproduce", "spurious-xor", "--config", config, "--out", "run")[0] == 0
-    assert (tmp_path / "run" / "results.csv").exists()
 
 
 def test_a_folders_name_may_hold_brackets(synib_command, config, finished, tmp_path, untrained):

@@ -3,7 +3,6 @@
 import signal
 
 import pytest
-import torch
 
 from synib.files import read_csv
 
@@ -56,38 +55,3 @@ def test_a_run_killed_at_its_writes_ends_with_the_same_bytes(child, tmp_path, hi
     assert hidden(out) == []
     rows = [row["cell"] for row in read_csv(out / "results.csv")]
     assert len(rows) == len(set(rows)) == 2
-
-
-TRAINING = """
-    import synib
-    from synib.studies.spurious_xor.data import spurious_xor
-    from synib.training import solo
-    real_replace, writes = os.replace, iter(range(1000))
-
-    def replace(a, b):
-        real_replace(a, b)
-        if str(b).endswith("checkpoint.ckpt") and next(writes) == KILL:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    os.replace = replace
-    data = spurious_xor(1.0, 0, train=40, validation=16, test=16)
-    torch.manual_seed(0)
-    model = synib.FusionModel.mlp(data.widths, hidden=[8], head_hidden=[])
-    method = synib.SynIB(synib.RandomMask(0.4), family=synib.Bernoulli(), weight=1.0)
-    options = {"lr": 1e-2, "epochs": 4, "batch_size": 16, "device": "cpu", "progress": False}
-    solo.fit(method, model, data, folder=OUT, **options)
-    torch.save(model.state_dict(), OUT + "/weights.pt")
-"""
-
-
-def test_one_large_model_killed_between_checkpoints_ends_with_the_same_weights(child, tmp_path):
-    codes = []
-    for name, kills in (("whole", [-1]), ("killed", [0, 1, 0, -1])):
-        for kill in kills:
-            process = child(TRAINING, KILL=kill, OUT=str(tmp_path / name))
-            process.join()
-            codes.append(process.exitcode)
-    assert codes == [0, -9, -9, -9, 0]
-    one, other = (torch.load(tmp_path / name / "weights.pt", weights_only=True) for name in ("whole", "killed"))
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    assert (tmp_path / "whole" / "metrics.csv").read_bytes() == (tmp_path / "killed" / "metrics.csv").read_bytes()

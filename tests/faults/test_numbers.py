@@ -6,13 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import synib
 from synib.files import read_csv
 from synib.report import build
 from synib.studies import SpuriousXOR, run
-from synib.studies.spurious_xor.data import spurious_xor
-from synib.training import fleet, solo
-from synib.training.checkpoints import Diverged, load
+from synib.training import fleet
 from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
@@ -98,41 +95,3 @@ def test_a_run_in_which_all_fail_is_one_sentence(tmp_path, synib_command):
     code, _, err = synib_command("reproduce", "spurious-xor", *options, "--set", "vanilla.lr=1e20", "--out", "run")
     assert code == 2
     assert err.startswith("synib: All 1 models of run failed; the first: vanilla with seed 0 had a loss or a parameter")
-
-
-@pytest.mark.parametrize("kept", [False, True])
-def test_one_large_model_that_fails_stops_with_its_last_good_state(tmp_path, kept, monkeypatch):
-    from synib.training.solo_module import SoloModule
-
-    data = spurious_xor(1.0, 0, train=40, validation=16, test=16)
-    train = SoloModule.training_step
-
-    def poisoned(self, piece, batch_idx):
-        if self.global_step == 7:  # in the third epoch
-            with torch.no_grad():
-                next(iter(self.learner.parameters())).view(-1)[0] = float("nan")
-        return train(self, piece, batch_idx)
-
-    def fit(epochs, folder=None):
-        torch.manual_seed(0)
-        model = synib.FusionModel.mlp(data.widths, hidden=[8], head_hidden=[])
-        method = synib.SynIB(synib.RandomMask(0.4), family=synib.Bernoulli(), weight=1.0)
-        options = {"lr": 1e-2, "batch_size": 16, "device": "cpu", "progress": False}
-        try:
-            solo.fit(method, model, data, epochs=epochs, folder=folder, **options)
-        except Diverged as e:
-            return model.state_dict(), str(e)
-        return model.state_dict(), ""
-
-    want, _ = fit(2)
-    monkeypatch.setattr(SoloModule, "training_step", poisoned)
-    folder = tmp_path / "run" if kept else None
-    found, said = fit(4, folder)
-    assert said.startswith(
-        "Training stopped in epoch 3 of 4, at learning rate 0.01: a loss or a parameter is not finite"
-    )
-    assert "as it was after 2 epochs" in said
-    assert all(torch.equal(found[name], want[name]) for name in want)
-    if kept:
-        assert f"{folder / 'checkpoint.ckpt'} holds too" in said
-        assert all(p.isfinite().all() for p in load(folder / "checkpoint.ckpt")["synib"]["tensors"].values())

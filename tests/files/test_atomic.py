@@ -1,13 +1,15 @@
-"""Files appear complete or not at all."""
+"""Files appear complete or not at all, tables and JSON come back as they went, and one process at a time writes to a folder."""
 
 import errno
+import fcntl
 import os
-import resource
+import sys
+from types import SimpleNamespace
 
 import pytest
 
-from synib.files import atomic_file, check_writable, write_text
-from synib.files.atomic import remove_unfinished
+from synib.files import atomic_file, check_writable, read_csv, read_json, write_csv, write_json, write_text
+from synib.files.atomic import LOCK, locked, remove_unfinished
 
 
 def test_a_file_takes_the_place_of_the_one_before_which_may_be_kept(tmp_path):
@@ -42,19 +44,6 @@ def test_whatever_interrupts_a_write_leaves_the_file_before_and_nothing_else(tmp
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"table.csv": "old"}
 
 
-def test_a_file_that_becomes_too_large_for_the_system_leaves_the_one_before(tmp_path):
-    path = tmp_path / "table.csv"
-    write_text(path, "old")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    try:
-        with pytest.raises(OSError, match=r"Cannot write .*table\.csv: File too large"):
-            write_text(path, "x" * 10**6)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"table.csv": "old"}
-
-
 def test_what_killed_processes_left_is_removed_and_other_files_are_not(tmp_path):
     left = [tmp_path / ".results.csv.ab12_xyz", tmp_path / ".0123456789abcdef.json.abcdefgh"]
     others = [tmp_path / ".notes", tmp_path / "my.results.csv.ab12_xyz", tmp_path / ".results.csv.backup"]
@@ -75,3 +64,101 @@ def test_a_folder_that_can_be_written_to_need_not_exist_and_is_not_made(tmp_path
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ValueError, match="it is read-only, or you have no permission"):
         check_writable(tmp_path)
+
+
+def test_a_table_comes_back_as_it_went_and_what_is_missing_stays_missing(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [
+        {"method": "vanilla", "beta": 0.2, "n": 3, "mean": 1 / 3, "se": None, "note": 'a, "b"\nc'},
+        {"method": "synib-random", "beta": 1.0, "n": 0, "mean": float("nan"), "extra": True},
+    ]
+    write_csv(path, rows)
+    assert path.read_text().splitlines()[0] == "method,beta,n,mean,se,note,extra"
+    assert path.read_text().endswith("synib-random,1.0,0,,,,True\n")
+    assert read_csv(path) == [
+        {"method": "vanilla", "beta": 0.2, "n": 3, "mean": 0.333333, "se": None, "note": 'a, "b"\nc', "extra": None},
+        {"method": "synib-random", "beta": 1.0, "n": 0, "mean": None, "se": None, "note": None, "extra": "True"},
+    ]
+    assert [type(read_csv(path)[0][name]) for name in ("beta", "n")] == [float, int]
+
+
+def test_an_identifier_that_looks_like_a_number_stays_text(tmp_path):
+    write_csv(tmp_path / "t.csv", [{"cell": "4187e11980634979", "seed": 1}, {"cell": "0068478113948176", "seed": 2}])
+    assert [row["cell"] for row in read_csv(tmp_path / "t.csv")] == ["4187e11980634979", "0068478113948176"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "no table"), (b"\xff\xfe", "no table"), (b"a,b\n1\n", "line 2 has 1 fields, expected 2")],
+)
+def test_a_damaged_table_is_named(tmp_path, content, message):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"t\.csv is damaged: .*{message}"):
+        read_csv(tmp_path / "t.csv")
+
+
+def test_a_table_that_is_not_there_is_said_with_its_folder(tmp_path):
+    with pytest.raises(ValueError, match=rf"There is no results.csv in {tmp_path}: is it the folder of a finished run"):
+        read_csv(tmp_path / "results.csv")
+
+
+def test_json_comes_back_as_it_went_and_a_missing_file_is_nothing(tmp_path):
+    assert read_json(tmp_path / "none.json") is None
+    write_json(tmp_path / "some.json", {"β": [1, None]})
+    assert read_json(tmp_path / "some.json") == {"β": [1, None]}
+
+
+@pytest.mark.parametrize("content", [b"", b'{"a": [', b"\xff\xfe\x00", b"[" * 10**5])
+def test_a_damaged_json_file_is_named(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"a\.json is damaged .*remove it and run again"):
+        read_json(tmp_path / "a.json")
+
+
+def test_a_lock_names_its_holder_and_is_free_again_however_the_block_ends(tmp_path):
+    def interrupted():
+        with locked(tmp_path) as has_locks:
+            assert has_locks
+            with pytest.raises(ValueError, match=f"another run .process {os.getpid()} on"), locked(tmp_path):
+                pass
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not (tmp_path / LOCK).exists()
+    with locked(tmp_path):
+        pass
+
+
+def test_a_process_that_waits_at_a_lock_that_is_removed_takes_the_new_one(tmp_path, monkeypatch):
+    """The first process ends, and a third begins, between the second's opening of the file and its locking."""
+    real, first = fcntl.flock, iter([True])
+
+    def flock(handle, how):
+        if next(first, False):
+            (tmp_path / LOCK).unlink()
+        real(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with locked(tmp_path), pytest.raises(ValueError, match="another run"), locked(tmp_path):
+        pass
+
+
+def test_where_there_is_no_fcntl_the_locks_of_windows_serve(tmp_path, monkeypatch):
+    taken = set()
+
+    def locking(handle, how, size):
+        place = os.fstat(handle).st_ino, os.lseek(handle, 0, os.SEEK_CUR)
+        if place in taken:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        taken.add(place)
+
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(LK_NBLCK=2, locking=locking))
+    with (
+        locked(tmp_path) as has_locks,
+        pytest.raises(ValueError, match=f"process {os.getpid()} on"),
+        locked(tmp_path),
+    ):
+        pass
+    assert has_locks

@@ -1,10 +1,13 @@
 """A recipe small enough to train dozens of cells in a second, and what the tests of sweeps share."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 from synib import methods
 from synib.data import Dataset
@@ -12,7 +15,8 @@ from synib.files import read_json
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Objective
 from synib.studies.spurious_xor.data import spurious_xor
-from synib.training import Cell, fleet
+from synib.training import Cell, fleet, solo
+from synib.training.cells import NEEDED
 from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
@@ -38,8 +42,7 @@ class Tiny:
         return FusionModel.mlp(data.widths, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=self.dropout)
 
     def method(self, cell: Cell, data: Dataset) -> Objective:
-        training = ("lr", "weight_decay", "epochs", "batch_size")
-        settings = {k: v for k, v in cell.settings.items() if k not in training}
+        settings = {k: v for k, v in cell.settings.items() if k not in NEEDED}
         return methods.build(cell.method, family=Bernoulli(), **settings)
 
 
@@ -56,6 +59,43 @@ def cell(settings_of: Callable[..., dict[str, Any]]) -> Callable[..., Cell]:
     def make(method: str = "vanilla", beta: float = 1.0, seed: int = 0, **settings: Any) -> Cell:
         own = settings_of(method, WIDTHS) | LONGER.get(method, {})
         return Cell("tiny", method, {"beta": beta}, TRAINING | own | settings, seed)
+
+    return make
+
+
+@dataclass
+class Single:
+    """A fresh model and method, their data, and how they are to be trained."""
+
+    model: FusionModel
+    method: Objective
+    data: Dataset
+    settings: dict[str, Any]
+
+    def fit(self, **options: Any) -> solo.Fitted:
+        return solo.fit(self.method, self.model, self.data, **{"device": "cpu", **self.settings, **options})
+
+    def state(self) -> dict[str, Tensor]:
+        parts = {"model": self.model, "method": self.method}
+        named = ((who, [*part.named_parameters(), *part.named_buffers()]) for who, part in parts.items())
+        return {f"{who}.{name}": tensor for who, tensors in named for name, tensor in tensors}
+
+    def same(self, other: "Single", rtol: float = 0.0, atol: float = 0.0) -> None:
+        """Assert that all parameters and buffers are those of another: by default to the bit."""
+        torch.testing.assert_close(self.state(), other.state(), rtol=rtol, atol=atol)
+
+
+@pytest.fixture
+def made(tiny: Callable[..., Tiny], cell: Callable[..., Cell]) -> Callable[..., Single]:
+    """``made(method, dropout, **settings)``: what one cell begins with, for the solo engine."""
+
+    def make(name: str = "vanilla", dropout: float = 0.0, **settings: Any) -> Single:
+        one, recipe = cell(name, **settings), tiny(dropout)
+        data = recipe.data(one)
+        torch.manual_seed(one.seed)
+        model = recipe.model(one, data)
+        torch.manual_seed(one.seed)
+        return Single(model, recipe.method(one, data), data, {k: one.settings[k] for k in NEEDED})
 
     return make
 

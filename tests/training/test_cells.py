@@ -1,13 +1,16 @@
-"""Cells, their identity, and which of them may be trained together."""
+"""Cells, their identity, which of them may be trained together, and the learners made of them."""
 
 import dataclasses
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from synib import Bernoulli, MatchedNoise, SynIB
+from synib.methods import METHODS, Experts, OnLatents
 from synib.training import Cell
-from synib.training.cells import cut, digest, programs
+from synib.training.cells import cut, digest, learner, programs
 
 CELL = Cell("e", "synib-random", {"beta": 1.0}, {"lr": 1e-3, "weight": 10.0, "p": 0.4, "data": {"kind": "a"}}, 3)
 
@@ -57,17 +60,6 @@ def test_seed_data_learning_rate_decay_and_weight_may_differ_within_a_program_an
     assert len({cell.program for cell in other}) == len(other)
 
 
-@pytest.mark.parametrize("size", [1, 3, 100])
-def test_shards_hold_every_cell_once_never_two_programs_and_never_too_many(cell, size):
-    cells = [cell(method, seed=seed) for seed in range(5) for method in ("vanilla", "synib-random", "confidence")]
-    made = [piece for same in programs(cells) for piece in cut(same, size)]
-    assert sorted(c.id for shard in made for c in shard) == sorted(c.id for c in cells)
-    assert all(len({c.program for c in shard}) == 1 and 1 <= len(shard) <= size for shard in made)
-    assert len(made) == 3 * -(-5 // size)
-    for shard in made:
-        assert [c.seed for c in shard] == sorted(c.seed for c in shard)
-
-
 @given(count=st.integers(1, 300), size=st.integers(1, 40))
 def test_a_cut_is_complete_in_order_and_as_even_as_can_be(count, size):
     pieces = cut(range(count), size)
@@ -98,3 +90,29 @@ def test_programs_come_in_the_order_of_their_first_cells_and_keep_theirs(cell):
 def test_a_value_without_a_plain_form_has_no_digest():
     with pytest.raises(ValueError):
         digest({"beta": float("nan")})
+
+
+def test_all_methods_start_from_the_same_weights_for_a_seed(tiny, cell):
+    def weights(method, seed):
+        recipe, one = tiny(dropout=0.2), cell(method, seed=seed)
+        return learner(recipe, one, recipe.data(one)).model.state_dict()
+
+    first = weights("vanilla", 0)
+    for method in METHODS:
+        mine = weights(method, 0)
+        assert all(torch.equal(tensor, mine[name]) for name, tensor in first.items())
+    assert not torch.equal(first["encoders.x1.0.weight"], weights("vanilla", 1)["encoders.x1.0.weight"])
+
+
+def test_making_a_learner_leaves_torchs_generator_alone(tiny, cell):
+    before = torch.get_rng_state()
+    learner(tiny(), cell(), tiny().data(cell()))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_experts_prepare_the_noise_of_their_synergy_expert(tiny, cell):
+    one = cell("vanilla")
+    data = tiny().data(one)
+    method = Experts(OnLatents(SynIB(noise=MatchedNoise(), family=Bernoulli())))
+    method.prepare(tiny().model(one, data), data.train.modalities)
+    assert len(method.synergy.objective.noise.mean_x1) == 8

@@ -153,6 +153,25 @@ def test_two_shards_are_submitted_for_each_that_is_trained_at_once_and_the_rows_
     assert (path / "results.csv").read_bytes() == (fleet / "results.csv").read_bytes()
 
 
+def test_a_run_that_the_cluster_began_is_continued_by_the_fleet_to_the_same_bytes(sweep, tmp_path):
+    class Stop(BaseException):
+        pass
+
+    def stop(done, total):
+        if done >= 2.0:  # two models, an epoch each
+            raise Stop
+
+    with pytest.raises(Stop):
+        sweep(Here(), on_progress=stop)
+    out = tmp_path / "out"
+    finished = {path: path.stat().st_mtime_ns for path in out.glob("shards/*.json")}
+    assert len(finished) == 2
+    run(SMALL, out, device="cpu", together=1)
+    assert finished.items() <= {path: path.stat().st_mtime_ns for path in out.glob("shards/*.json")}.items()
+    fleet = run(SMALL, tmp_path / "fleet", device="cpu", together=1)
+    assert (out / "results.csv").read_bytes() == (fleet / "results.csv").read_bytes()
+
+
 def test_without_room_on_any_node_the_user_is_told_once(sweep):
     said = []
     sweep(Here(nodes=(0, 0, 0, 1)), say=said.append)

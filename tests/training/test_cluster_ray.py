@@ -27,9 +27,6 @@ pytestmark = [
 MARK = "SYNIB_TEST_MARK"
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 SMALL = SpuriousXOR(seeds=6, beta=(1.0,), methods=("vanilla",), epochs=5)
-COMMAND = (
-    "reproduce spurious-xor --seeds 6 --beta 1 --method vanilla --epochs 5 --device cpu --together 1 --engine cluster"
-)
 TABLES = ("results.csv", "curves.csv", "shards.json")
 
 
@@ -120,34 +117,27 @@ def test_the_cluster_of_a_run_is_out_of_reach_and_the_loss_of_its_control_proces
 DRIVER = """
 import time
 from synib.training.cluster import Cluster, joined
-with joined(Cluster()) as session:
-    print("joined", flush=True)
-    time.sleep(600)
+try:
+    with joined(Cluster()):
+        print("joined", flush=True)
+        time.sleep(600)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
 """
 
 
-def test_a_driver_that_is_killed_leaves_no_process_and_no_token_behind(mark):
-    with subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "joined\n"
-        process.kill()
+def test_a_driver_that_is_killed_or_terminated_leaves_no_process_and_no_token_behind(mark):
+    def start(own):
+        environment = {**os.environ, MARK: own}
+        return subprocess.Popen([sys.executable, "-c", DRIVER], env=environment, stdout=subprocess.PIPE, text=True)
 
-
-def test_a_run_that_is_terminated_ends_in_a_sentence_and_the_fleet_goes_on_to_the_same_bytes(mark, tmp_path, whole):
-    out = tmp_path / "out"
-    command = [sys.executable, "-m", "synib.cli", *COMMAND.split(), "--out", str(out)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
-        until(lambda: list(out.glob("shards/*.json")) or process.poll() is not None)
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert said == "synib: stopped. What was finished is kept; the same command goes on from there.\n"
-    assert not marked(mark)
-    assert not (out / "results.csv").exists()
-    finished = {path: path.stat().st_mtime_ns for path in out.glob("shards/*.json")}
-
-    run(SMALL, out, device="cpu", together=1)
-    assert finished.items() <= {path: path.stat().st_mtime_ns for path in out.glob("shards/*.json")}.items()
-    assert tables(out) == whole
+    with start(f"{mark}-killed") as killed, start(f"{mark}-terminated") as terminated:
+        for process in (killed, terminated):
+            assert process.stdout.readline() == "joined\n"
+        killed.kill()
+        terminated.terminate()
+        assert terminated.communicate(timeout=60)[0] == "interrupted\n"
+        assert not marked(f"{mark}-terminated")  # the other one's are looked for at the end
 
 
 NODES = """

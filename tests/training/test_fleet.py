@@ -1,8 +1,6 @@
 """Models trained together are the models they would have been alone."""
 
 import dataclasses
-from functools import cache
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,36 +23,12 @@ def three(cell, method, **settings):
     ]
 
 
-@pytest.fixture(scope="module")
-def trained_together(tiny, cell):
-    """``trained_together(method, dropout)``: three cells, and what training them as one gave; each is trained once."""
-
-    @cache
-    def train(method, dropout):
-        cells = three(cell, method)
-        trained = fleet.train(tiny(dropout), cells)
-        return SimpleNamespace(cells=cells, learners=trained.learners, metrics=trained.metrics, curves=trained.curves)
-
-    return train
-
-
 def assert_same(one, other):
     """Learners equal up to the order in which sums add up."""
     a, b = one.state_dict(), other.state_dict()
     assert a.keys() == b.keys()
     for name in a:
         assert torch.allclose(a[name], b[name], rtol=1e-4, atol=1e-5), name
-
-
-def assert_together_is_alone(recipe, cells, together):
-    learners = together.learners
-    for i, cell in enumerate(cells):
-        alone = fleet.train(recipe, [cell])
-        assert_same(learners[i], alone.learners[0])
-        assert together.metrics[i] == pytest.approx(alone.metrics[0])
-        assert together.curves[i].keys() == alone.curves[0].keys()
-        for name, curve in together.curves[i].items():
-            assert curve == pytest.approx(alone.curves[0][name])
 
 
 def by_hand(recipe, cell):
@@ -69,39 +43,13 @@ def by_hand(recipe, cell):
     return model, method, data
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_cells_trained_together_equal_cells_trained_alone(tiny, trained_together, method):
-    together = trained_together(method, dropout=0.0)
-    assert_together_is_alone(tiny(), together.cells, together)
-
-
-@pytest.mark.parametrize("method", ["vanilla", "synib-learned"])
-def test_models_that_drop_units_too_equal_themselves_trained_alone(tiny, trained_together, method):
-    together = trained_together(method, dropout=0.3)
-    assert_together_is_alone(tiny(dropout=0.3), together.cells, together)
-
-
-@pytest.mark.parametrize("noise", ["matched", "shuffled"])
-def test_every_noise_trains_together_as_alone(tiny, cell, noise):
-    cells = three(cell, "synib-random", noise=noise)
-    assert_together_is_alone(tiny(), cells, fleet.train(tiny(), cells))
-
-
-@pytest.mark.parametrize(("method", "dropout"), [*((m, 0.0) for m in METHODS), ("vanilla", 0.3), ("synib-random", 0.3)])
-def test_a_cell_equals_an_ordinary_pytorch_loop(tiny, trained_together, method, dropout):
-    trained = trained_together(method, dropout=dropout)
-    for one, metrics, mine in zip(trained.learners, trained.metrics, trained.cells, strict=True):
-        model, own, data = by_hand(tiny(dropout), mine)
-        assert_same(one.model, model)
-        assert_same(one.method, own)
-        for part, name in ((data.train, "train"), (data.validation, "validation"), (data.test, "test")):
-            with torch.no_grad():
-                hits = (own.predict(model, part.modalities).flatten() > 0).long() == part.target
-            assert metrics[f"{name}_accuracy"] == pytest.approx(hits.double().mean().item(), abs=1e-6)
-
-
-# Latents, classes, chosen modalities and schedules: (method, settings, rate of dropout)
+# Methods, noises, latents, classes, chosen modalities and schedules: (method, settings, rate of dropout)
 FORMS = {
+    **{method: (method, {}, 0.0) for method in METHODS},
+    "dropout": ("vanilla", {}, 0.3),
+    "learned and dropout": ("synib-learned", {}, 0.3),
+    "matched": ("synib-random", {"noise": "matched"}, 0.3),
+    "shuffled": ("synib-random", {"noise": "shuffled"}, 0.0),
     "matched latents": ("synib-random", {"noise": "matched", "space": "latents"}, 0.3),
     "within classes": ("synib-random", {"p": 1.0, "noise": "class-shuffled", "draws": 3}, 0.3),
     "latents within classes": ("synib-random", {"p": 1.0, "noise": "class-shuffled", "space": "latents"}, 0.0),
@@ -115,15 +63,18 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_trains_together_as_alone_and_as_in_an_ordinary_loop(tiny, cell, form):
+def test_cells_trained_together_equal_each_cell_in_an_ordinary_pytorch_loop(tiny, cell, form):
     method, settings, dropout = FORMS[form]
     recipe, cells = tiny(dropout), three(cell, method, **settings)
-    together = fleet.train(recipe, cells)
-    assert_together_is_alone(recipe, cells, together)
-    for one, mine in zip(together.learners, cells, strict=True):
-        model, own, _ = by_hand(recipe, mine)
+    trained = fleet.train(recipe, cells)
+    for one, metrics, mine in zip(trained.learners, trained.metrics, cells, strict=True):
+        model, own, data = by_hand(recipe, mine)
         assert_same(one.model, model)
         assert_same(one.method, own)
+        for part, name in ((data.train, "train"), (data.validation, "validation"), (data.test, "test")):
+            with torch.no_grad():
+                hits = (own.predict(model, part.modalities).flatten() > 0).long() == part.target
+            assert metrics[f"{name}_accuracy"] == pytest.approx(hits.double().mean().item(), abs=1e-6)
 
 
 @pytest.mark.parametrize("form", ["one modality", "warmed up", "matched latents"])
@@ -132,20 +83,6 @@ def test_a_form_is_something_else_than_the_method_without_it(tiny, cell, form):
     one, other = (fleet.train(tiny(), [cell(method, **s)]).learners[0] for s in (settings, {}))
     name = "encoders.x1.0.weight"
     assert not torch.allclose(one.model.state_dict()[name], other.model.state_dict()[name], atol=1e-4)
-
-
-def test_other_schedules_and_modalities_to_corrupt_are_programs_of_their_own(cell):
-    base = cell("synib-marginal", weight=1.0, weight_schedule="warmup", weight_steps=4, corrupt=["x1"])
-    for name, value in {"weight_schedule": "anneal", "weight_steps": 5, "corrupt": ["x2"]}.items():
-        assert dataclasses.replace(base, settings={**base.settings, name: value}).program != base.program
-    assert dataclasses.replace(base, settings={**base.settings, "weight": 9.0}).program == base.program
-
-
-def test_training_goes_on_from_the_seeds_initial_weights(tiny, cell):
-    """Learning rates near zero leave the weights where the seed put them."""
-    still = fleet.train(tiny(), [cell(lr=1e-12)]).learners[0].model
-    torch.manual_seed(0)
-    assert_same(still, tiny().model(cell(), tiny().data(cell())))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from synib.data import Split
-from synib.models import FusionModel
 from synib.training import fleet
 from synib.training.stacked import StackedModels
 
@@ -84,13 +83,3 @@ def test_cells_with_splits_of_different_sizes_are_refused_with_the_sizes(tiny, c
 
     with pytest.raises(ValueError, match=r"splits of one size; got \[30, 40\]"):
         fleet.train(Uneven(), [cell(), cell(seed=1)])
-
-
-def test_the_trained_model_is_an_ordinary_module(tiny, cell):
-    trained = fleet.train(tiny(), [cell(), cell(seed=1)])
-    data = tiny().data(cell(seed=1))
-    model = trained.learners[1].model
-    assert isinstance(model, FusionModel)
-    with torch.no_grad():
-        hits = (model(data.test.modalities).flatten() > 0).long() == data.test.target
-    assert hits.double().mean().item() == pytest.approx(trained.metrics[1]["test_accuracy"])

@@ -1,18 +1,14 @@
 """Sweeps: resumed, killed and repeated ones end with the same bytes."""
 
-import csv
-import dataclasses
 import shutil
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from synib.data import Split
 from synib.files import read_csv, read_json
 from synib.training import fleet
-from synib.training.folder import Folder
-from synib.training.sweep import row, sweep
+from synib.training.sweep import row
 
 
 @pytest.fixture
@@ -77,18 +73,6 @@ def test_a_run_killed_anywhere_trains_what_is_left_and_nothing_else(
     assert device.tried == everything[finished:]
 
 
-def test_a_killed_run_goes_on_where_it_stopped_and_ends_with_the_same_bytes(
-    tmp_path, tiny, cells, whole, run, run_killed, trained
-):
-    finished = run_killed(4, tmp_path, tiny(), cells, together=2)
-    assert not (tmp_path / "results.csv").exists()
-    trained.clear()
-
-    # With another shard size: the grouping that was recorded holds.
-    assert run(tmp_path, tiny(), cells, together=5) == whole.tables
-    assert trained == whole.shards[finished:]
-
-
 def test_what_is_finished_is_written_before_the_next_shard_begins(tmp_path, tiny, cells, device, run):
     written = []
     run(
@@ -108,23 +92,6 @@ def test_a_finished_run_is_not_trained_again(tiny, cells, whole, copied, run, ke
     assert kept(copied) == before
 
 
-def test_a_removed_shard_is_trained_again_alone(tiny, cells, whole, copied, run, trained):
-    gone = sorted((copied / "shards").iterdir())[0]
-    gone.unlink()
-    assert run(copied, tiny(), cells, together=2) == whole.tables
-    assert len(trained) == 1
-    assert gone.exists()
-
-
-def test_a_damaged_shard_costs_nothing_but_itself(tiny, cells, whole, copied, run, trained):
-    damaged = sorted((copied / "shards").iterdir())[0]
-    damaged.write_text(damaged.read_text()[:40])
-    said = []
-    assert run(copied, tiny(), cells, say=said.append) == whole.tables
-    assert len(trained) == 1
-    assert [sentence.split(":")[0] for sentence in said] == [f"{damaged} is damaged"]
-
-
 def test_progress_rises_to_all_there_is_and_a_dearer_method_counts_more(tmp_path, tiny, cells, device, run):
     seen = []
     run(tmp_path, tiny(), cells, together=2, on_progress=lambda done, of: seen.append((done, of)))
@@ -137,35 +104,6 @@ def test_progress_rises_to_all_there_is_and_a_dearer_method_counts_more(tmp_path
     seen.clear()
     run(tmp_path, tiny(), cells, on_progress=lambda done, of: seen.append((done, of)))
     assert seen == [(done[-1], done[-1])]  # all is finished
-
-
-def test_without_curves_the_results_are_the_same_and_no_curves_are_written(tmp_path, tiny, cells, run):
-    class Quiet(type(tiny())):
-        curves = False
-
-    loud = run(tmp_path / "loud", tiny(), cells)
-    sweep(Quiet(), cells, Folder(tmp_path / "quiet", {}))
-    assert (tmp_path / "quiet" / "results.csv").read_bytes() == loud["results.csv"]
-    assert not (tmp_path / "quiet" / "curves.csv").exists()
-
-
-def test_a_group_without_examples_leaves_an_empty_field_and_no_zero(tmp_path, tiny, cell, run):
-    class Grouped(type(tiny())):
-        def data(self, cell):
-            made = super().data(cell)
-            members = torch.full((len(made.test),), cell.seed != 1)
-            groups = {"S": members, "R": ~members}
-            return dataclasses.replace(made, test=Split(made.test.modalities, made.test.target, groups))
-
-    run(tmp_path, Grouped(), [cell(seed=s) for s in range(3)])
-    with (tmp_path / "results.csv").open(newline="") as file:
-        written = list(csv.DictReader(file))
-    assert [(r["test_accuracy_S"] == "", r["test_accuracy_R"] == "") for r in written] == [
-        (False, True), (True, False), (False, True),
-    ]  # fmt: skip
-    for r in written:
-        assert float(r["test_accuracy_S"] or r["test_accuracy_R"]) == float(r["test_accuracy"])
-    assert [r["test_accuracy_S"] is None for r in read_csv(tmp_path / "results.csv")] == [False, True, False]
 
 
 def test_a_row_has_no_clock_and_no_nan_in_it(cell):

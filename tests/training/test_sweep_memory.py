@@ -8,7 +8,6 @@ import torch
 
 from synib.files import read_csv, read_json
 from synib.training import fleet
-from synib.training.cells import cut
 from synib.training.device import device_name
 from synib.training.stacked import StackedModels
 
@@ -140,27 +139,6 @@ def test_a_run_killed_after_it_was_halved_ends_as_if_it_had_not_been(
     assert kept(tmp_path / "killed").items() >= before.items()
 
 
-def shard_file(path, shard):
-    """The name of the file that holds these cells."""
-    ids = {c.id for c in shard}
-    return next(p.name for p in (path / "shards").iterdir() if {r["cell"] for r in read_json(p)["rows"]} == ids)
-
-
-def test_halving_leaves_a_finished_shard_that_comes_later_as_it_is(tmp_path, tiny, run, kept, sizes, cell, device):
-    cells = [cell(seed=s) for s in range(8)]
-    whole = run(tmp_path, tiny(), cells, together=4)
-    names = [shard_file(tmp_path, cells[:4]), shard_file(tmp_path, cells[4:])]
-    (tmp_path / "shards" / names[0]).unlink()
-    before = kept(tmp_path)
-    device.tried.clear()
-    device.fits = lambda shard: len(shard) <= 2
-    halved = run(tmp_path, tiny(), cells, together=4)
-    assert device.tried == [cells[:4], cells[:2], cells[2:4]]
-    assert sorted(sizes(tmp_path)) == [2, 2, 4]
-    assert kept(tmp_path)[names[1]] == before[names[1]]
-    assert halved["results.csv"] == whole["results.csv"]
-
-
 def test_progress_after_halving_counts_what_is_finished_and_ends_at_all_there_is(tmp_path, tiny, run, cell, device):
     seen, at = [], []
     device.fits = lambda shard: len(shard) == 1
@@ -221,12 +199,6 @@ def test_how_many_fit_is_asked_for_each_program_once_and_never_again(
     run(tmp_path, tiny(), cells, precision="bf16")
     assert asked == []
     assert device.tried == [cells[2:3], cells[3:]]
-
-
-def test_by_default_a_cpu_trains_twenty_four_at_once_in_even_shards(tmp_path, tiny, run, cell, device):
-    cells = [cell(seed=s) for s in range(25)]
-    run(tmp_path, tiny(), cells)
-    assert device.tried == cut(cells, 24) == [cells[:13], cells[13:]]
 
 
 def test_a_device_too_small_to_measure_on_trains_what_fits(tmp_path, tiny, run, cell, device, monkeypatch):

@@ -1,4 +1,4 @@
-"""The shards of a run on workers that are lost, end, run out of memory or have no room."""
+"""Sweeps on workers that are lost, end, run out of memory or have no room."""
 
 import pytest
 
