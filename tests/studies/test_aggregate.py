@@ -3,8 +3,7 @@
 import pytest
 
 from synib.measure import interval
-from synib.studies.aggregate import grouped, means, synib_leads
-from synib.studies.base import leads
+from synib.studies.aggregate import grouped, leads, means, synib_leads
 
 
 def row(method, fold, seed, score):

@@ -3,7 +3,8 @@
 import torch
 
 from synib.data import Split
-from synib.studies.control import CONTROL, REAL, SHUFFLED, name_control, shuffled, trainings
+from synib.studies import HatefulMemes
+from synib.studies.control import CONTROL, REAL, SHUFFLED, shuffled
 
 
 def test_shuffling_keeps_the_examples_of_each_class_and_breaks_their_pairs():
@@ -19,8 +20,15 @@ def test_shuffling_keeps_the_examples_of_each_class_and_breaks_their_pairs():
     assert not torch.equal(shuffled(split, seed=1).modalities["a"], mixed.modalities["a"])
 
 
-def test_only_vanilla_fusion_has_a_control_which_results_name_as_a_method():
-    assert trainings("vanilla") == (REAL, SHUFFLED)
-    assert trainings("experts") == (REAL,)
-    rows = [{"method": "vanilla", "training": training} for training in trainings("vanilla")]
-    assert [row["method"] for row in name_control(rows)] == ["vanilla", CONTROL]
+def test_only_vanilla_fusion_has_a_control_which_the_summary_names_as_a_method_that_leads_over_nobody():
+    experiment = HatefulMemes(methods=("vanilla", "experts"), seeds=2)
+    cells = experiment.cells()
+    trainings = [(cell.method, cell.factors["training"]) for cell in cells if cell.seed == 0]
+    assert trainings == [("vanilla", REAL), ("vanilla", SHUFFLED), ("experts", REAL)]
+    results = [
+        {"method": c.method, **c.factors, "seed": c.seed, "test_accuracy": 0.5, "auroc": 0.5, "subset_accuracy": 0.5}
+        for c in cells
+    ]
+    summary = experiment.summary(results)
+    assert {row["method"] for row in summary} == {"vanilla", CONTROL, "experts"}
+    assert {row["method"] for row in summary if "_over_" in row["metric"]} == {"vanilla", "experts"}

@@ -24,7 +24,7 @@ def test_a_published_table_has_a_row_for_every_cell_of_its_config_and_no_other(n
 def test_a_published_choice_is_the_best_of_the_published_candidates(name):
     search = load(RESULTS / name)
     summary = search.summary(read_csv(RESULTS / name / "results.csv"))
-    assert read_json(RESULTS / name / "chosen.json") == search.chosen(summary)
+    assert read_json(RESULTS / name / "chosen.json") == search.choose(summary)
 
 
 @pytest.mark.parametrize(("name", "experiment"), SEARCHED.items())

@@ -65,9 +65,9 @@ def test_the_best_mean_is_chosen_and_the_first_of_equals(short):
         for (m, c), mean in scores.items()
         for metric in ("train_accuracy", "validation_accuracy")
     ]
-    assert search.chosen(summary) == {"vanilla": {"lr": 1e-2}, "synib-oracle": {"lr": 1e-3}}
+    assert search.choose(summary) == {"vanilla": {"lr": 1e-2}, "synib-oracle": {"lr": 1e-3}}
     summary[-1]["mean"] += 1e-15  # which is rounding, and not better
-    assert search.chosen(summary)["synib-oracle"] == {"lr": 1e-3}
+    assert search.choose(summary)["synib-oracle"] == {"lr": 1e-3}
 
 
 @pytest.mark.parametrize("failed", [{"n": 1}, {"n": 0, "mean": None}])
@@ -80,7 +80,7 @@ def test_a_candidate_of_which_models_failed_is_not_chosen(short, failed):
         for c, mean in candidates
     ]
     search = Search(seeds=2)
-    assert search.chosen(summary) == {"vanilla": {"lr": 1e-3}, "synib-oracle": {"lr": 1e-3}}
+    assert search.choose(summary) == {"vanilla": {"lr": 1e-3}, "synib-oracle": {"lr": 1e-3}}
     assert len(search.tables(summary)) == 2
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from synib.studies.base import Row, describe_leads
+from synib.measure import interval
+from synib.studies.charts import Row
 
 SYNIB = ("synib", "experts")  # prefixes of the names of SynIB's forms
 
@@ -23,7 +24,7 @@ def means(rows: Iterable[Row], metrics: Sequence[str], unit: str, *factors: str)
         rows: Of the results.
         metrics: Those to average; missing values are left out.
         unit: The column (fold, speaker) whose values are independent repetitions. It also becomes ``seed``, by which
-            :func:`~synib.studies.base.leads` pairs the rows of two methods.
+            :func:`leads` pairs the rows of two methods.
         factors: Further columns to keep apart.
     """
     columns = ("method", *factors, unit)
@@ -33,6 +34,26 @@ def means(rows: Iterable[Row], metrics: Sequence[str], unit: str, *factors: str)
         averages = {metric: sum(n) / len(n) if n else None for metric, n in numbers.items()}
         table.append({**dict(zip(columns, key, strict=True)), "seed": key[-1], **averages})
     return table
+
+
+def leads(results: Sequence[Row], metric: str, rival: str) -> dict[str, list[float]]:
+    """How far every other method is above a rival, seed by seed, where both have the metric."""
+    scores = {(row["method"], row["seed"]): row.get(metric) for row in results}
+    above: dict[str, list[float]] = {method: [] for method, _ in scores if method != rival}
+    for (method, seed), score in scores.items():
+        other = scores.get((rival, seed))
+        if method != rival and score is not None and other is not None:
+            above[method].append(score - other)
+    return above
+
+
+def describe_leads(rows: Mapping[str, Row | None]) -> list[str]:
+    """Leads with their 95 % intervals as text: method → row of the summary; rows without a standard error are left out."""
+    return [
+        "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(method, row["mean"], *interval(row["mean"], row["se"], row["n"]))
+        for method, row in rows.items()
+        if row is not None and row["se"] is not None
+    ]
 
 
 def synib_leads(rows: Mapping[tuple[str, str], Row], methods: Iterable[str], metric: str) -> str:
@@ -46,3 +67,21 @@ def synib_leads(rows: Mapping[tuple[str, str], Row], methods: Iterable[str], met
     return ", ".join(
         describe_leads({method: rows.get((method, metric)) for method in methods if method.startswith(SYNIB)})
     )
+
+
+def lead_sentences(
+    rows: Mapping[tuple[str, str], Row], methods: Sequence[str], words: Mapping[str, str], unit: str
+) -> list[str]:
+    """A sentence for each metric in which SynIB has leads.
+
+    Args:
+        rows, methods: As in :func:`synib_leads`.
+        words: The metric of the lead → what it is called.
+        unit: What the leads are paired by.
+    """
+    texts = {name: synib_leads(rows, methods, metric) for metric, name in words.items()}
+    return [
+        f"SynIB's {name}, paired by {unit}, with 95 % intervals (Student's t): {text}."
+        for name, text in texts.items()
+        if text
+    ]

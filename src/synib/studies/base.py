@@ -10,17 +10,19 @@ from itertools import product
 from typing import Any, ClassVar, Self, cast
 
 from synib.data import Dataset
-from synib.measure import interval, statistics
+from synib.measure import statistics
 from synib.methods import build
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Family, Objective
+from synib.studies.aggregate import grouped, leads, means
 from synib.studies.charts import Figure, Table
 from synib.studies.options import OF_TRAINING, check_methods, check_overrides, checked_options
 from synib.training import Cell
 
-NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions", "error")
-
 Row = Mapping[str, Any]
+
+NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions", "error")
+SHARED = "every method"  # in settings.json: the settings that all methods have, unless their own entries say otherwise
 
 
 def option(default: Any, help: str, flag: str = "") -> Any:
@@ -37,13 +39,18 @@ class Experiment(ABC):
         title: What the page calls it.
         about: A paragraph for the page.
         factors: What varies besides method and seed.
+        averaged: Those of the factors that the summary averages over.
         family: The predictive distribution of its models.
         headline: The metric that tables show.
         curves: Whether accuracies are kept after every epoch.
         names: What the summary calls a metric, where it has a name of its own.
+        rivals: Metric → the methods that the summary compares all others with, pair by pair.
         quick: Options of a smaller version, where there is one.
         of_model: Which of a cell's settings are the model's.
         group: The command that several experiments of one kind share.
+        chosen: How each method is trained, where no option changes it.
+        tried: Settings whose values a search tries for every method.
+        own: Method → its own setting → the values of it that a search tries.
         judged: What a search shows of candidates: heading → metric, the first to sort them by.
         preferred: Which of them :meth:`prefer` chooses, in words.
     """
@@ -52,13 +59,18 @@ class Experiment(ABC):
     title: ClassVar[str]
     about: ClassVar[str]
     factors: ClassVar[tuple[str, ...]]
+    averaged: ClassVar[tuple[str, ...]] = ()
     family: ClassVar[Family] = Bernoulli()
     headline: ClassVar[str] = "test_accuracy"
     curves: ClassVar[bool] = True
     names: ClassVar[Mapping[str, str]] = {}
+    rivals: ClassVar[Mapping[str, Sequence[str]]] = {}
     quick: ClassVar[Mapping[str, Any]] = {}
     of_model: ClassVar[tuple[str, ...]] = ()
     group: ClassVar[str] = ""
+    chosen: ClassVar[Mapping[str, dict[str, Any]]]
+    tried: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    own: ClassVar[Mapping[str, Mapping[str, Sequence[Any]]]] = {}
     judged: ClassVar[Mapping[str, str]] = {"validation accuracy": "validation_accuracy"}
     preferred: ClassVar[str] = "The one with the best mean validation accuracy is chosen"
 
@@ -78,9 +90,9 @@ class Experiment(ABC):
         for method, changes in self.overrides.items():
             check_overrides(self, method, changes, defaults[method])
 
-    @abstractmethod
     def defaults(self) -> dict[str, dict[str, Any]]:
         """How each method is trained, without the run's overrides."""
+        return dict(self.chosen)
 
     @classmethod
     def quickly(cls, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,11 +101,11 @@ class Experiment(ABC):
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
         """For each method the settings that a search tries, equally many for all; empty if there is no search."""
-        return {}
+        return {method: grid(**self.tried, **own) for method, own in self.own.items()}
 
     def searched_at(self) -> dict[str, Any]:
-        """The factors at which a search compares candidates."""
-        return {}
+        """The factors at which a search compares candidates: by default the first point."""
+        return self.points()[0]
 
     def prefer(self, scores: Sequence[Mapping[str, float]]) -> int:
         """Which of a method's candidates a search chooses, by their mean metrics: its place, the first of equals."""
@@ -105,7 +117,8 @@ class Experiment(ABC):
 
     def described(self) -> dict[str, Mapping[str, Any]]:
         """The settings that the page shows: method → settings."""
-        return {cell.method: cell.settings for cell in self.cells()}
+        settings, fixed = self.settings(), self.fixed()
+        return {method: settings[method] | fixed for method in self.methods}
 
     def check(self) -> None:
         """Build one model and method of each program, so that an impossible setting is refused before training starts."""
@@ -118,17 +131,25 @@ class Experiment(ABC):
     def points(self) -> list[dict[str, Any]]:
         """The values of the factors to train at."""
 
+    def points_of(self, method: str) -> list[dict[str, Any]]:
+        """The values of the factors to train a method at: by default those of all methods."""
+        return self.points()
+
     def fixed(self) -> dict[str, Any]:
         """Settings that are the same for all methods."""
+        return {}
+
+    def fixed_at(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings that are the same for all methods at a point."""
         return {}
 
     def cells(self) -> list[Cell]:
         """Every model to train: every method at every point with every seed."""
         settings, fixed = self.settings(), self.fixed()
         return [
-            Cell(self.name, method, point, settings[method] | fixed, seed)
+            Cell(self.name, method, point, settings[method] | fixed | self.fixed_at(point), seed)
             for method in self.methods
-            for point in self.points()
+            for point in self.points_of(method)
             for seed in range(self.seeds)
         ]
 
@@ -210,17 +231,39 @@ class Experiment(ABC):
         return cast(Any, cls)(**options)
 
     def summary(self, results: Sequence[Row]) -> list[Row]:
-        """Mean, standard error and n over seeds, for each method, factors and metric; and what :meth:`beyond` adds."""
+        """Mean, standard error and n over seeds (or what :attr:`repeats` names) for each method, factors and metric.
+
+        Then the rules without a model, the leads over ``rivals``, and what :meth:`beyond` adds.
+        """
         results = [{self.names.get(name, name): value for name, value in row.items()} for row in results]
-        groups: dict[tuple[Any, ...], list[Row]] = {}
-        for row in results:
-            groups.setdefault((row["method"], *(row[f] for f in self.factors)), []).append(row)
+        kept = [factor for factor in self.factors if factor not in self.averaged]
+        metrics, unit = self.metrics(results), self.repeats[1]
+        rules = {metric: rule for metric in metrics if (rule := self.rule(metric))}
+        averages = means(results, metrics, unit, *kept)
         table = []
-        for (method, *values), rows in groups.items():
-            factors = dict(zip(self.factors, values, strict=True))
-            for metric in self.metrics(rows):
-                table.append(self.row(method, factors, metric, [row[metric] for row in rows]))
+        for (method, *values), rows in grouped(averages, "method", *kept).items():
+            factors = dict(zip(kept, values, strict=True))
+            table += [self.row(method, factors, m, [row[m] for row in rows]) for m in metrics if m not in rules]
+        for point, rows in grouped(averages, *kept).items():
+            factors = dict(zip(kept, point, strict=True))
+            for metric, (name, what) in rules.items():  # the same for all methods, and for all seeds
+                numbers = [row[metric] for row in rows if row["method"] == rows[0]["method"]]
+                table.append(self.row(name, factors, what, numbers[:1] if unit == "seed" else numbers))
+            for metric, rivals in self.rivals.items():
+                for rival in rivals:
+                    table += self.lead(rows, factors, metric, rival)
         return [*table, *self.beyond(results)]
+
+    def rule(self, metric: str) -> tuple[str, str] | None:
+        """The name and the metric of a rule without a model, if a column of the results is of one."""
+        return None
+
+    def lead(
+        self, rows: Sequence[Row], factors: Mapping[str, Any], metric: str, rival: str, name: str = ""
+    ) -> list[Row]:
+        """Rows of the summary: how far each method is above a rival, in pairs of rows with the same seed."""
+        above = leads(rows, metric, rival)
+        return [self.row(m, factors, name or f"{metric}_over_{rival}", gains) for m, gains in above.items() if gains]
 
     def beyond(self, results: Sequence[Row]) -> list[Row]:
         """Rows of the summary that are not the mean of a metric over seeds."""
@@ -242,36 +285,21 @@ class Experiment(ABC):
         }
 
 
-def leads(results: Sequence[Row], metric: str, rival: str) -> dict[str, list[float]]:
-    """How far every other method is above a rival, seed by seed, where both have the metric."""
-    scores = {(row["method"], row["seed"]): row.get(metric) for row in results}
-    above: dict[str, list[float]] = {method: [] for method, _ in scores if method != rival}
-    for (method, seed), score in scores.items():
-        other = scores.get((rival, seed))
-        if method != rival and score is not None and other is not None:
-            above[method].append(score - other)
-    return above
-
-
-def describe_leads(rows: Mapping[str, Row | None]) -> list[str]:
-    """Leads with their 95 % intervals as text: method → row of the summary; rows without a standard error are left out."""
-    return [
-        "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(method, row["mean"], *interval(row["mean"], row["se"], row["n"]))
-        for method, row in rows.items()
-        if row is not None and row["se"] is not None
-    ]
-
-
 @cache
 def settings_of(package: str) -> dict[str, dict[str, dict[str, Any]]]:
     """How a study trains its models: experiment → method → settings, from ``settings.json`` in the study's folder.
 
-    A search leaves a file of the same form in its results folder.
+    There the entry ``"every method"`` of an experiment holds what its methods share. A search leaves whole settings of each
+    method, which can replace the entries of the same methods.
 
     Args:
         package: The study's package: ``settings_of(__package__)``.
     """
-    return json.loads(resources.files(package).joinpath("settings.json").read_text("utf-8"))
+    entries = json.loads(resources.files(package).joinpath("settings.json").read_text("utf-8"))
+    return {
+        name: {method: methods[SHARED] | own for method, own in methods.items() if method != SHARED}
+        for name, methods in entries.items()
+    }
 
 
 def grid(**values: Sequence[Any]) -> list[dict[str, Any]]:

@@ -5,34 +5,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from synib.methods import METHODS
-from synib.studies.base import Experiment, Row, describe_leads, leads
+from synib.studies.aggregate import describe_leads
+from synib.studies.base import Experiment, Row
+from synib.studies.candidates import own_values
 from synib.studies.charts import Figure, Table
 
 BALANCING = ("ogm", "agm", "dnr", "mmpareto", "reconboost", "mcr")
-DECAYS: dict[str, Sequence[Any]] = {"weight_decay": (1e-5, 1e-3, 1e-2)}
-
-# Each method's own coefficient and the values of it that the search on PID-XOR tries; a method without one searches the
-# weight decay.
-COEFFICIENTS: dict[str, dict[str, Sequence[Any]]] = {
-    "unimodal-x1": DECAYS,
-    "unimodal-x2": DECAYS,
-    "ensemble": DECAYS,
-    "vanilla": DECAYS,
-    "masked-random": {"p": (0.3, 0.5, 0.7)},
-    "masked-oracle": DECAYS,
-    "confidence": {"weight": (1.0, 3.0, 10.0)},
-    "ogm": {"alpha": (0.1, 0.3, 1.0)},
-    "agm": {"alpha": (0.3, 1.0, 3.0)},
-    "dnr": {"strength": (1.0, 3.0, 10.0)},
-    "mmpareto": {"unimodal_weight": (1.0, 0.3, 0.1)},  # not its scale: Adam cancels a constant factor
-    "reconboost": {"reconcile": (0.1, 0.3, 1.0)},
-    "mcr": {"game": (0.01, 0.1, 1.0)},
-    "synib-random": {"weight": (1.0, 3.0, 10.0)},
-    "synib-learned": {"weight": (1.0, 3.0, 10.0)},
-    "synib-marginal": {"weight": (1.0, 3.0, 10.0)},
-    "synib-oracle": {"weight": (1.0, 3.0, 10.0)},
-    "experts": {"weight": (1.0, 3.0, 10.0)},
-}
+DECAYS = (1e-5, 1e-3, 1e-2)
+COEFFICIENTS = own_values(("x1", "x2"), weight=(1.0, 3.0, 10.0), weight_decay=DECAYS, oracle=True)
 
 
 @dataclass(frozen=True)
@@ -42,22 +22,20 @@ class Compare(Experiment):
     Attributes:
         point: The values of the factors, the same for all cells.
         columns: Heading of the table → metric.
-        chosen: Settings of every searched method.
     """
 
     curves: ClassVar[bool] = False
     group: ClassVar[str] = "compare"
     point: ClassVar[Mapping[str, float]]
     columns: ClassVar[Mapping[str, str]] = {"test accuracy": "test_accuracy"}
-    chosen: ClassVar[Mapping[str, dict[str, Any]]]
 
     seeds: int = 10
     methods: tuple[str, ...] = tuple(COEFFICIENTS)
 
     def defaults(self) -> dict[str, dict[str, Any]]:
         """Those of the search; a method that was not searched takes vanilla's."""
-        others = (method for method in METHODS if method not in COEFFICIENTS and method != "unimodal")
-        return {method: self.chosen.get(method, self.chosen["vanilla"]) for method in (*COEFFICIENTS, *others)}
+        others = (method for method in METHODS if method not in self.chosen and method != "unimodal")
+        return super().defaults() | dict.fromkeys(others, self.chosen["vanilla"])
 
     def points(self) -> list[dict[str, Any]]:
         return [dict(self.point)]
@@ -77,8 +55,7 @@ class Compare(Experiment):
             means = {m: sum(numbers) / len(numbers) for m, numbers in scores.items() if numbers}
             if means:
                 best = max(means, key=lambda m: means[m])
-                above = leads(results, metric, best)
-                table += [self.row(m, self.point, f"{metric}_over_{best}", gains) for m, gains in above.items()]
+                table += self.lead(results, self.point, metric, best)
         return table
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:

@@ -4,27 +4,43 @@ Shuffled so, the modalities hold no interaction. On examples that no unimodal mo
 mere disagreement with those models reaches.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from synib.data import Split
 from synib.measure import shuffle_within_class
-from synib.studies.base import Row
+from synib.studies.base import Experiment, Row
 
 RIVAL, CONTROL = "vanilla", "control"
 REAL, SHUFFLED = "real", "shuffled"  # values of the factor "training"
 
 
-def trainings(method: str) -> tuple[str, ...]:
-    """What a method is trained on: real data, and beside vanilla fusion its control on shuffled data."""
-    return (REAL, SHUFFLED) if method == RIVAL else (REAL,)
+@dataclass(frozen=True)
+class Controlled(Experiment):
+    """An experiment with a synergy subset, whose factor ``training`` tells vanilla fusion from its control.
+
+    Attributes:
+        published: Method → the paper's accuracy on the synergy subset, and on all test examples.
+    """
+
+    published: ClassVar[Mapping[str, tuple[float, float]]] = {}
+
+    def points_of(self, method: str) -> list[dict[str, Any]]:
+        """Real data, and beside vanilla fusion its control on shuffled data."""
+        trainings = (REAL, SHUFFLED) if method == RIVAL else (REAL,)
+        return [point | {"training": training} for point in self.points() for training in trainings]
+
+    def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
+        values = zip(("subset_accuracy", "test_accuracy"), self.published.get(method, ()), strict=False)
+        return dict(values).get(metric)
+
+    def summary(self, results: Sequence[Row]) -> list[Row]:
+        """As usual, with the control as a method of its own, which leads over nobody."""
+        named = [{**row, "method": CONTROL if row["training"] == SHUFFLED else row["method"]} for row in results]
+        return [row for row in super().summary(named) if row["method"] != CONTROL or "_over_" not in row["metric"]]
 
 
 def shuffled(split: Split, seed: int) -> Split:
     """The split with its modalities shuffled within each class."""
     return replace(split, modalities=shuffle_within_class(split.modalities, split.target, seed))
-
-
-def name_control(results: Iterable[Row]) -> list[Row]:
-    """The results with the control as a method of its own."""
-    return [{**row, "method": CONTROL if row["training"] == SHUFFLED else row["method"]} for row in results]

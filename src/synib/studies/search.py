@@ -104,7 +104,7 @@ class Search(Experiment):
         """The best candidates of each method; ``summary.csv`` has all of them."""
         judged = self.experiment.judged
         metric = next(iter(judged.values()))
-        chosen = {method: describe(candidate) for method, candidate in self.chosen(summary).items()}
+        chosen = {method: describe(candidate) for method, candidate in self.choose(summary).items()}
         tables = []
         for method in self.methods:
             tried = [r for r in summary if r["method"] == method and r["metric"] == metric]
@@ -120,10 +120,10 @@ class Search(Experiment):
 
     def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
         """The chosen candidates, and the whole settings that they make, in the form of a study's ``settings.json``."""
-        chosen, settings = self.chosen(summary), self.experiment.defaults()
+        chosen, settings = self.choose(summary), self.experiment.defaults()
         return {"chosen": chosen, "settings": {self.of: {m: settings[m] | chosen[m] for m in self.methods}}}
 
-    def chosen(self, summary: Sequence[Row]) -> dict[str, dict[str, Any]]:
+    def choose(self, summary: Sequence[Row]) -> dict[str, dict[str, Any]]:
         """The candidate of each method that the experiment prefers; a candidate with failed models ranks last."""
         scores: dict[tuple[str, str], dict[str, float]] = {}
         complete: dict[str, int] = {}

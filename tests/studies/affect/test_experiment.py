@@ -243,7 +243,7 @@ def test_the_papers_numbers_stand_beside_ours_but_not_where_other_speakers_are_t
 
 def test_title_and_description_follow_the_form_of_the_data():
     vectors, sequences = AffectMOSI(), AffectMOSI(form="sequences")
-    assert vectors.title == AffectMOSI.title != sequences.title
+    assert vectors.title != sequences.title
     assert "MiniLM" in vectors.about
     assert "MiniLM" not in sequences.about
     assert AffectMOSI.from_config(sequences.config()).title == sequences.title

@@ -27,11 +27,11 @@ from synib.studies.affect.data import (
 )
 from synib.studies.affect.page import COLUMNS, about, baseline_name, chart, note, scheme_name, title
 from synib.studies.affect.paper import PAPER
-from synib.studies.aggregate import grouped, means
-from synib.studies.base import Experiment, Row, grid, leads, option, settings_of
+from synib.studies.aggregate import grouped
+from synib.studies.base import Row, option, settings_of
 from synib.studies.candidates import own_values
 from synib.studies.charts import Figure, Table
-from synib.studies.control import CONTROL, REAL, RIVAL, name_control, shuffled, trainings
+from synib.studies.control import CONTROL, REAL, RIVAL, Controlled, shuffled
 from synib.studies.evaluation import calibration_scores, predictions, vector_model
 from synib.studies.features import FOLDS
 from synib.studies.tables import check_fold
@@ -39,7 +39,6 @@ from synib.training import Cell, Learner
 
 FormOption = Literal["auto", "features", "sequences"]
 
-COMPARED = ("test_accuracy", "macro_f1", "subset_accuracy")
 ROWS = 256  # in a batch of predictions
 OF_NETWORK = ("width", "layers", "heads", "feedforward", "dropout", "detach_heads")  # MultiBench's, for sequences
 # settings.json, features: learning rate, dropout and each method's own setting were chosen on validation accuracy over 10
@@ -52,10 +51,14 @@ DROPOUT: dict[Form, tuple[float, float]] = {"features": (0.0, 0.5), "sequences":
 
 
 @dataclass(frozen=True)
-class Affect(Experiment):
+class Affect(Controlled):
     """MOSI, MUStARD and UR-FUNNY: accuracy on all examples, and on those that no modality decides alone."""
 
     factors: ClassVar[tuple[str, ...]] = ("scheme", "fold", "training")
+    averaged: ClassVar[tuple[str, ...]] = ("fold", "training")
+    rivals: ClassVar[Mapping[str, Sequence[str]]] = {
+        "test_accuracy": (RIVAL,), "macro_f1": (RIVAL,), "subset_accuracy": (RIVAL, CONTROL),
+    }  # fmt: skip
     family: ClassVar[Family] = Categorical()
     of_model: ClassVar[tuple[str, ...]] = ("hidden", "latent", *OF_NETWORK)
     curves: ClassVar[bool] = False
@@ -83,8 +86,6 @@ class Affect(Experiment):
         if self.methods == ("all",) and self.form in get_args(FormOption):
             object.__setattr__(self, "methods", tuple(self.defaults()))
         super().__post_init__()
-        object.__setattr__(self, "title", title(self.source, self.kind))
-        object.__setattr__(self, "about", about(self.source, self.kind))
         if self.kind == "sequences":
             for f in fields(self):
                 if f.name in ("scheme", "fold") and getattr(self, f.name) != f.default:
@@ -102,6 +103,14 @@ class Affect(Experiment):
         return {**fewer, **given}
 
     @property
+    def title(self) -> str:  # type: ignore[override]  # depends on the form of the data, which is an option
+        return title(self.source, self.kind)
+
+    @property
+    def about(self) -> str:  # type: ignore[override]
+        return about(self.source, self.kind)
+
+    @property
     def source(self) -> str:
         """The data set: mosi, mustard or ur-funny."""
         return self.name.removeprefix(f"{self.group}-")
@@ -117,10 +126,14 @@ class Affect(Experiment):
         second_form = self.kind == "sequences" and self.source in FEATURES
         return settings_of(__package__)[f"{self.name}-sequences" if second_form else self.name]
 
-    def candidates(self) -> dict[str, list[dict[str, Any]]]:
-        """24 for every method: four learning rates, two dropout rates, three values of its own setting."""
-        own = own_values(MODALITIES[self.source, self.kind])
-        return {m: grid(lr=(1e-4, 3e-4, 1e-3, 3e-3), dropout=DROPOUT[self.kind], **own[m]) for m in own}
+    @property
+    def tried(self) -> Mapping[str, Sequence[Any]]:  # type: ignore[override]
+        """With three values of a method's own setting, 24 candidates for every method."""
+        return {"lr": (1e-4, 3e-4, 1e-3, 3e-3), "dropout": DROPOUT[self.kind]}
+
+    @property
+    def own(self) -> Mapping[str, Any]:  # type: ignore[override]
+        return own_values(MODALITIES[self.source, self.kind])
 
     def searched_at(self) -> dict[str, Any]:
         """Without a fold: the seeds take turns at them."""
@@ -130,26 +143,12 @@ class Affect(Experiment):
         splits = product(self.scheme, self.fold) if self.kind == "features" else [(MULTIBENCH, 0)]
         return [dict(zip(self.factors, (*split, REAL), strict=True)) for split in splits]
 
-    def cells(self) -> list[Cell]:
-        """Every method at every fold with every seed, and the control beside vanilla fusion."""
-        settings = self.settings()
-        return [
-            Cell(self.name, method, point | {"training": training}, settings[method] | self._sizes(point), seed)
-            for method in self.methods
-            for point in self.points()
-            for training in trainings(method)
-            for seed in range(self.seeds)
-        ]
-
-    def _sizes(self, point: Mapping[str, Any]) -> dict[str, Any]:
+    def fixed_at(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """A setting that differs between folds of different sizes: their models cannot be trained together."""
         if self.kind == "sequences":
             return {}
         folds = similar_folds(self.source, point["scheme"], point["fold"])
         return {"data": {"scheme": point["scheme"], "folds": list(folds)}}
-
-    def described(self) -> dict[str, Mapping[str, Any]]:
-        return {m: {k: v for k, v in s.items() if k != "data"} for m, s in super().described().items()}
 
     @property
     def repeats(self) -> tuple[int, str]:
@@ -193,32 +192,16 @@ class Affect(Experiment):
             **baseline_scores,
         }
 
+    def rule(self, metric: str) -> tuple[str, str] | None:
+        who, _, what = metric.removeprefix(PREFIX).partition("_")
+        return (baseline_name(who), what) if metric.startswith(PREFIX) else None
+
     def summary(self, results: Sequence[Row]) -> list[Row]:
-        """Mean, standard error and n over folds, each the mean of its seeds; for sequences, over seeds."""
-        metrics = self.metrics(results)
-        of_baselines = [metric for metric in metrics if metric.startswith(PREFIX)]
-        table: list[Row] = []
-        for (scheme,), members in grouped(name_control(results), "scheme").items():
-            factors = {"scheme": scheme}
-            rows = means(members, metrics, self.repeats[1])
-            for (method,), mine in grouped(rows, "method").items():
-                table += [self.row(method, factors, m, [r[m] for r in mine]) for m in metrics if m not in of_baselines]
-            for metric in of_baselines:
-                who, _, what = metric.removeprefix(PREFIX).partition("_")
-                numbers = [row[metric] for row in rows if row["method"] == rows[0]["method"]]
-                # The regressions have no seed, so sequences, with their one split, have one value.
-                numbers = numbers[:1] if self.kind == "sequences" else numbers
-                table.append(self.row(baseline_name(who), factors, what, numbers))
-            for metric, rival in (*((metric, RIVAL) for metric in COMPARED), ("subset_accuracy", CONTROL)):
-                above = {m: n for m, n in leads(rows, metric, rival).items() if n and m != CONTROL}
-                table += [self.row(m, factors, f"{metric}_over_{rival}", n) for m, n in above.items()]
-        return table
+        """As usual, scheme by scheme."""
+        return [row for rows in grouped(super().summary(results), "scheme").values() for row in rows]
 
     def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
-        if metric not in ("subset_accuracy", "test_accuracy") or factors["scheme"] == INDEPENDENT:
-            return None
-        numbers = PAPER[self.source].get(method)
-        return None if numbers is None else numbers[metric == "test_accuracy"]
+        return None if factors["scheme"] == INDEPENDENT else super().paper(method, factors, metric)
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         tables = []
@@ -243,8 +226,7 @@ class AffectMOSI(Affect):
     """Is an utterance positive? CMU-MOSI."""
 
     name: ClassVar[str] = "affect-mosi"
-    title: ClassVar[str] = title("mosi", "features")
-    about: ClassVar[str] = about("mosi", "features")
+    published: ClassVar[Mapping[str, tuple[float, float]]] = PAPER["mosi"]
     shared_test: ClassVar[tuple[str, ...]] = (OFFICIAL,)
 
 
@@ -253,8 +235,7 @@ class AffectMUStARD(Affect):
     """Is a line of a TV show sarcastic? MUStARD."""
 
     name: ClassVar[str] = "affect-mustard"
-    title: ClassVar[str] = title("mustard", "features")
-    about: ClassVar[str] = about("mustard", "features")
+    published: ClassVar[Mapping[str, tuple[float, float]]] = PAPER["mustard"]
     shared_test: ClassVar[tuple[str, ...]] = (INDEPENDENT,)
 
     scheme: tuple[str, ...] = (OFFICIAL, INDEPENDENT)
@@ -268,6 +249,5 @@ class AffectURFunny(Affect):
     """Is the punchline of a talk funny? UR-FUNNY."""
 
     name: ClassVar[str] = "affect-ur-funny"
-    title: ClassVar[str] = title("ur-funny", "sequences")
-    about: ClassVar[str] = about("ur-funny", "sequences")
+    published: ClassVar[Mapping[str, tuple[float, float]]] = PAPER["ur-funny"]
     quick: ClassVar[Mapping[str, Any]] = {k: v for k, v in Affect.quick.items() if k != "fold"}

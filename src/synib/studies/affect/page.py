@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from synib.measure.synergy_subset import ENOUGH
 from synib.studies.affect.data import INDEPENDENT, MODALITIES, MULTIBENCH, OFFICIAL, Form
-from synib.studies.aggregate import synib_leads
+from synib.studies.aggregate import lead_sentences
 from synib.studies.base import Row
 from synib.studies.charts import Bars
 from synib.studies.control import CONTROL, RIVAL
@@ -114,13 +114,12 @@ def note(summary: Sequence[Row], methods: Sequence[str], repeats: tuple[int, str
             f"All {unit}s are tested on the same examples: the standard error is that of training again and does not cover "
             "other test examples."
         )
-    for metric, words in (
-        (f"test_accuracy_over_{RIVAL}", "accuracy above vanilla fusion"),
-        (f"subset_accuracy_over_{RIVAL}", "subset accuracy above vanilla fusion"),
-        (over, "subset accuracy above the control"),
-    ):
-        if text := synib_leads(rows, methods, metric):
-            sentences.append(f"SynIB's {words}, paired by {unit}, with 95 % intervals (Student's t): {text}.")
+    words = {
+        f"test_accuracy_over_{RIVAL}": "accuracy above vanilla fusion",
+        f"subset_accuracy_over_{RIVAL}": "subset accuracy above vanilla fusion",
+        over: "subset accuracy above the control",
+    }
+    sentences += lead_sentences(rows, methods, words, unit)
     return " ".join(sentences)
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from synib.data import Dataset
 from synib.models import FusionModel
 from synib.studies.aggregate import means, synib_leads
-from synib.studies.base import Experiment, Row, grid, leads, option, settings_of
+from synib.studies.base import Experiment, Row, option, settings_of
 from synib.studies.candidates import own_values
 from synib.studies.charts import Bars, Figure, Table
 from synib.studies.digits.data import DIGITS, digits
@@ -19,7 +19,7 @@ from synib.training import Cell, Learner
 # search --of digits-scarce` and `--of digits-plenty`. By `synib reproduce forms`, also on validation data, the weight of
 # SynIB's term falls to 0 over four fifths of the 960 training steps, and the experts' draws are unbiased. MMPareto's heads
 # are not detached: with detached ones it has nothing to balance.
-OWN_VALUES = own_values(("audio", "image"), weight=(1.0, 3.0, 10.0), experts_weight=(3.0, 10.0, 30.0))
+SETTINGS = settings_of(__package__)
 RIVALS = ("vanilla", "confidence")
 SPEAKERS = 6  # take turns at test, seed by seed
 
@@ -34,24 +34,19 @@ class Digits(Experiment):
     curves: ClassVar[bool] = False
     group: ClassVar[str] = "digits"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "methods": ("vanilla", "confidence", "experts")}
+    # 24 candidates for every method.
+    tried: ClassVar[Mapping[str, Sequence[Any]]] = {"lr": (1e-3, 3e-3, 1e-2, 3e-2), "dropout": (0.0, 0.5)}
+    own: ClassVar[Mapping[str, Any]] = own_values(
+        ("audio", "image"), weight=(1.0, 3.0, 10.0), experts_weight=(3.0, 10.0, 30.0)
+    )
     mixture: ClassVar[tuple[float, ...]]
 
     seeds: int = 10
-    methods: tuple[str, ...] = tuple(OWN_VALUES)
+    methods: tuple[str, ...] = tuple(own)
     root: str = option("", "Folder of the data; $SYNIB_DATA by default.")
-
-    def defaults(self) -> dict[str, dict[str, Any]]:
-        return settings_of(__package__)[self.name]
 
     def points(self) -> list[dict[str, Any]]:
         return [dict(zip(self.factors, self.mixture, strict=True))]
-
-    def searched_at(self) -> dict[str, Any]:
-        return self.points()[0]
-
-    def candidates(self) -> dict[str, list[dict[str, Any]]]:
-        """24 for every method: four learning rates, two dropout rates, three values of its own setting."""
-        return {m: grid(lr=(1e-3, 3e-3, 1e-2, 3e-2), dropout=(0.0, 0.5), **own) for m, own in OWN_VALUES.items()}
 
     def data(self, cell: Cell) -> Dataset:
         return _data(str(DIGITS.find(self.root or None)), tuple(cell.factors[f] for f in self.factors), cell.seed)
@@ -75,10 +70,9 @@ class Digits(Experiment):
         rows = [{**row, "speaker": row["seed"] % SPEAKERS} for row in results]
         by_speaker = means(rows, ["synergy_accuracy"], "speaker")
         return [
-            self.row(method, self.points()[0], f"synergy_over_{rival}", gains)
+            row
             for rival in RIVALS
-            for method, gains in leads(by_speaker, "synergy_accuracy", rival).items()
-            if gains
+            for row in self.lead(by_speaker, self.points()[0], "synergy_accuracy", rival, f"synergy_over_{rival}")
         ]
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
@@ -136,6 +130,7 @@ class DigitsScarce(Digits):
     """Spoken × written digits where one example in ten is synergistic."""
 
     name: ClassVar[str] = "digits-scarce"
+    chosen: ClassVar[Mapping[str, dict[str, Any]]] = SETTINGS["digits-scarce"]
     title: ClassVar[str] = "Spoken × written digits: who learns what only both together tell?"
     about: ClassVar[str] = ABOUT.format("45 %", "45 %", "10 %")
     mixture: ClassVar[tuple[float, ...]] = (0.45, 0.0, 0.45, 0.10)
@@ -146,6 +141,7 @@ class DigitsPlenty(Digits):
     """Spoken × written digits where three examples in ten are synergistic."""
 
     name: ClassVar[str] = "digits-plenty"
+    chosen: ClassVar[Mapping[str, dict[str, Any]]] = SETTINGS["digits-plenty"]
     title: ClassVar[str] = "Spoken × written digits, with synergistic examples in plenty"
     about: ClassVar[str] = ABOUT.format("35 %", "35 %", "30 %")
     mixture: ClassVar[tuple[float, ...]] = (0.35, 0.0, 0.35, 0.30)

@@ -14,11 +14,11 @@ from synib.models import FusionModel, memes_model
 from synib.models.memes import TokenFusion, TokenHead
 from synib.models.pretrained import Tune
 from synib.objective import Categorical, Family
-from synib.studies.aggregate import synib_leads
-from synib.studies.base import Experiment, Row, grid, leads, option, settings_of
+from synib.studies.aggregate import lead_sentences
+from synib.studies.base import Row, option, settings_of
 from synib.studies.candidates import own_values
 from synib.studies.charts import Bars, Figure, Table
-from synib.studies.control import CONTROL, REAL, RIVAL, name_control, shuffled, trainings
+from synib.studies.control import CONTROL, REAL, RIVAL, Controlled, shuffled
 from synib.studies.evaluation import predictions
 from synib.studies.hateful_memes.data import ROWS, Prepared, prepared
 from synib.studies.hateful_memes.files import HATEFUL_MEMES
@@ -30,13 +30,6 @@ CLIP, DEBERTA = "openai/clip-vit-base-patch16", "microsoft/deberta-v3-base"
 # middle of their candidates. Masks act on the encoders' tokens, since noise cannot be mixed into bytes and token ids. MCR has
 # no contrastive term, which compares latents coordinate by coordinate: a text has other tokens than a picture. ReconBoost's
 # rounds take 10 epochs, so training ends with a rectification.
-OWN_VALUES = own_values(
-    ("image", "text"),
-    weight=(0.01, 0.1, 1.0),
-    experts_weight=(0.1, 1.0, 10.0),
-    p=(0.1, 0.3, 0.5),
-    weight_decay=(1e-6, 1e-5, 1e-4),
-)
 FULL_LR = 1e-5  # where all weights of the encoders train
 # The paper's table: method → accuracy on the synergy subset, and on all test memes.
 PAPER: dict[str, tuple[float, float]] = {
@@ -52,7 +45,7 @@ PAPER: dict[str, tuple[float, float]] = {
 
 
 @dataclass(frozen=True)
-class HatefulMemes(Experiment):
+class HatefulMemes(Controlled):
     """Hateful Memes with CLIP and DeBERTa: accuracy on all memes, and on those that neither modality decides alone."""
 
     name: ClassVar[str] = "hateful-memes"
@@ -68,13 +61,28 @@ class HatefulMemes(Experiment):
         "sequences of different lengths."
     )
     factors: ClassVar[tuple[str, ...]] = ("training",)
+    averaged: ClassVar[tuple[str, ...]] = ("training",)
     family: ClassVar[Family] = Categorical()
     names: ClassVar[Mapping[str, str]] = {"test_accuracy_subset": "subset_accuracy"}
     of_model: ClassVar[tuple[str, ...]] = ("width", "layers", "heads", "rank", "dropout", "detach_heads")
     curves: ClassVar[bool] = False
+    published: ClassVar[Mapping[str, tuple[float, float]]] = PAPER
+    rivals: ClassVar[Mapping[str, Sequence[str]]] = {
+        "test_accuracy": (RIVAL,), "auroc": (RIVAL,), "subset_accuracy": (CONTROL,),
+    }  # fmt: skip
+    chosen: ClassVar[Mapping[str, dict[str, Any]]] = settings_of(__package__)["hateful-memes"]
+    # 18 candidates for every method.
+    tried: ClassVar[Mapping[str, Sequence[Any]]] = {"lr": (3e-5, 1e-4, 3e-4), "dropout": (0.1, 0.3)}
+    own: ClassVar[Mapping[str, Any]] = own_values(
+        ("image", "text"),
+        weight=(0.01, 0.1, 1.0),
+        experts_weight=(0.1, 1.0, 10.0),
+        p=(0.1, 0.3, 0.5),
+        weight_decay=(1e-6, 1e-5, 1e-4),
+    )
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "methods": ("vanilla", "confidence", "synib-random")}
 
-    methods: tuple[str, ...] = tuple(OWN_VALUES)
+    methods: tuple[str, ...] = tuple(own)
     root: str = option("", "Folder of the data; $SYNIB_DATA by default.")
     vision: str = option(CLIP, "CLIP's vision model: a folder, or an id in transformers' cache.")
     text: str = option(DEBERTA, "The DeBERTa model, with its tokenizer: a folder, or an id in transformers' cache.")
@@ -84,36 +92,15 @@ class HatefulMemes(Experiment):
     skip_broken: bool = option(False, "Leave out memes whose pictures are missing or broken.")
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        settings = settings_of(__package__)[self.name]
-        return settings if self.tune != "full" else {m: own | {"lr": FULL_LR} for m, own in settings.items()}
-
-    def candidates(self) -> dict[str, list[dict[str, Any]]]:
-        """18 for every method: three learning rates, two dropout rates, three values of its own setting."""
-        return {m: grid(lr=(3e-5, 1e-4, 3e-4), dropout=(0.1, 0.3), **own) for m, own in OWN_VALUES.items()}
+        return {m: own | {"lr": FULL_LR} if self.tune == "full" else own for m, own in self.chosen.items()}
 
     def points(self) -> list[dict[str, Any]]:
         return [{"training": REAL}]
-
-    def searched_at(self) -> dict[str, Any]:
-        return self.points()[0]
 
     def fixed(self) -> dict[str, Any]:
         """What the data depend on. Folders count by their names alone, which are the same on another machine."""
         encoders = {"vision": Path(self.vision).name, "text": Path(self.text).name}
         return {"data": {**encoders, "tune": self.tune, "longest": self.longest}}
-
-    def described(self) -> dict[str, Mapping[str, Any]]:
-        return {m: {k: v for k, v in s.items() if k != "data"} for m, s in super().described().items()}
-
-    def cells(self) -> list[Cell]:
-        """Every method with every seed, and the control beside vanilla fusion."""
-        settings, fixed = self.settings(), self.fixed()
-        return [
-            Cell(self.name, method, {"training": training}, settings[method] | fixed, seed)
-            for method in self.methods
-            for training in trainings(method)
-            for seed in range(self.seeds)
-        ]
 
     @property
     def caution(self) -> str:
@@ -154,24 +141,6 @@ class HatefulMemes(Experiment):
         hateful = predictions(learner, data.test.modalities, ROWS).double().log_softmax(1)[:, 1]
         return {"auroc": auc(hateful, data.test.target == 1), **self._memes().sizes}
 
-    def summary(self, results: Sequence[Row]) -> list[Row]:
-        """As usual, with the control as a method of its own."""
-        return super().summary(name_control(results))
-
-    def beyond(self, results: Sequence[Row]) -> list[Row]:
-        """Leads over vanilla fusion, and on the synergy subset over the control, paired by seed."""
-        return [
-            self.row(method, self.points()[0], f"{metric}_over_{rival}", gains)
-            for metric, rival in (("test_accuracy", RIVAL), ("auroc", RIVAL), ("subset_accuracy", CONTROL))
-            for method, gains in leads(results, metric, rival).items()
-            if gains and method != CONTROL
-        ]
-
-    def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
-        if method not in PAPER or metric not in ("subset_accuracy", "test_accuracy"):
-            return None
-        return PAPER[method][metric == "test_accuracy"]
-
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         columns = {
             "accuracy": "test_accuracy",
@@ -204,12 +173,11 @@ class HatefulMemes(Experiment):
             sentences.append(f"{means['memes_skipped']:g} memes without a readable picture were left out.")
         if means["texts_cut"]:
             sentences.append(f"{means['texts_cut']:g} texts were longer than {self.longest} tokens and were cut.")
-        for metric, words in (
-            (f"test_accuracy_over_{RIVAL}", "accuracy above vanilla fusion"),
-            (f"subset_accuracy_over_{CONTROL}", "subset accuracy above the control"),
-        ):
-            if text := synib_leads(rows, self.methods, metric):
-                sentences.append(f"SynIB's {words}, paired by seed, with 95 % intervals (Student's t): {text}.")
+        words = {
+            f"test_accuracy_over_{RIVAL}": "accuracy above vanilla fusion",
+            f"subset_accuracy_over_{CONTROL}": "subset accuracy above the control",
+        }
+        sentences += lead_sentences(rows, self.methods, words, "seed")
         return " ".join(sentences)
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, ClassVar, get_args
 
 import numpy as np
@@ -13,8 +12,7 @@ from synib.data import Dataset, Split
 from synib.measure import auc, best_shift, f1_by_class
 from synib.models import FusionModel, resnet_model
 from synib.objective import Categorical, Family
-from synib.studies.aggregate import grouped, means
-from synib.studies.base import Experiment, Row, grid, leads, option, settings_of
+from synib.studies.base import Experiment, Row, grid, option, settings_of
 from synib.studies.candidates import own_values
 from synib.studies.charts import Figure, Table
 from synib.studies.evaluation import predictions, vector_model
@@ -43,7 +41,7 @@ ROWS = 64  # in a batch of predictions: examples of CREMA-D are large
 # donors. For CREMA-D nothing was searched: the paper's settings, else the middle of the candidates; masks that would mix noise
 # into bytes, or corrupted rows into a BatchNorm, act on latents. ReconBoost's rounds take 10 epochs, so training ends with a
 # rectification.
-OWN_VALUES = own_values(("video", "audio"))
+SETTINGS = settings_of(__package__)
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,7 @@ class IronyRates(Experiment):
     name: ClassVar[str] = "irony"
     title: ClassVar[str] = "Irony: who finds faces and voices that contradict each other?"
     factors: ClassVar[tuple[str, ...]] = ("alpha", "donors", "fold", "assignment")
+    averaged: ClassVar[tuple[str, ...]] = ("fold", "assignment")
     family: ClassVar[Family] = Categorical()
     headline: ClassVar[str] = "irony_auc"
     judged: ClassVar[Mapping[str, str]] = {"irony AUC": "validation_irony_auc", "macro F1": "validation_macro_f1"}
@@ -60,13 +59,17 @@ class IronyRates(Experiment):
         f"Of the candidates whose macro F1 on validation data is within {TOLERATED:g} of the best one's, that with the best "
         "AUC of irony is chosen"
     )
+    rivals: ClassVar[Mapping[str, Sequence[str]]] = dict.fromkeys((*METRICS, *SHIFTED), (RIVAL,))
+    # 27 candidates for every method.
+    tried: ClassVar[Mapping[str, Sequence[Any]]] = {"lr": (3e-4, 1e-3, 3e-3), "dropout": (0.0, 0.3, 0.5)}
+    own: ClassVar[Mapping[str, Any]] = own_values(("video", "audio"))
     names: ClassVar[Mapping[str, str]] = {"test_accuracy_ironic": "irony_recall"}
     of_model: ClassVar[tuple[str, ...]] = ("hidden", "latent", "dropout", "detach_heads", "weights")
     curves: ClassVar[bool] = False
     quick: ClassVar[Mapping[str, Any]] = {"alpha": (0.5,), "fold": (0, 1, 2)}
 
     seeds: int = 1
-    methods: tuple[str, ...] = tuple(OWN_VALUES)
+    methods: tuple[str, ...] = tuple(own)
     source: Source = option(
         "ravdess", "Data set: ravdess (features) or crema-d (media; needs the solo engine).", flag="data"
     )
@@ -104,12 +107,8 @@ class IronyRates(Experiment):
         return CLASSES[self.source]
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        settings = settings_of(__package__)[self.name if self.source == "ravdess" else f"{self.name}-{self.source}"]
+        settings = SETTINGS["irony" if self.source == "ravdess" else "irony-crema-d"]
         return {method: own | {"epochs": self.epochs} for method, own in settings.items()}
-
-    def candidates(self) -> dict[str, list[dict[str, Any]]]:
-        """27 for every method: three learning rates, three dropout rates, three values of its own setting."""
-        return {m: grid(lr=(3e-4, 1e-3, 3e-3), dropout=(0.0, 0.3, 0.5), **own) for m, own in OWN_VALUES.items()}
 
     def searched_at(self) -> dict[str, Any]:
         """Without fold and assignment: the seeds take turns at folds of the same size, each turn with another assignment."""
@@ -122,24 +121,16 @@ class IronyRates(Experiment):
         return max(good, key=lambda i: scores[i]["validation_irony_auc"])
 
     def points(self) -> list[dict[str, Any]]:
-        values = (self.alpha, self.donor, self.fold, range(self.assignments))
-        return [dict(zip(self.factors, point, strict=True)) for point in product(*values)]
+        return grid(alpha=self.alpha, donors=self.donor, fold=self.fold, assignment=range(self.assignments))
 
-    def cells(self) -> list[Cell]:
-        settings = self.settings()
-        return [
-            Cell(self.name, method, point, settings[method] | self._data_settings(point["fold"]), seed)
-            for method in self.methods
-            for point in self.points()
-            for seed in range(self.seeds)
-        ]
-
-    def _data_settings(self, fold: int) -> dict[str, Any]:
-        """Settings that depend on a cell's data."""
+    def fixed(self) -> dict[str, Any]:
         if self.source == "ravdess":
-            # One fold has fewer actors than the others, and only models with splits of the same sizes are trained together.
-            return {"data": {"actors": actor_counts(fold)}}
+            return {}
         return {"weights": self.weights or None, "data": {"of": self.source, "skip_broken": self.skip_broken}}
+
+    def fixed_at(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """One fold has fewer actors than the others, and only models with splits of the same sizes are trained together."""
+        return {"data": {"actors": actor_counts(point["fold"])}} if self.source == "ravdess" else {}
 
     def check(self) -> None:
         """As usual, but without reading CREMA-D's media, which takes an hour: no setting depends on them."""
@@ -152,9 +143,6 @@ class IronyRates(Experiment):
         for cell in {cell.program: cell for cell in self.cells()}.values():
             self.method(cell, Dataset(empty, empty, None))
             self.model(cell, Dataset(empty, empty, None))
-
-    def described(self) -> dict[str, Mapping[str, Any]]:
-        return {m: {k: v for k, v in s.items() if k != "data"} for m, s in super().described().items()}
 
     @property
     def repeats(self) -> tuple[int, str]:
@@ -210,26 +198,9 @@ class IronyRates(Experiment):
             return None
         return dict(zip(RATES, published, strict=True)).get(factors["alpha"])
 
-    def summary(self, results: Sequence[Row]) -> list[Row]:
-        """Mean, standard error and n over folds, each the mean of its seeds and assignments."""
-        results = [{self.names.get(name, name): value for name, value in row.items()} for row in results]
-        metrics = self.metrics(results)
-        of_rules = [metric for metric in metrics if metric.partition("_")[0] in WITHOUT_MODEL]
-        by_fold = means(results, metrics, "fold", "alpha", "donors")
-        table: list[Row] = []
-        for (method, alpha, donors), rows in grouped(by_fold, "method", "alpha", "donors").items():
-            factors = {"alpha": alpha, "donors": donors}
-            table += [self.row(method, factors, m, [row[m] for row in rows]) for m in metrics if m not in of_rules]
-        for (alpha, donors), rows in grouped(by_fold, "alpha", "donors").items():
-            factors = {"alpha": alpha, "donors": donors}
-            for metric in of_rules:  # the same for all methods
-                who, _, what = metric.partition("_")
-                numbers = [row[metric] for row in rows if row["method"] == rows[0]["method"]]
-                table.append(self.row(WITHOUT_MODEL[who], factors, what, numbers))
-            for metric in (*METRICS, *SHIFTED):
-                above = leads(rows, metric, RIVAL)
-                table += [self.row(m, factors, f"{metric}_over_{RIVAL}", n) for m, n in above.items() if n]
-        return table
+    def rule(self, metric: str) -> tuple[str, str] | None:
+        who, _, what = metric.partition("_")
+        return (WITHOUT_MODEL[who], what) if who in WITHOUT_MODEL else None
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         return tables(summary, self.methods, self.alpha, self.donor)

@@ -47,9 +47,6 @@ class ComparePID(Compare):
             tried[method] = grid(detach_heads=heads, lr=rates, **{"weight_decay": (1e-5,), **coefficient})
         return tried
 
-    def searched_at(self) -> dict[str, Any]:
-        return dict(REFERENCE)
-
     def data(self, cell: Cell) -> Dataset:
         return PIDSimplex().data(cell)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from synib.studies.base import Row, leads, option
+from synib.studies.base import Row, option
 from synib.studies.charts import Chart, Figure, Panel, Panels, Series, Table, label
 from synib.studies.pid_xor.data import pid_xor
 from synib.studies.pid_xor.simplex import PAPER, REFERENCE, TOTAL_AND_SYNERGY, PIDExperiment
@@ -46,8 +46,7 @@ class PIDDynamics(PIDExperiment):
 
     def beyond(self, results: Sequence[Row]) -> list[Row]:
         """How far synergy accuracy is above that of the confidence penalty, seed by seed."""
-        above = leads(results, "synergy_accuracy", CONTROL)
-        return [self.row(m, self.points()[0], "synergy_over_confidence", gains) for m, gains in above.items()]
+        return self.lead(results, self.points()[0], "synergy_accuracy", CONTROL, "synergy_over_confidence")
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         columns = {"total": "test_accuracy", "S": "synergy_accuracy", "S above confidence": "synergy_over_confidence"}

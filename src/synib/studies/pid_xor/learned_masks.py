@@ -57,14 +57,14 @@ class LearnedMasks(PIDExperiment):
         """None: its settings are those of the simplex."""
         return {}
 
-    def cells(self) -> list[Cell]:
-        settings, fixed = self.settings(), self.fixed()
-        return [
-            Cell(self.name, method, {"variant": variant}, settings[method] | changes | fixed, seed)
-            for variant, (method, changes) in VARIANTS.items()
-            if variant in self.variants and method in self.methods
-            for seed in range(self.seeds)
-        ]
+    def points(self) -> list[dict[str, Any]]:
+        return [{"variant": variant} for variant in VARIANTS if variant in self.variants]
+
+    def points_of(self, method: str) -> list[dict[str, Any]]:
+        return [point for point in self.points() if VARIANTS[point["variant"]][0] == method]
+
+    def fixed_at(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        return VARIANTS[point["variant"]][1]
 
     def described(self) -> dict[str, Mapping[str, Any]]:
         return {str(cell.factors["variant"]): cell.settings for cell in self.cells()}

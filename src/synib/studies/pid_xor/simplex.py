@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from synib.data import Dataset
 from synib.models import FusionModel, pid_xor_model
+from synib.studies.aggregate import grouped, means
 from synib.studies.base import Experiment, Row, grid, option, settings_of
 from synib.studies.charts import Figure, Table, Triangle, Triangles, label
 from synib.studies.pid_xor.data import pid_xor
@@ -184,17 +185,9 @@ class PIDSimplex(PIDExperiment):
     def beyond(self, results: Sequence[Row]) -> list[Row]:
         """Means over the simplex (rows without a mixture): of each seed, then over seeds."""
         everywhere = dict.fromkeys(self.factors)
-        table = []
-        for method in dict.fromkeys(row["method"] for row in results):
-            rows = [row for row in results if row["method"] == method]
-            for metric in self.metrics(rows):
-                of_seed: dict[int, list[float]] = {}
-                for row in rows:
-                    if row[metric] is not None:
-                        of_seed.setdefault(row["seed"], []).append(row[metric])
-                means = [sum(numbers) / len(numbers) for numbers in of_seed.values()]
-                table.append(self.row(method, everywhere, metric, means))
-        return table
+        metrics = self.metrics(results)
+        by_seed = grouped(means(results, metrics, "seed"), "method")
+        return [self.row(m, everywhere, x, [row[x] for row in rows]) for (m,), rows in by_seed.items() for x in metrics]
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         columns = dict(zip(("total accuracy", "synergy accuracy"), TOTAL_AND_SYNERGY, strict=True))

@@ -36,7 +36,7 @@ class CompareXOR(Compare):
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
         """Twelve for every method: four learning rates, three weight decays."""
-        return dict.fromkeys(COEFFICIENTS, grid(lr=(1e-3, 3e-3, 1e-2, 3e-4), **DECAYS))
+        return dict.fromkeys(COEFFICIENTS, grid(lr=(1e-3, 3e-3, 1e-2, 3e-4), weight_decay=DECAYS))
 
     def searched_at(self) -> dict[str, Any]:
         return {"beta": 0.0}

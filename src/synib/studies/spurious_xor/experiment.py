@@ -38,6 +38,7 @@ class SpuriousXOR(Experiment):
     modalities: ClassVar[int] = 2
     examples: ClassVar[int] = 300
 
+    chosen: ClassVar[Mapping[str, dict[str, Any]]] = SETTINGS
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "beta": (0.0, 0.6, 1.0)}
 
     methods: tuple[str, ...] = tuple(SETTINGS)
@@ -52,9 +53,6 @@ class SpuriousXOR(Experiment):
         super().__post_init__()
         if not all(0 <= b < math.inf for b in self.beta):
             raise ValueError(f"beta is one or more finite strengths of at least 0; got {list(self.beta)}.")
-
-    def defaults(self) -> dict[str, dict[str, Any]]:
-        return SETTINGS
 
     def points(self) -> list[dict[str, Any]]:
         return [{"beta": beta} for beta in self.beta]

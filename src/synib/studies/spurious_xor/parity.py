@@ -27,12 +27,10 @@ class Parity(SpuriousXOR):
     modalities: ClassVar[int] = 3
     examples: ClassVar[int] = 1000
 
+    chosen: ClassVar[Mapping[str, dict[str, Any]]] = SETTINGS
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "beta": (1.0,)}
 
     beta: tuple[float, ...] = (0.0, 1.0, 2.0)
-
-    def defaults(self) -> dict[str, dict[str, Any]]:
-        return SETTINGS
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
         """The paper has no such task, so learning rate and weight decay are searched, six candidates for each method.
