@@ -108,3 +108,31 @@ def test_groups_on_both_sides_of_a_given_split_are_warned_of():
 
 def test_what_the_reader_noted_is_passed_on():
     assert "fact: Columns that are not used: id." in said(table(notes=("Columns that are not used: id.",)))
+
+
+def test_almost_equal_rows_are_counted_too():
+    one = table()
+    rng = np.random.default_rng(0)
+    x = {name: np.tile(v[:40], (3, 1)) + 1e-5 * rng.normal(size=v.shape) for name, v in one.modalities.items()}
+    apart = [Fold(np.r_[0:20, 40:60, 80:100], np.r_[20:30, 60:70, 100:110], np.r_[30:40, 70:80, 110:120])]
+    found = said(table(modalities=x), apart)
+    assert any(f.startswith("fact: 80 rows are almost copies of others: in every modality closer") for f in found)
+    found = said(table(modalities=x), [Fold(np.arange(40), np.arange(40, 80), np.arange(80, 120))])
+    assert any("40 tested rows are so close to rows that models are trained or chosen on" in f for f in found)
+
+
+def test_labels_are_counted_one_by_one_and_so_are_rows_without_any():
+    target = np.stack([np.arange(120) % 3 == 0, np.arange(120) % 2 == 0], 1).astype(int)
+    there = {"a": target[:, 0] == 1, "b": np.ones(120, bool)}
+    found = said(table(target=target, classes=("cat", "dog"), present=there))
+    assert "fact: 2 labels: cat 40, dog 60." in found
+    assert "fact: 40 rows have none of the labels." in found
+    assert any(f.startswith("warning: Whether a row has a depends on the class: 33% to 100%") for f in found)
+
+
+def test_few_groups_are_said_to_be_few():
+    parts = [Fold(np.arange(40), np.arange(40, 80), np.arange(80, 120))]
+    group = np.array(["x", "y", "z"])[np.arange(120) // 40]
+    assert any(f.startswith("warning: There are only 3 groups:") for f in said(table(group=group), parts))
+    group = np.array(["v", "w", "x", "y", "z", "q"])[np.arange(120) // 20]
+    assert not any("only" in f for f in said(table(group=group), parts))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from synib.checks import shown
-from synib.own.columns import Array, Source
+from synib.own.columns import Source
 from synib.own.roles import check_enough, column_of, guessed, label_columns, named, one_value, presence, target_name
 from synib.own.suggestions import candidates, notes_of_groups, suggested_groups
 from synib.own.targets import Task, check_task, labels_of, target_of
@@ -85,9 +85,8 @@ def assemble(source: Source, given: Roles) -> dict[str, Any]:
                 f"{source.path}: {predicted} has {rows:,} rows, {name} {count:,}: they should have as many."
             )
     present = {name: presence_of(source, name, v, columns.get(flags.get(name, ""))) for name, v in x.items()}
-    known: Array
     if labels:
-        known = ~np.isnan(y).any(1)
+        known = np.asarray(~np.isnan(y).any(1))
     elif task == "multilabel" and y.dtype.kind == "U":
         known = np.ones(rows, np.bool_)  # an empty text is a row without a label
     else:

@@ -12,6 +12,7 @@ from synib.own.table import Table
 
 FEW = 30  # rows of a class, below which results on it mean little
 RARE = 0.05  # share of a class, below which accuracy says little about it
+GROUPS = 4  # fewer give no interval over groups
 ROWS = 4096  # read at a time, since files may be larger than the memory
 
 Rows = NDArray[np.int64]
@@ -52,11 +53,15 @@ def _balance(table: Table) -> list[Finding]:
     if not table.classes:
         y = table.target
         return [Finding("fact", f"The target is a number, {y.min():.3g} to {y.max():.3g}, {y.mean():.3g} in the mean.")]
-    counts = np.bincount(table.target, minlength=len(table.classes))
+    several = table.kind == "multilabel"
+    counts = table.target.sum(0) if several else np.bincount(table.target, minlength=len(table.classes))
     by_class, listed = [*zip(table.classes, counts, strict=True)], f"{counts.min():,} to {counts.max():,} rows each"
     if len(counts) <= 10:
         listed = ", ".join(f"{name} {n:,}" for name, n in by_class)
-    findings = [Finding("fact", f"{len(counts)} classes: {listed}.")]
+    what = {"multilabel": "labels", "ordinal": "ordered classes"}.get(table.kind, "classes")
+    findings = [Finding("fact", f"{len(counts)} {what}: {listed}.")]
+    if several and (none := int((table.target.sum(1) == 0).sum())):
+        findings.append(Finding("fact", f"{none:,} rows have none of the labels."))
     rare = [name for name, n in by_class if n / len(table.target) < RARE and len(counts) <= 10]
     few = [name for name, n in by_class if n < FEW]
     if few:
@@ -85,8 +90,11 @@ def _missing(table: Table) -> list[Finding]:
             Finding("warning", f"{int(empty.sum()):,} rows have no modality at all, such as row {int(empty.argmax())}.")
         )
     if findings and table.classes:
+        chosen = (
+            table.target == 1 if table.kind == "multilabel" else table.target[:, None] == np.arange(len(table.classes))
+        )
         for name, present in table.present.items():
-            rates = [present[table.target == k].mean() for k in range(len(table.classes)) if (table.target == k).any()]
+            rates = [present[of_class].mean() for of_class in chosen.T if of_class.any()]
             if max(rates) - min(rates) > 0.2:
                 findings.append(
                     Finding(
@@ -116,16 +124,29 @@ def _columns(table: Table) -> list[Finding]:
 
 
 def _copies(table: Table, parts: Sequence[Fold]) -> list[Finding]:
-    """Rows that are equal in all modalities, above all on both sides of a split."""
-    _, first, which = np.unique(_digests(table), return_index=True, return_inverse=True)
-    extra = len(which) - len(first)
+    """Rows that are equal or almost equal in all modalities, above all on both sides of a split."""
+    from synib.own.near_copies import near_copies  # which compares what is equal here
+
+    _, which = np.unique(digests(table), return_inverse=True)
+    extra, across = len(which) - int(which.max()) - 1, _across(which, parts)
+    near = near_copies(table)
+    nearly = len(near) - int(near.max()) - 1
+    if nearly > extra:
+        copies = "1 row is almost a copy of another" if nearly == 1 else f"{nearly:,} rows are almost copies of others"
+        words = f"{copies}: in every modality closer than a thousandth of the usual distance of two rows"
+        shared = _across(near, parts)
+        if not shared:
+            return [Finding("fact", f"{words}; none is on both sides of a split.")]
+        rows = "1 tested row is" if shared == 1 else f"{shared:,} tested rows are"
+        return [
+            Finding(
+                "warning",
+                f"{words}. {rows} so close to rows that models are trained or chosen on: remove copies, or name a group column "
+                "so that they stay together.",
+            )
+        ]
     if not extra:
         return []
-    across = 0
-    for part in parts:
-        known = np.zeros(len(first), dtype=bool)
-        known[which[np.concatenate([part.train, part.validation])]] = True
-        across += int(known[which[part.test]].sum())
     if across:
         occur = "1 tested row also occurs" if across == 1 else f"{across:,} tested rows also occur"
         words = f"{occur}, number by number, among those that models are trained or chosen on"
@@ -134,7 +155,17 @@ def _copies(table: Table, parts: Sequence[Fold]) -> list[Finding]:
     return [Finding("fact", f"{copies}; none is on both sides of a split.")]
 
 
-def _digests(table: Table) -> NDArray[np.uint64]:
+def _across(which: Rows, parts: Sequence[Fold]) -> int:
+    """How many tested rows share their number with a row that models are trained or chosen on."""
+    across = 0
+    for part in parts:
+        known = np.zeros(int(which.max()) + 1, dtype=bool)
+        known[which[np.concatenate([part.train, part.validation])]] = True
+        across += int(known[which[part.test]].sum())
+    return across
+
+
+def digests(table: Table) -> NDArray[np.uint64]:
     """A number for each row that is equal for equal rows; of all others equal by chance once in 2^64."""
     total = np.zeros(len(table.target), dtype=np.uint64)
     random = np.random.default_rng(0)
@@ -152,18 +183,23 @@ def _groups(table: Table, parts: Sequence[Fold]) -> list[Finding]:
     if table.group is None:
         return []
     names = np.unique(table.group)
+    findings = []
+    if len(names) < GROUPS:
+        findings.append(
+            Finding(
+                "warning",
+                f"There are only {len(names)} groups: what holds for them cannot be carried over to others, and intervals over "
+                f"groups need at least {GROUPS}.",
+            )
+        )
     shared = 0
     for part in parts:
         known = np.unique(table.group[np.concatenate([part.train, part.validation])])
         shared += int(np.isin(np.unique(table.group[part.test]), known).sum())
     if shared:
-        return [
-            Finding(
-                "warning",
-                f"{shared:,} groups are on both sides of the given split: test rows are not new to the models.",
-            )
-        ]
-    return [Finding("fact", f"{len(names):,} groups; none is on both sides of a split.")]
+        words = f"{shared:,} groups are on both sides of the given split: test rows are not new to the models."
+        return [*findings, Finding("warning", words)]
+    return [*findings, Finding("fact", f"{len(names):,} groups; none is on both sides of a split.")]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,0 +1,200 @@
+"""Rows that are copies of one another up to a tiny distance in every modality, and therefore are one observation.
+
+Candidates come from cells of random projections, and are confirmed by their exact distances, so that time and memory grow
+with the number of rows and not with that of pairs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synib.own.data_checks import digests
+from synib.own.table import Table
+
+NEAR = 1e-3  # of the typical distance of two rows, in every modality
+SMALLER = (1e-3, 1e-4, 1e-5)  # distances that are tried, where so many rows are as near as the first by chance
+EQUAL, CLOSE = (
+    5,
+    50,
+)  # times as many pairs must be found as are equal, or as close, by chance: otherwise they are no copies
+PAIRS = 20_000  # random pairs that the typical distance is taken from
+ROWS = 4096  # read at a time, since files may be larger than the memory
+CELL, DIMENSIONS, GRIDS = 16.0, 4, 8  # width of a cell in distances, projections that make one, and independent tries
+ROUNDS = 8  # rows of a cell that all others in it are compared with
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far apart two random rows are in one modality.
+
+    Args:
+        typical: The median distance.
+        equal: The share of pairs that are no farther apart than ``NEAR``, or both lack the modality.
+        first, dimension: 1 % of all other pairs are nearer than this part of the typical distance, and their share shrinks
+            with the distance to this power.
+    """
+
+    typical: float
+    equal: float
+    first: float
+    dimension: float
+
+    def share(self, distance: float) -> float:
+        """The share of pairs that chance brings nearer than this part of the typical distance."""
+        return 0.01 * min(1.0, distance / self.first) ** self.dimension
+
+
+def near_copies(table: Table) -> Integers:
+    """A number for each row that copies share: rows whose every modality agrees up to a thousandth of its typical distance.
+
+    Where rows agree as often by chance, as with few numbers or categories as inputs, only what is nearer counts, or nothing.
+    """
+    if "_near_copies" not in vars(table):  # a table does not change, and several questions need the answer
+        object.__setattr__(table, "_near_copies", _near_copies(table))
+    found: Integers = vars(table)["_near_copies"]
+    return found.copy()
+
+
+def _near_copies(table: Table) -> Integers:
+    rows = len(table.target)
+    alone = np.arange(rows)
+    random = np.random.default_rng(0)
+    left, right = random.integers(0, rows, (2, min(PAIRS, 20 * rows)))
+    left, right = left[left != right], right[left != right]
+    spreads = {name: _spread(_distances(table, name, left, right)) for name in table.modalities}
+    if not spreads or rows < 2:
+        return alone
+    points = _projected(table, spreads, random)
+    _, exact = np.unique(digests(table), return_inverse=True)
+    for near in (*SMALLER, 0.0):
+        label = _first_of(exact.reshape(-1))
+        if near:
+            for grid in range(GRIDS):
+                cells = _cells(points[:, grid], near, len(spreads), random)
+                cells = np.where(label == alone, cells, -1 - alone)  # of copies that are known one stands for all
+                label = _joined(label, *_confirmed(table, spreads, near, cells))
+        sizes = np.bincount(np.unique(label, return_inverse=True)[1]).astype(np.float64)
+        found = float((sizes * (sizes - 1) / 2).sum())
+        equal, close = np.prod([s.equal for s in spreads.values()]), min(s.share(near) for s in spreads.values())
+        every = rows * (rows - 1) / 2
+        if not found:
+            return alone
+        # Data in which so many rows are equal have few values that are possible: they are no copies.
+        if found >= (EQUAL * equal + CLOSE * close) * every and found <= max(0.02, 10 / rows) * every:
+            return np.unique(label, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    return alone
+
+
+def dependence_groups(table: Table) -> Integers | None:
+    """A number for each row that rows of one group and copies of one another share; ``None`` if all rows are on their own."""
+    copies = near_copies(table)
+    has_copies = copies.max(initial=0) + 1 < len(copies)
+    if table.group is None:
+        return copies if has_copies else None
+    groups = np.unique(table.group, return_inverse=True)[1].reshape(-1)
+    label = _first_of(groups)
+    if has_copies:
+        label = _joined(label, np.arange(len(copies)), _first_of(copies))
+    return np.unique(label, return_inverse=True)[1].astype(np.int64).reshape(-1)
+
+
+def _distances(table: Table, name: str, left: Integers, right: Integers) -> Floats:
+    """Euclidean distances of pairs of rows; 0 where both lack the modality, infinite where one of them does."""
+    x, present = table.modalities[name], table.present[name]
+    distances = np.empty(len(left))
+    step = max(1, 2**20 // max(1, x.shape[1]))
+    for at in range(0, len(left), step):
+        one, other = left[at : at + step], right[at : at + step]
+        apart = np.asarray(x[one], np.float64) - np.asarray(x[other], np.float64)
+        distances[at : at + step] = np.sqrt(np.einsum("ij,ij->i", apart, apart))
+    distances[present[left] != present[right]] = np.inf
+    return distances
+
+
+def _spread(distances: Floats) -> Spread:
+    finite = distances[np.isfinite(distances) & (distances > 0)]
+    if not len(finite):
+        return Spread(0.0, float((distances == 0).mean()) if len(distances) else 1.0, 1.0, 0.0)
+    typical = float(np.median(finite))
+    equal = float((distances <= NEAR * typical).mean())
+    apart = finite[finite > NEAR * typical] / typical
+    first, tenth, half = np.quantile(apart, (0.01, 0.1, 0.5)) if len(apart) else (1.0, 1.0, 1.0)
+    slopes = (np.log(10) / max(np.log(tenth / first), 0.05), np.log(5) / max(np.log(half / tenth), 0.03))
+    return Spread(typical, equal, float(first), float(min(slopes)))
+
+
+def _projected(table: Table, spreads: dict[str, Spread], random: np.random.Generator) -> Floats:
+    """(rows, grids, dimensions): each modality in parts of its typical distance, projected on random directions, and summed."""
+    rows = len(table.target)
+    points = np.zeros((rows, GRIDS * DIMENSIONS))
+    for name, x in table.modalities.items():
+        directions = random.normal(size=(x.shape[1], GRIDS * DIMENSIONS)) / (spreads[name].typical or 1.0)
+        lacks = random.normal(size=GRIDS * DIMENSIONS)
+        centre = np.asarray(x[: min(rows, ROWS)], np.float64).mean(0)
+        for at in range(0, rows, ROWS):
+            block, present = np.asarray(x[at : at + ROWS], np.float64), table.present[name][at : at + ROWS, None]
+            points[at : at + ROWS] += np.where(present, (block - centre) @ directions, lacks)
+    return points.reshape(rows, GRIDS, DIMENSIONS)
+
+
+def _cells(points: Floats, near: float, modalities: int, random: np.random.Generator) -> Integers:
+    """The number of the cell that each row lies in; rows as near as ``near`` in every modality mostly lie in one."""
+    width = CELL * near * np.sqrt(modalities)
+    corners = np.floor(points / width + random.uniform(size=points.shape[1])).astype(np.int64)
+    odd = random.integers(0, 2**62, points.shape[1], dtype=np.int64) * 2 + 1
+    with np.errstate(over="ignore"):
+        return np.asarray((corners * odd).sum(1))
+
+
+def _confirmed(table: Table, spreads: dict[str, Spread], near: float, cells: Integers) -> tuple[Integers, Integers]:
+    """Pairs of rows of one cell that are near in every modality: each row and the first of its cell that it is near to."""
+    kept: list[tuple[Integers, Integers]] = []
+    for row, first in _candidates(cells):
+        agree = np.ones(len(row), np.bool_)
+        for name, spread in spreads.items():
+            places = np.flatnonzero(agree)
+            agree[places] = _distances(table, name, row[places], first[places]) <= near * spread.typical
+        kept.append((row[agree], first[agree]))
+        cells[row[agree]] = -1 - row[agree]  # found: of no cell any more
+        cells[np.unique(first)] = -1 - np.unique(first)  # all others of its cell were compared with it
+    if not kept:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return np.concatenate([row for row, _ in kept]), np.concatenate([first for _, first in kept])
+
+
+def _candidates(cells: Integers) -> Iterator[tuple[Integers, Integers]]:
+    """Every row of a cell with the first row of that cell, again and again for those that are left in it."""
+    for _ in range(ROUNDS):
+        order = np.argsort(cells, kind="stable")
+        starts = np.flatnonzero(np.r_[True, cells[order][1:] != cells[order][:-1]])
+        sizes = np.diff(np.r_[starts, len(order)])
+        first = np.repeat(order[starts], sizes)
+        others = first != order
+        if not others.any():
+            return
+        yield order[others], first[others]
+
+
+def _joined(label: Integers, row: Integers, other: Integers) -> Integers:
+    """Labels after these pairs are of one kind: for each row the least row that it is joined with, directly or not."""
+    while True:
+        least = np.minimum(label[row], label[other])
+        changed = label.copy()
+        for side in (row, other):
+            np.minimum.at(changed, label[side], least)
+            np.minimum.at(changed, side, least)
+        changed = changed[changed]
+        if (changed == label).all():
+            return label
+        label = changed
+
+
+def _first_of(numbers: Integers) -> Integers:
+    """For each row the first row of the same number."""
+    _, first, which = np.unique(numbers, return_index=True, return_inverse=True)
+    return np.asarray(first[which.reshape(-1)], np.int64)
