@@ -29,7 +29,8 @@ def nothing(a, b):
 
 def test_a_noisy_product_is_found_among_many_numbers():
     told = product_gain(*drawn(product))
-    assert told.log_loss.low > 0.05
+    assert told.log_loss.value > 0.1
+    assert told.log_loss.low > 0.02  # one row in 600 loses 12 nats, and another sample might hold more of them
     assert told.accuracy.low > 0.1
     assert told.additive_accuracy.low < 0.55
 
@@ -43,7 +44,7 @@ def test_it_is_found_beside_what_each_tells_alone():
 
 
 def test_where_nothing_tells_it_seldom_claims_anything():
-    told = [product_gain(*drawn(nothing, 300, 4, seed), resamples=300) for seed in range(20)]
+    told = [product_gain(*drawn(nothing, 300, 4, seed)) for seed in range(20)]
     assert sum(t.log_loss.low > 0 and t.accuracy.low > 0 for t in told) <= 1
     assert np.mean([t.log_loss.value for t in told]) < 0
 
@@ -83,14 +84,14 @@ def test_tensors_and_more_numbers_than_examples_are_fine():
     assert np.isfinite(told.log_loss.value)
 
 
-def test_groups_are_kept_together_and_resampled():
+def test_groups_are_kept_together_and_intervals_are_over_groups():
     own, modalities, y = drawn(product)
     group = np.arange(600) // 60
     told = product_gain(own, modalities, y, groups=group)
     assert told.log_loss.low > 0
     assert told.log_loss.n == 600
-    with pytest.raises(ValueError, match="at least 4 of them; got 3"):
-        product_gain(own, modalities, y, groups=np.arange(600) // 200)
+    with pytest.raises(ValueError, match="at least 3 of them; got 2"):
+        product_gain(own, modalities, y, groups=np.arange(600) // 300)
 
 
 # What is fitted on what

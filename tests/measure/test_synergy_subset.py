@@ -93,8 +93,9 @@ def test_the_excess_over_the_control_is_paired(models):
     fusion = wrong(Y, RNG.random(len(Y)) < 0.4)
     same = subset.score(fusion, control=fusion)
     for one in (same.strict, same.per_seed):
-        reach = 1 - 0.025 ** (1 / one.on.n)  # so many unseen examples may differ, either way
-        assert (one.excess.value, one.excess.low, one.excess.high) == pytest.approx((0.0, -reach, reach))
+        reach = 1.959964**2 / (one.on.n + 1.959964**2)  # of Tango's interval: unseen examples may differ, either way
+        excess = one.excess
+        assert (excess.value, excess.low, excess.high) == pytest.approx((0.0, -reach, reach), rel=1e-6)
         assert one.control == one.on
     control = wrong(Y, RNG.random((3, len(Y))) < 0.6)
     told = subset.score(fusion, control)
@@ -122,7 +123,7 @@ def test_an_ensemble_of_the_models_that_define_it_scores_zero_by_definition_in_a
 def test_all_right_or_all_wrong_does_not_mean_certain(right):
     subset = synergy_subset({"a": wrong(Y, np.arange(400) < 17)}, Y)
     on = subset.score(Y if right else 1 - Y).strict.on
-    reach = 1 - 0.025 ** (1 / 17)  # Clopper and Pearson: 0 of 17 comes up with probability .025 at this rate
+    reach = 1.959964**2 / (17 + 1.959964**2)  # Wilson's limit for 0 of 17
     assert (on.low, on.high) == pytest.approx((1 - reach, 1.0) if right else (0.0, reach))
 
 

@@ -172,8 +172,6 @@ def test_tokens_may_hold_arrays():
     [
         (lambda: synergy_subset({"a": [LABELS.tolist(), [0]], "b": LABELS}, LABELS), "got a list"),
         (lambda: synergy_subset(OWN, RAGGED), "got a list"),
-        (lambda: synergy_subset(OWN, LABELS).score(LABELS, seed=None), "got None"),
-        (lambda: agreement_table(OWN, LABELS, LABELS, resamples="many"), "got 'many'"),
         (lambda: shuffle_within_class(torch.zeros(N, 2), LABELS), "got Tensor"),
         (lambda: shuffle_within_class({"a": None}, LABELS), "got NoneType"),
         (lambda: shuffle_within_class(PAIR, LABELS, seed=0.5), "got 0.5"),
@@ -277,7 +275,7 @@ def test_the_missing_value_of_pandas_is_no_label():
 
 
 def test_one_name_finds_its_row_of_the_agreement_table_and_is_not_read_letter_by_letter():
-    table = agreement_table({"a": LABELS, "b": LABELS, "ab": 1 - LABELS}, LABELS, LABELS, resamples=5)
+    table = agreement_table({"a": LABELS, "b": LABELS, "ab": 1 - LABELS}, LABELS, LABELS)
     assert table["ab"].right == ("ab",)
     assert table["a", "b"].right == ("a", "b")
 
@@ -285,7 +283,7 @@ def test_one_name_finds_its_row_of_the_agreement_table_and_is_not_read_letter_by
 @pytest.mark.parametrize(
     ("look", "quoted"),
     [
-        (lambda: agreement_table(OWN, LABELS, LABELS, resamples=5)["img"], "no row of 'img'; "),
+        (lambda: agreement_table(OWN, LABELS, LABELS)["img"], "no row of 'img'; "),
         (lambda: usage(both, PAIR, LABELS, draws=1)["c"], "no modality 'c'; there are 'a', 'b'"),
     ],
 )

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib.measure.arrays import all_are_right, check_unimodal, true_labels
-from synib.measure.stats import Estimate, check_resampling, proportion
+from synib.measure.stats import Estimate, proportion
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,6 @@ def agreement_table(
     unimodal: Mapping[str, ArrayLike | Tensor],
     fusion: ArrayLike | Tensor,
     target: ArrayLike | Tensor,
-    *,
-    resamples: int = 2000,
-    seed: int = 0,
 ) -> AgreementTable:
     """Which modalities are right alone × whether the fusion is right: 2ⁿ rows for n modalities, fewest right first.
 
@@ -75,9 +72,7 @@ def agreement_table(
         unimodal: Modality → predicted labels, ``(examples,)`` or ``(seeds, examples)``.
         fusion: Predicted labels of the fusion model, likewise; seeds belong together.
         target: The true labels.
-        resamples, seed: Number of bootstrap resamples of the examples, and their seed.
     """
-    check_resampling(seed, resamples=resamples)
     check_unimodal(unimodal)
     y = true_labels(target)
     names = list(unimodal)
@@ -93,8 +88,8 @@ def agreement_table(
             rows.append(
                 Agreement(
                     names_right, float(count), float(hits), float(count - hits),
-                    proportion(members.T, draws=resamples, seed=seed),
-                    proportion(fusion_hits.T, members.T, draws=resamples, seed=seed),
+                    proportion(members.T),
+                    proportion(fusion_hits.T, members.T),
                 )
             )  # fmt: skip
     return AgreementTable(tuple(rows))

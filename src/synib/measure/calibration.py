@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from synib.checks import check_whole
 from synib.measure.arrays import Array, class_probabilities
-from synib.measure.stats import Estimate, check_resampling, proportion
+from synib.measure.stats import Estimate, proportion
 from synib.objective import Family
 
 BINS = 15
@@ -46,24 +47,20 @@ def calibration(
     target: ArrayLike | Tensor,
     bins: int = BINS,
     family: Family | None = None,
-    *,
-    resamples: int = 2000,
-    seed: int = 0,
 ) -> Calibration:
     """Confidence, accuracy and count of bins of equal width in confidence, for a calibration plot.
 
     Args:
         prediction, target, family: See :func:`scores`.
         bins: How many bins [0, 1] is cut into.
-        resamples, seed: Number of bootstrap resamples, and their seed.
     """
-    check_resampling(seed, bins=bins, resamples=resamples)
+    check_whole("bins", bins)
     p, y = class_probabilities(prediction, target, family)
-    return calibrate(p[:, None], y, bins, resamples, seed)
+    return calibrate(p[:, None], y, bins)
 
 
-def calibrate(p: Array, y: Array, bins: int, resamples: int, seed: int) -> Calibration:
-    """Calibration of predictions ``(n, draws, classes)``; intervals resample examples with all their draws."""
+def calibrate(p: Array, y: Array, bins: int) -> Calibration:
+    """Calibration of predictions ``(n, draws, classes)``; intervals are over examples with all their draws."""
     edges = np.linspace(0, 1, bins + 1)
     top, hits = p.max(2), p.argmax(2) == y[:, None]
     which = np.clip(np.searchsorted(edges, top, side="right") - 1, 0, bins - 1)
@@ -73,5 +70,5 @@ def calibrate(p: Array, y: Array, bins: int, resamples: int, seed: int) -> Calib
         count[b] = inside.sum()
         if count[b]:
             confidence[b] = top[inside].mean()
-        accuracy.append(proportion(hits, inside, draws=resamples, seed=seed))
+        accuracy.append(proportion(hits, inside))
     return Calibration(edges, confidence, tuple(accuracy), count)

@@ -1,6 +1,5 @@
 """EMAP: how much of a model is left when only the additive part of what it says is kept."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,8 +11,7 @@ from synib.measure import background as backgrounds
 from synib.measure.arrays import Array, Of, check_of, family_of, probabilities
 from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
 from synib.measure.metrics import correct
-from synib.measure.stats import Estimate, check_resampling, widen
-from synib.measure.stats import mean as mean_of
+from synib.measure.stats import Estimate, check_resampling, difference, mean, proportion, widen
 from synib.objective import Bernoulli, Family
 
 EXACT = 4_000_000  # combinations: with more than two modalities, up to so many are all evaluated
@@ -93,7 +91,7 @@ def emap(
         target: Their targets.
         family: How outputs are read. Default: ``Categorical()``.
         pairs: How many combinations of the other modalities each example is averaged over; ``None`` for all (see above).
-        seed: Seed for the sample and the bootstrap.
+        seed: Seed for the sample.
         of: Project ``"logits"`` (the family's parameters as they come) or ``"probabilities"``, which are held above 1e-6
             after it.
         level: Confidence level.
@@ -144,24 +142,19 @@ def emap(
     whole = project()
     left = [] if exact else [project(group) for group in range(background.groups)]
 
-    def mean(x: Tensor) -> Estimate:
-        return mean_of(x, level=level, seed=seed)
+    def including_draws(over_examples: Estimate, of_left: list[Tensor]) -> Estimate:
+        return widen(over_examples, [float(x.mean()) for x in of_left], background.finite)
 
-    def including_draws(of_whole: Tensor, of_left: list[Tensor]) -> Estimate:
-        return widen(mean(of_whole), [float(x.mean()) for x in of_left], background.finite)
-
-    def compared(
-        score: Callable[[Tensor], Tensor], given_up: Callable[[Tensor, Tensor], Tensor]
-    ) -> tuple[Estimate, Estimate, Estimate]:
-        """A score of the model, of its projection, and what the projection gives up of it in the same examples."""
-        of_own, of_whole, of_left = score(own), score(whole), [score(p) for p in left]
-        change = including_draws(given_up(of_own, of_whole), [given_up(of_own, x) for x in of_left])
-        return mean(of_own), including_draws(of_whole, of_left), change
-
-    log_loss, additive_log_loss, added = compared(lambda p: family.nll(p, y), lambda own, projected: projected - own)
+    loss, projected_loss, left_loss = family.nll(own, y), family.nll(whole, y), [family.nll(p, y) for p in left]
+    log_loss = mean(loss, level=level)
+    additive_log_loss = including_draws(mean(projected_loss, level=level), left_loss)
+    added = including_draws(mean(projected_loss - loss, level=level), [x - loss for x in left_loss])
     accuracy = additive_accuracy = lost = None
     if family.discrete:
-        accuracy, additive_accuracy, lost = compared(lambda p: correct(family, p, y).double(), torch.sub)
+        hits, projected_hits, *left_hits = (correct(family, p, y).double() for p in (own, whole, *left))
+        accuracy = proportion(hits, level=level)
+        additive_accuracy = including_draws(proportion(projected_hits, level=level), left_hits)
+        lost = including_draws(difference(hits, projected_hits, level=level), [hits - x for x in left_hits])
     return Emap(
         accuracy, log_loss, additive_accuracy, additive_log_loss, lost, added,
         whole.reshape(n, -1).cpu().numpy(), pairs, exact,

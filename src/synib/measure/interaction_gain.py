@@ -9,7 +9,16 @@ from torch import Tensor
 
 from synib.measure.arrays import Array, Of, check_of
 from synib.measure.combination import Predictions, best_additive, cross_fit, fit, log_loss, read
-from synib.measure.stats import Estimate, assign, check_folds, check_resampling, group_numbers, mean
+from synib.measure.stats import (
+    Estimate,
+    assign,
+    check_folds,
+    check_resampling,
+    difference,
+    group_numbers,
+    mean,
+    proportion,
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,6 @@ def interaction_gain(
     calibration: tuple[Mapping[str, Predictions], Predictions, ArrayLike | Tensor] | None = None,
     groups: ArrayLike | None = None,
     folds: int = 5,
-    resamples: int = 2000,
     seed: int = 0,
 ) -> InteractionGain:
     r"""Held-out log-loss and accuracy of the fusion model over the best additive combination of unimodal log-odds.
@@ -86,13 +94,12 @@ def interaction_gain(
         calibration: Other examples to fit combinations and calibration on, ``(unimodal, fusion, target)``, such as the
             validation part. Without it they are fitted on all folds but one and evaluated on that one.
         groups: The group of each example (a speaker, a patient), where examples of one are not independent: folds keep groups
-            together, and intervals resample groups.
+            together, and intervals are over groups.
         folds: For choosing the combination, and for cross-fitting.
-        resamples: Number of bootstrap resamples.
-        seed: Seed for the fold assignment and the bootstrap.
+        seed: Seed for the fold assignment.
     """
     check_of(given, "given")
-    check_resampling(seed, resamples=resamples)
+    check_resampling(seed)
     examples = read(unimodal, fusion, target, given)
     fitted = examples
     if calibration is not None:
@@ -113,7 +120,7 @@ def interaction_gain(
     else:
         additive = fit(best, fitted.unimodal, fitted.y)(examples.unimodal)
         fused = fit("sum", fitted.fusion, fitted.y)(examples.fusion)
-    return gain_over(additive, fused, examples.y, group, best, candidates, resamples, seed)
+    return gain_over(additive, fused, examples.y, group, best, candidates)
 
 
 def cross_validation(target: Array, group: Array | None, folds: int, seed: int, least: int = 2) -> Array:
@@ -131,25 +138,20 @@ def gain_over(
     group: Array | None,
     combination: str,
     candidates: Mapping[str, float],
-    resamples: int,
-    seed: int,
 ) -> InteractionGain:
     """The gain of a fusion's held-out log-probabilities over those of an additive combination."""
     additive_loss, fusion_loss = log_loss(additive, target), log_loss(fused, target)
     additive_hits, fusion_hits = ((p.argmax(1) == target).astype(float) for p in (additive, fused))
 
-    def estimate(x: Array, lowest: float | None = None) -> Estimate:
-        return mean(x, group, lowest=lowest, draws=resamples, seed=seed)
-
     # Two fits of one problem agree to about 1e-7: rounded, so that no interval excludes 0 by this alone.
     gain = np.round(additive_loss - fusion_loss, 6) + 0.0
     return InteractionGain(
-        log_loss=estimate(gain),
-        accuracy=estimate(fusion_hits - additive_hits, lowest=-1.0),
-        additive_log_loss=estimate(additive_loss),
-        additive_accuracy=estimate(additive_hits, lowest=0.0),
-        fusion_log_loss=estimate(fusion_loss),
-        fusion_accuracy=estimate(fusion_hits, lowest=0.0),
+        log_loss=mean(gain, group),
+        accuracy=difference(fusion_hits, additive_hits, groups=group),
+        additive_log_loss=mean(additive_loss, group),
+        additive_accuracy=proportion(additive_hits, groups=group),
+        fusion_log_loss=mean(fusion_loss, group),
+        fusion_accuracy=proportion(fusion_hits, groups=group),
         combination=combination,
         candidates=candidates,
         additive_right=additive_hits,

@@ -24,7 +24,6 @@ def product_gain(
     given: Of = "logits",
     groups: ArrayLike | None = None,
     folds: int = 5,
-    resamples: int = 2000,
     seed: int = 0,
 ) -> InteractionGain:
     r"""What products of two modalities' numbers add to the best additive combination, on held-out examples.
@@ -50,18 +49,17 @@ def product_gain(
         given: Whether predictions are ``"logits"`` or ``"probabilities"``.
         groups: The group of each example, where examples of one are not independent.
         folds: At least 3.
-        resamples: Number of bootstrap resamples.
-        seed: Seed for the fold assignment and the bootstrap.
+        seed: Seed for the fold assignment.
 
     Returns:
         The gain of all products, as "fusion", over the combination with those within modalities.
     """
     check_of(given, "given")
-    check_resampling(seed, resamples=resamples)
+    check_resampling(seed)
     check_unimodal(unimodal)
     examples = read(unimodal, next(iter(unimodal.values())), target, given)
     y = examples.y
-    group = None if groups is None else group_numbers(groups, len(y))
+    group = None if groups is None else group_numbers(groups, len(y), least=3)
     part = cross_validation(y, group, folds, seed, least=3)
     components = principal_components(modalities, len(y))
     best, candidates, _ = best_additive(examples.unimodal, y, part)
@@ -76,7 +74,7 @@ def product_gain(
         on_test = np.concatenate([centred([predicted]), on_test])
         for result, used in ((additive, 1 + len(components)), (fused, len(on_train))):
             result[test] = fit("weighted", on_train[:used], y[train])(on_test[:used])
-    return gain_over(additive, fused, y, group, best, candidates, resamples, seed)
+    return gain_over(additive, fused, y, group, best, candidates)
 
 
 def principal_components(modalities: Mapping[str, ArrayLike | Tensor], n: int) -> list[Array]:

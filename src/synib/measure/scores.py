@@ -12,7 +12,7 @@ from torch import Tensor
 
 from synib.measure.arrays import Array, class_probabilities
 from synib.measure.calibration import BINS
-from synib.measure.stats import Estimate, bootstrap, check_resampling, proportion, unknown
+from synib.measure.stats import Estimate, bootstrap, check_resampling, mean, proportion, unknown
 from synib.objective import Family
 
 
@@ -122,11 +122,11 @@ def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
     gap = replace(gap, low=float(np.minimum(low, gap.value)), high=float(np.maximum(high, gap.value)))
     note = f"AUROC is NaN: class {', '.join(map(str, missing))} has no examples." if missing else ""
     return Scores(
-        accuracy=proportion(predicted == y[:, None], draws=resamples, seed=seed),
+        accuracy=proportion(predicted == y[:, None]),
         macro_f1=estimate(lambda labels, y: f1(labels, y).nanmean(), predicted),
         f1=tuple(of_class(c) for c in range(classes)),
         auroc=unknown(len(y)) if missing else estimate(auroc, p),
         ece=gap,
-        confidence=bootstrap(np.mean, top.mean(1), draws=resamples, seed=seed),
+        confidence=mean(top.mean(1)),
         note=note,
     )

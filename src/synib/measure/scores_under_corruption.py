@@ -108,5 +108,5 @@ def scores_under_corruption(
         p, y = zip(*(class_probabilities(one, target, family) for one in each), strict=True)
         stacked = np.stack(p, 1)
         scored[name] = score(stacked, y[0], resamples, seed)
-        calibrated[name] = calibrate(stacked, y[0], BINS, resamples, seed)
+        calibrated[name] = calibrate(stacked, y[0], BINS)
     return CorruptionScores(scored.pop(""), scored, calibrated)

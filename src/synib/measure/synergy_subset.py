@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib.measure.arrays import Array, all_are_right, are_right, check_unimodal, true_labels
-from synib.measure.stats import Estimate, check_resampling, difference, proportion
+from synib.measure.stats import Estimate, difference, proportion
 
 ENOUGH = 97  # the smallest n with 1.96 · √(¼ / n) ≤ .1: an accuracy near 1/2 is then known to ±.1
 
@@ -94,11 +94,8 @@ class SynergySubset:
         self,
         fusion: ArrayLike | Tensor,
         control: ArrayLike | Tensor | None = None,
-        *,
-        resamples: int = 2000,
-        seed: int = 0,
     ) -> SubsetScores:
-        """Accuracy of a model on the subset and off it, with intervals from resampling examples.
+        """Accuracy of a model on the subset and off it, with intervals over examples.
 
         The subset holds what every unimodal model gets wrong, so whoever merely disagrees with them scores on it: in a
         binary task a model that always answers against them scores 1, one that knows nothing 1/2. Only the excess over a
@@ -106,25 +103,22 @@ class SynergySubset:
         cross-modal information. On the other hand an ensemble of the very models that define the subset scores 0 by
         definition in a binary task, since all of them are wrong; compare ensembles of other checkpoints.
 
-        Per seed, model ``s`` is scored on subset ``s``, and all pairs of seed and example count alike. Where all examples
-        say the same resampling sees no spread; the interval is then the exact binomial one, for the excess too.
+        Per seed, model ``s`` is scored on subset ``s``, and all pairs of seed and example count alike. Intervals are score
+        intervals of an effective number of examples (:func:`~synib.measure.stats.proportion`).
 
         Args:
             fusion: Predicted labels, ``(examples,)`` or ``(seeds, examples)``.
             control: Predicted labels of the control, likewise.
-            resamples: Number of bootstrap resamples.
-            seed: Seed of the bootstrap.
         """
-        check_resampling(seed, resamples=resamples)
         hits = self._hits(fusion, "fusion")
         other = None if control is None else self._hits(control, "control")
 
         def part(members: Array, hits: Array, other: Array | None) -> SubsetScore:
-            on, off = (proportion(hits.T, where.T, draws=resamples, seed=seed) for where in (members, ~members))
+            on, off = (proportion(hits.T, where.T) for where in (members, ~members))
             if other is None:
                 return SubsetScore(on, off)
-            reached = proportion(other.T, members.T, draws=resamples, seed=seed)
-            return SubsetScore(on, off, reached, difference(hits.T, other.T, members.T, draws=resamples, seed=seed))
+            reached = proportion(other.T, members.T)
+            return SubsetScore(on, off, reached, difference(hits.T, other.T, members.T))
 
         strict = part(self.strict[None], hits.mean(0, keepdims=True), None if other is None else other.mean(0)[None])
         return SubsetScores(strict, part(self.per_seed, hits, other), self.warning)

@@ -1,6 +1,5 @@
 """How much a model uses each modality: MIPD, and the fall of accuracy and confidence when it is corrupted."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +13,7 @@ from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNois
 from synib.measure.arrays import family_of, probabilities
 from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
 from synib.measure.metrics import correct
-from synib.measure.stats import Estimate, check_resampling, mean
+from synib.measure.stats import Estimate, check_resampling, difference, mean, proportion
 from synib.objective import Bernoulli, Family, Reference, Uniform
 
 
@@ -113,7 +112,7 @@ def usage(
         noise: What to put there. Default: other examples' values, ``ShuffledNoise()``.
         reference: r. Default: ``Uniform()``. ``Unimodal()`` needs a model with unimodal heads.
         draws: K, of mask and noise; 1 is the paper's surrogate.
-        seed: Seed for the draws and the bootstrap.
+        seed: Seed for the draws.
         level: Confidence level.
         chunk: How many rows go through the model at a time.
 
@@ -141,13 +140,16 @@ def usage(
         unimodal = {name: encoded.model.head(name, encoded.latents[name]).double() for name in heads}
 
     def estimate(x: Tensor) -> Estimate:
-        return mean(x, level=level, seed=seed)
+        return mean(x, level=level)
 
     def hits(p: Tensor) -> Tensor:
         return correct(family, p, y).double()
 
-    def drop(of: Callable[[Tensor], Tensor], each: Tensor) -> Estimate:
-        return estimate(of(intact) - torch.stack([of(p) for p in each]).mean(0))
+    def accuracy_drop(each: Tensor) -> Estimate:
+        return difference(hits(intact)[:, None], torch.stack([hits(p) for p in each], 1), level=level)
+
+    def confidence_drop(each: Tensor) -> Estimate:
+        return estimate(confidence_of(intact) - torch.stack([confidence_of(p) for p in each]).mean(0))
 
     nll, confidence_of = family.nll(intact, y), partial(_confidence, family)
     uses, constants = {}, []
@@ -162,12 +164,10 @@ def usage(
         r = reference(average, family, rest).to(average)
         constants.append(family.nll(r.expand_as(average), y))
         mipd = estimate(constants[-1] - family.kl(average, r) - nll)
-        uses[name] = (
-            Use(mipd, drop(hits, each), drop(confidence_of, each)) if family.discrete else Use(mipd, None, None)
-        )
+        uses[name] = Use(mipd, accuracy_drop(each), confidence_drop(each)) if family.discrete else Use(mipd, None, None)
     return Usage(
         uses,
-        estimate(hits(intact)) if family.discrete else None,
+        proportion(hits(intact), level=level) if family.discrete else None,
         estimate(confidence_of(intact)) if family.discrete else None,
         estimate(nll),
         float(torch.stack(constants).mean()),

@@ -5,7 +5,6 @@ import torch
 from numpy.typing import NDArray
 
 from synib.measure.stats import Estimate, difference, mean
-from synib.measure.stats.folds import LEAST_GROUPS
 from synib.own.fitting import Outcome
 from synib.own.table import Table
 
@@ -49,18 +48,15 @@ def seed_average(outcome: Outcome, method: str) -> Numbers:
 
 
 def resampling_groups(table: Table, tested: Mask) -> Groups | None:
-    """The groups of the tested rows, where there are enough to resample them."""
-    if table.group is None or len(np.unique(table.group[tested])) < LEAST_GROUPS:
-        return None
-    return table.group[tested]
+    """The groups of the tested rows, where there are any."""
+    return None if table.group is None else table.group[tested]
 
 
 def lead(ours: Numbers, theirs: Numbers, group: Groups | None, seed: int = 0) -> Estimate:
     """The mean difference of two scores of each row, ``(rows,)`` or ``(seeds, rows)``; rows that are NaN are left out."""
     gap = np.atleast_2d(ours - theirs).mean(0)
     tested = ~np.isnan(gap)
-    if group is not None:
-        return mean(gap[tested], group[tested], seed=seed)
+    groups = None if group is None else group[tested]
     ours, theirs = np.atleast_2d(ours).mean(0)[tested], np.atleast_2d(theirs).mean(0)[tested]
     are_shares = min(ours.min(), theirs.min()) >= 0 and max(ours.max(), theirs.max()) <= 1
-    return difference(ours, theirs, seed=seed) if are_shares else mean(gap[tested], seed=seed)
+    return difference(ours, theirs, groups=groups) if are_shares else mean(gap[tested], groups)

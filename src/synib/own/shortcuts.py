@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synib.measure.stats import Estimate, mean
+from synib.measure.stats import Estimate, difference, mean, proportion
 from synib.own.folds import Fold, folds
 from synib.own.table import Table
 
@@ -150,11 +150,14 @@ def _mean_score(table: Table, scores: Numbers) -> Estimate:
 
 
 def _mean(table: Table, x: Numbers) -> Estimate:
-    """Mean over tested rows; groups are resampled where there are any, since rows of one are not independent."""
+    """Mean over tested rows, with an interval over groups where there are any, since rows of one are not independent."""
     tested = ~np.isnan(x)
-    if table.group is not None:
-        return mean(x[tested], table.group[tested])
-    return mean(x[tested], lowest=-1.0 if table.classes and x[tested].min() < 0 else None)
+    values, groups = x[tested], None if table.group is None else table.group[tested]
+    if not table.classes:
+        return mean(values, groups)
+    if values.min() >= 0:
+        return proportion(values, groups=groups)
+    return difference(np.maximum(values, 0), np.maximum(-values, 0), groups=groups)
 
 
 def _in_words(table: Table, score: Estimate) -> str:

@@ -56,7 +56,5 @@ def calibration_scores(on_validation: Tensor, on_test: Tensor, data: Dataset, fa
     """
     assert data.test is not None
     t = temperature(on_validation, data.validation.target, family)
-    before, after = (
-        calibration(logits, data.test.target, family=family, resamples=2).error for logits in (on_test, on_test / t)
-    )
+    before, after = (calibration(logits, data.test.target, family=family).error for logits in (on_test, on_test / t))
     return {"ece": before, "ece_calibrated": after, "temperature": t}

@@ -31,7 +31,7 @@ def test_labels_are_permuted_within_each_half():
         seen.append(labels)
         return {c: np.zeros(40) for c in COMPONENTS}
 
-    estimate(measured, y, parts, 8, 0, 0.95, 10)
+    estimate(measured, y, parts, 8, 0, 0.95)
     assert len({tuple(labels) for labels in seen}) == 9
     assert all(labels[rows].sum() == y[rows].sum() for labels in seen for rows in parts)
 

@@ -19,7 +19,6 @@ QUICK = {
     "batch": 64,
     "lr": 5e-3,
     "nulls": 0,
-    "draws": 200,
 }
 
 
@@ -77,7 +76,7 @@ def test_it_follows_from_its_seed_and_leaves_the_callers_random_state_alone():
     ("settings", "sentence"),
     [
         ({name: 0}, f"{name} is a whole number of at least 1; got 0")
-        for name in ("hidden", "epochs", "align_steps", "sinkhorn_steps", "batch", "draws")
+        for name in ("hidden", "epochs", "align_steps", "sinkhorn_steps", "batch")
     ]
     + [
         ({"nulls": -2}, "nulls is a whole number of at least 0; got -2"),

@@ -68,7 +68,7 @@ def test_the_interval_is_as_wide_as_results_of_new_data_spread():
         rng = np.random.default_rng(seed)
         a, b = rng.integers(0, 2, (2, 600))
         y = (a & b) ^ (rng.random(600) < 0.1)
-        found.append(pid_quantised(a, b, y, clusters=2, nulls=0, draws=200, seed=seed))
+        found.append(pid_quantised(a, b, y, clusters=2, nulls=0, seed=seed))
     for c in ("redundant", "synergy"):
         parts = [getattr(one, c) for one in found]
         widths = np.mean([(p.high - p.low) / 3.92 for p in parts])

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from synib.measure import Estimate, bootstrap, interval, statistics
-from synib.measure.stats import above_zero, difference, mean, proportion, widen
+from synib.measure.stats import above_zero, widen
 
 
 def test_a_bootstrap_interval_covers_the_truth_as_often_as_it_says():
@@ -37,42 +37,6 @@ def test_what_few_examples_cannot_tell_is_nan():
     one = bootstrap(np.mean, [2.0])
     assert (one.value, one.n) == (2.0, 1)
     assert math.isnan(one.low)
-
-
-def test_a_proportion_is_the_bootstrap_of_a_mean_where_there_is_spread():
-    hits = np.arange(90) % 3 == 0
-    assert proportion(hits) == bootstrap(np.mean, hits)
-    assert proportion(torch.from_numpy(hits), np.arange(90) < 60).n == 60
-    both = proportion(np.stack([hits, ~hits], 1), np.stack([hits, hits], 1))
-    assert (both.value, both.n) == (0.5, 30)
-
-
-def test_where_all_say_the_same_the_interval_is_the_exact_binomial_one():
-    for hits in (np.zeros(12), np.ones(12)):
-        for level in (0.95, 0.8):
-            one = proportion(hits, level=level)
-            exact = stats.binomtest(int(hits.sum()), 12).proportion_ci(level)
-            assert (one.low, one.high, one.level) == pytest.approx((exact.low, exact.high, level))
-    assert proportion([1.0]).low == pytest.approx(0.025)
-    assert math.isnan(proportion([]).low)
-
-
-@pytest.mark.parametrize(
-    ("pair", "below", "above"), [((0, 0), 1, 1), ((1, 0), 2, 0), ((0, 1), 0, 2), ((0.5, 0), 1.5, 0.5)]
-)
-def test_equal_differences_leave_room_for_others_down_to_minus_one_and_up_to_one(pair, below, above):
-    one = difference(*(np.full(20, x) for x in pair))
-    reach = 1 - 0.025 ** (1 / 20)
-    assert one.value == pair[0] - pair[1]
-    assert (one.low, one.high) == pytest.approx((one.value - reach * below, one.value + reach * above))
-
-
-def test_a_difference_is_paired():
-    hits = np.arange(90) % 3 == 0
-    one = difference(hits, ~hits)
-    assert one.value == pytest.approx(-1 / 3)
-    near = difference(hits, np.where(np.arange(90) < 2, ~hits, hits))
-    assert near.high - near.low < 0.1
 
 
 def test_the_basic_interval_mirrors_the_percentiles_at_the_value():
@@ -117,16 +81,6 @@ def test_an_interval_that_draws_widen_adds_reaches_as_squares():
     assert wide.high == pytest.approx(1 + math.hypot(0.3, 1.2706), rel=1e-4)
     assert wide.low == pytest.approx(1 - math.hypot(0.3, 1.2706), rel=1e-4)
     assert widen(one, [0.9, 1.1], 0.0) == widen(one, [], 1.0) == one
-
-
-def test_the_mean_of_groups_resamples_groups_and_counts_examples():
-    rng = np.random.default_rng(0)
-    x, group = np.repeat(rng.normal(size=30), 10), np.repeat(np.arange(30), 10)
-    by_row, by_group = mean(x), mean(x, group)
-    assert by_group.value == pytest.approx(by_row.value)
-    assert by_group.n == by_row.n == 300
-    assert by_group.high - by_group.low > 2 * (by_row.high - by_row.low)
-    assert mean(np.ones(10), lowest=0.0) == proportion(np.ones(10))
 
 
 def test_the_best_of_several_needs_stronger_evidence_to_be_above_zero():

@@ -142,7 +142,7 @@ def test_the_scores_of_a_model_are_those_of_the_measures(affect_root):
             learner.method.predict(learner.model, s.modalities) for s in (data.test, data.validation)
         )
     assert scores["temperature"] == pytest.approx(temperature(on_validation, data.validation.target, experiment.family))
-    ece = calibration(logits, data.test.target, family=experiment.family, resamples=2).error
+    ece = calibration(logits, data.test.target, family=experiment.family).error
     assert scores["ece"] == pytest.approx(ece)
     subset = baselines(experiment.data_spec(cell)).subset
     hits = correct(experiment.family, logits, data.test.target)

@@ -24,7 +24,6 @@ def estimate(
     nulls: int,
     seed: int,
     level: float,
-    draws: int,
 ) -> PIDEstimate:
     """The result of a procedure, and of the same procedure on permuted labels.
 
@@ -34,14 +33,13 @@ def estimate(
         y: Labels.
         parts: The rows of the two halves. Labels are permuted in each, so that both keep their classes.
         nulls: How many permutations.
-        seed: Seed for the permutations and the bootstrap.
+        seed: Seed for the permutations.
         level: Confidence level.
-        draws: Number of bootstrap resamples.
     """
     shares = measured(y, 0)
     components: dict[str, Any] = {}
     for name in COMPONENTS:
-        component = mean(shares[name] / BIT, level=level, draws=draws, seed=seed)
+        component = mean(shares[name] / BIT, level=level)
         components[name] = replace(
             component, value=_rounded(component.value), low=_rounded(component.low), high=_rounded(component.high)
         )

@@ -37,7 +37,6 @@ def pid_neural(
     lr: float = 2e-3,
     nulls: int = 5,
     level: float = 0.95,
-    draws: int = 2000,
     seed: int = 0,
     device: str | torch.device = "cpu",
 ) -> PIDEstimate:
@@ -70,12 +69,11 @@ def pid_neural(
         nulls: How many permutations of the labels, in each half. Each costs as much as the estimate, and p cannot go
             below 1 / (nulls + 1): 5 show the bias, 19 are the least for p = 0.05.
         level: Confidence level.
-        draws: Number of bootstrap resamples.
         seed: Seed for everything random.
         device: Where to train: the CPU or a CUDA device.
     """
     steps = {"epochs": epochs, "align_steps": align_steps, "sinkhorn_steps": sinkhorn_steps}
-    check_resampling(seed, level, hidden=hidden, **steps, batch=batch, draws=draws)
+    check_resampling(seed, level, hidden=hidden, **steps, batch=batch)
     check_number("lr", lr, above=0)
     device = _device(device)
     first, second, labels, classes = checked(x1, x2, y, nulls, least=40, each=10)
@@ -99,7 +97,7 @@ def pid_neural(
             for name, x in decompose(information[0], information[1], information[2], aligned).items()
         }
 
-    return estimate(measured, labels, parts, nulls, seed, level, draws)
+    return estimate(measured, labels, parts, nulls, seed, level)
 
 
 def _device(device: str | torch.device) -> torch.device:

@@ -22,7 +22,6 @@ def pid_quantised(
     *,
     nulls: int = 20,
     level: float = 0.95,
-    draws: int = 2000,
     seed: int = 0,
 ) -> PIDEstimate:
     r"""BROJA of which cluster each source is in, in bits, with its bias shown by permuted labels.
@@ -36,7 +35,7 @@ def pid_quantised(
     synergy. Read every component against its null. k-means follows the largest coordinates: standardise first if their
     units differ.
 
-    The interval is over the held-out examples, with clusters and labels as found: it is the bootstrap of the mean of each
+    The interval is over the held-out examples, with clusters and labels as found: it is that of the mean of each
     example's share, where the shares in :math:`I_q` are BROJA's Lagrange multipliers. That is exact to first order in the
     counts and costs no further solving. It is about the spread, not the bias; near 0 the null says more than it does.
 
@@ -46,8 +45,7 @@ def pid_quantised(
         clusters: For each source; fewer where there are fewer different rows.
         nulls: How many permutations of the labels; p cannot go below 1 / (nulls + 1).
         level: Confidence level.
-        draws: Number of bootstrap resamples.
-        seed: Seed for halves, clusters, permutations and bootstrap.
+        seed: Seed for halves, clusters and permutations.
 
     Example:
         >>> import numpy as np
@@ -58,7 +56,7 @@ def pid_quantised(
         >>> round(found.synergy.value, 1), round(found.redundant.value, 1)
         (1.0, 0.0)
     """
-    check_resampling(seed, level, draws=draws)
+    check_resampling(seed, level)
     check_whole("clusters", clusters, least=2)
     x1, x2, y, classes = checked(x1, x2, y, nulls, least=4 * clusters, each=4)
     parts = halves(y, seed)
@@ -77,7 +75,7 @@ def pid_quantised(
             shares.append(decompose(*(cell[at] for cell in solve(counts / len(rows)).cells)))
         return {name: np.concatenate([one[name] for one in shares]) for name in shares[0]}
 
-    return estimate(measured, y, parts, nulls, seed, level, draws)
+    return estimate(measured, y, parts, nulls, seed, level)
 
 
 def _clusters(x: Array, fitted: Array, rows: Array, k: int, seed: int) -> Array:

@@ -6,38 +6,42 @@ from synib.measure.stats.intervals import (
     above_zero,
     bootstrap,
     check_resampling,
-    difference,
     interval,
-    mean,
-    proportion,
     ratio,
     statistics,
     unknown,
     widen,
 )
+from synib.measure.stats.means import corrected_resampled_t, mean
+from synib.measure.stats.multiple import Simultaneous, holm, simultaneous
 from synib.measure.stats.nulls import p_value, permutations
+from synib.measure.stats.proportions import difference, proportion
 from synib.measure.stats.scaling import Scale, standardisation, standardised
 from synib.measure.stats.temperature import temperature, tempered
 
 __all__ = [
     "Estimate",
     "Scale",
+    "Simultaneous",
     "above_zero",
     "assign",
     "assign_groups",
     "bootstrap",
     "check_folds",
     "check_resampling",
+    "corrected_resampled_t",
     "deal",
     "difference",
     "group_numbers",
     "halves",
+    "holm",
     "interval",
     "mean",
     "p_value",
     "permutations",
     "proportion",
     "ratio",
+    "simultaneous",
     "standardisation",
     "standardised",
     "statistics",

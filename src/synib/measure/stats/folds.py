@@ -7,7 +7,6 @@ from synib import keys
 from synib.checks import is_whole, shown
 
 Rows = NDArray[np.int64]
-LEAST_GROUPS = 4  # fewer cannot be resampled
 
 
 def assign(rows: int, folds: int, seed: int, strata: Rows | None = None, groups: Rows | None = None) -> Rows:
@@ -86,14 +85,13 @@ def check_folds(rows: int, folds: int, least: int = 2) -> None:
         raise ValueError(f"folds is a whole number between {least} and half the examples, {half}; got {shown(folds)}.")
 
 
-def group_numbers(groups: ArrayLike, rows: int) -> Rows:
-    """The number of each row's group, from 0."""
+def group_numbers(groups: ArrayLike, rows: int, least: int = 2) -> Rows:
+    """The number of each row's group, from 0; ``ValueError`` where there are fewer groups than are needed."""
     names = np.asarray(groups)
     if names.shape != (rows,):
         raise ValueError(f"groups names the group of each of {rows} examples; got shape {names.shape}.")
     _, number = np.unique(names.astype(str), return_inverse=True)
-    if number.max() + 1 < LEAST_GROUPS:
-        raise ValueError(
-            f"Intervals resample groups, which takes at least {LEAST_GROUPS} of them; got {number.max() + 1}."
-        )
+    count = int(number.max(initial=-1)) + 1
+    if count < least:
+        raise ValueError(f"Groups are held out whole, which takes at least {least} of them; got {count}.")
     return number

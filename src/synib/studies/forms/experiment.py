@@ -171,7 +171,7 @@ class Forms(Experiment):
             scaled[~fitted] = logits / temperature(fit_logits, split.target[fitted], family)
         scores = self._scores(task, raw, split)
         for name, logits in (("ece", raw), ("ece_calibrated", scaled)):
-            scores[name] = calibration(logits, split.target, family=family, resamples=2).error
+            scores[name] = calibration(logits, split.target, family=family).error
         return scores
 
     @staticmethod

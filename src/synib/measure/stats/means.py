@@ -1,0 +1,81 @@
+"""Intervals of means: of rows, of rows in groups, and of differences fold by fold."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib.checks import is_number, shown
+from synib.measure.arrays import as_numbers
+from synib.measure.stats.clusters import clustered_means, reskewed
+from synib.measure.stats.intervals import Estimate, check_resampling, interval, unknown
+
+
+def mean(x: ArrayLike | Tensor, groups: ArrayLike | None = None, level: float = 0.95) -> Estimate:
+    """The mean of examples, with an interval over examples, or over whole groups where these are given.
+
+    *Rows*: Student's t after Hall's (1992) transformation, which removes the skewness of the studentised mean. Gains in
+    log-loss are skewed by a few rows that one model gets badly wrong; with 100 of them a plain t interval lies wholly above
+    the truth two to four times as often as it should, and this one about as often as it should.
+
+    *Groups*: the cluster-robust t interval CR2 with Bell and McCaffrey's degrees of freedom. It covers 93 to 98 % for 4
+    to 30 groups, of equal size or not. With 2 or 3 groups there are 1 or 2 degrees of freedom, and it is wide
+    (12.7 and 4.3 standard errors to each side); of a single group nothing is known, and both ends are NaN.
+
+    >>> print(mean([0.1, 0.4, 0.2, 0.3, 0.0, 0.2]))
+    0.200 [0.052, 0.348]
+
+    Args:
+        x: A number for each example.
+        groups: The group of each example, where examples of one group are not independent.
+        level: Confidence level.
+    """
+    check_resampling(0, level)
+    values = as_numbers(x, "x")
+    if values.ndim != 1:
+        raise ValueError(f"A mean is over one number for each example; got shape {values.shape}.")
+    if not len(values):
+        return unknown(0, level)
+    from scipy.stats import t as student  # slow to import
+
+    result = clustered_means(values[None], groups=groups)
+    value, se, skewness = float(result.mean[0]), float(result.se[0]), float(result.skewness[0])
+    if result.df == 0:
+        return Estimate(value, math.nan, math.nan, len(values), level)
+    quantile = float(student.ppf((1 + level) / 2, result.df))
+    low, high = value - se * reskewed([quantile, -quantile], skewness)
+    return Estimate(value, float(low), float(high), len(values), level)
+
+
+def corrected_resampled_t(differences: ArrayLike | Tensor, test_share: float, level: float = 0.95) -> Estimate:
+    r"""The mean of differences between two methods over train-test splits of one data set, with its interval.
+
+    Splits share training rows, so that their differences are not independent and the plain standard error is too small. The
+    variance of the mean of J differences is estimated as
+
+    .. math:: \Big(\frac1J + \frac{n_\mathrm{test}}{n_\mathrm{train}}\Big) s^2,
+
+    with J - 1 degrees of freedom (Nadeau & Bengio, "Inference for the generalization error", 2003); for repeated
+    cross-validation J counts all folds of all repeats (Bouckaert & Frank 2004).
+
+    >>> print(corrected_resampled_t([0.02, 0.04, 0.01, 0.03, 0.05], test_share=0.2))
+    0.030 [0.001, 0.059]
+
+    Args:
+        differences: One for each split, ``(folds,)`` or ``(repeats, folds)``.
+        test_share: Share of the rows that is tested in each split: 1 / folds for cross-validation.
+        level: Confidence level.
+    """
+    check_resampling(0, level)
+    if not is_number(test_share) or not 0 < test_share < 1:
+        raise ValueError(
+            f"test_share, the share of rows tested in each split, lies between 0 and 1; got {shown(test_share)}."
+        )
+    values = as_numbers(differences, "differences").reshape(-1)
+    n = len(values)
+    if n < 2:
+        return Estimate(float(values[0]), math.nan, math.nan, 1, level) if n else unknown(0, level)
+    se = float(np.std(values, ddof=1)) * math.sqrt(1 / n + test_share / (1 - test_share))
+    average = float(values.mean())
+    return Estimate(average, *interval(average, se, n, level), n, level)

@@ -1,0 +1,133 @@
+"""Several comparisons at once: simultaneous intervals for the best of k, and Holm's adjusted p-values."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from synib.measure.arrays import Array, as_numbers
+from synib.measure.stats.clusters import Numbers, clustered_means, reskewed, unskewed
+from synib.measure.stats.intervals import Estimate, check_resampling
+
+MANY = 60  # groups, or degrees of freedom, from which on studentised means depend on each other as normal ones do
+
+
+@dataclass(frozen=True)
+class Simultaneous:
+    """The result of :func:`simultaneous`.
+
+    Attributes:
+        estimates: The mean gain of each candidate; all intervals hold together at the level.
+        statistic: The studentised mean gain of each candidate, without skewness (``(k,)``).
+        p_values: Adjusted p-value of each candidate, against a mean gain of at most 0 (``(k,)``).
+        critical: How large a statistic has to be, in absolute value, for an interval to leave out 0.
+    """
+
+    estimates: list[Estimate]
+    statistic: Array
+    p_values: Array
+    critical: float
+
+    @property
+    def best(self) -> int:
+        """The candidate with the largest statistic."""
+        return int(np.nanargmax(self.statistic)) if np.isfinite(self.critical) else 0
+
+
+def simultaneous(
+    gains: ArrayLike | Tensor,
+    groups: ArrayLike | None = None,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> Simultaneous:
+    r"""Intervals and p-values of several candidates' gains that hold together, so that the best of them may be reported.
+
+    A single-step max-t procedure. Each candidate's mean is studentised as in :func:`~synib.measure.stats.mean`. The largest
+    of k studentised means of correlated candidates is less extreme than that of independent ones, so that the critical
+    value is smaller than Bonferroni's; it is the quantile of the maximum of simulated ones with the correlation of these
+    candidates: normal draws that are studentised anew by as many draws as there are groups, or normal ones where there are
+    many rows. No row is resampled. Few groups say little about correlations, which are therefore shrunk towards 0 by
+    1 / groups, where the procedure tends to Bonferroni's.
+
+    Args:
+        gains: ``(k, rows)``, the gain of each candidate over a common baseline at each row.
+        groups: The group of each row, where rows of one group are not independent. With one group all is NaN.
+        level: Confidence level of all intervals together.
+        draws: Number of simulated maxima.
+        seed: Seed of the simulation.
+    """
+    check_resampling(seed, level, draws=draws)
+    values = as_numbers(gains, "gains")
+    if values.ndim != 2 or not values.size:
+        raise ValueError(f"gains are numbers (candidates, rows), at least one of each; got shape {values.shape}.")
+    from scipy.stats import t as student  # slow to import
+
+    k, n = values.shape
+    result = clustered_means(values, groups=groups)
+    if result.df == 0:
+        estimates = [Estimate(float(m), np.nan, np.nan, n, level) for m in result.mean]
+        return Simultaneous(estimates, np.full(k, np.nan), np.full(k, np.nan), np.nan)
+    varies = result.se > 0
+    t = np.where(result.mean == 0, 0.0, np.copysign(np.inf, result.mean))  # of a gain that is the same at every row
+    t[varies] = result.mean[varies] / result.se[varies]
+    statistic = t.copy()
+    statistic[varies] = unskewed(t[varies], result.skewness[varies])
+    alone = student.sf(statistic, result.df)
+    compared = int(varies.sum())
+    if compared < 2:
+        critical, p_values = float(student.ppf((1 + level) / 2, result.df)), alone
+    else:
+        simulated, df = _simulated(_correlation(result.scores[varies]), result.df, draws, seed)
+        # The level of a single comparison at which some comparison fails as often as allowed.
+        extreme = np.quantile(np.abs(simulated).max(1), level)
+        critical = float(student.isf(student.sf(extreme, df), result.df))
+        largest = np.sort(simulated.max(1))
+        thresholds = student.isf(alone, df)
+        exceeded = (1 + draws - np.searchsorted(largest, thresholds)) / (1 + draws)
+        p_values = np.clip(exceeded, alone, np.minimum(compared * alone, 1.0))  # between one comparison and Bonferroni
+    low, high = (result.mean - result.se * reskewed(sign * critical, result.skewness) for sign in (1, -1))
+    estimates = [
+        Estimate(float(m), float(a), float(b), n, level) for m, a, b in zip(result.mean, low, high, strict=True)
+    ]
+    return Simultaneous(estimates, statistic, p_values, critical)
+
+
+def holm(p_values: ArrayLike) -> Array:
+    """Adjusted p-values of several claims (Holm 1979): those at most α may all be made with an error rate of α in total.
+
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+
+    Args:
+        p_values: One for each claim; NaN for a claim that could not be tested, which does not count.
+    """
+    p = as_numbers(p_values, "p_values")
+    tested = ~np.isnan(p)
+    if p.ndim != 1 or (p[tested] < 0).any() or (p[tested] > 1).any():
+        raise ValueError(f"p_values are numbers between 0 and 1, one for each claim; got {np.asarray(p_values)!r}.")
+    order = np.argsort(p[tested], kind="stable")
+    stepwise = p[tested][order] * np.arange(len(order), 0, -1)
+    adjusted = np.full(len(p), np.nan)
+    adjusted[np.flatnonzero(tested)[order]] = np.minimum(np.maximum.accumulate(stepwise), 1.0)
+    return adjusted
+
+
+def _correlation(scores: Numbers) -> Numbers:
+    """Of the candidates' means; that of few clusters is shrunk towards 0 by one over their number."""
+    unit = scores / np.sqrt(np.square(scores).sum(1))[:, None]
+    share = 1 / scores.shape[1] if scores.shape[1] <= MANY else 0.0
+    return np.asarray((1 - share) * (unit @ unit.T) + share * np.eye(len(unit)))
+
+
+def _simulated(correlation: Numbers, df: float, draws: int, seed: int) -> tuple[Numbers, float]:
+    """Studentised means with this correlation under no effect, ``(draws, k)``, and their degrees of freedom."""
+    sizes, vectors = np.linalg.eigh(correlation)
+    root = (vectors * np.sqrt(np.maximum(sizes, 0.0))).T
+    rng = np.random.default_rng(seed)
+    if df > MANY:
+        return rng.normal(size=(draws, len(root))) @ root, np.inf
+    clusters = max(2, round(df) + 1)
+    z = rng.normal(size=(draws, clusters, len(root))) @ root
+    return z.mean(1) / (z.std(1, ddof=1) / np.sqrt(clusters)), clusters - 1
