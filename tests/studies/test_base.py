@@ -4,9 +4,10 @@ import pytest
 
 from synib.data import Dataset
 from synib.objective import Objective
-from synib.studies import EXPERIMENTS, Experiment, SpuriousXOR
+from synib.studies import EXPERIMENTS, AffectMOSI, AffectMUStARD, Experiment, IronyRates, SpuriousXOR, run
 from synib.studies.affect import baselines as affect_baselines
 from synib.studies.affect import data as affect_data
+from synib.studies.candidates import own_values
 from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import Cell
 
@@ -37,6 +38,29 @@ def test_the_summary_is_over_seeds_for_each_method_factor_and_metric():
     assert summary[0]["se"] == pytest.approx(0.1)
     assert summary[1]["mean"] == 0.25
     assert summary[3]["mean"] is None
+
+
+def test_a_fold_counts_as_the_mean_of_its_seeds_leads_are_paired_by_fold_and_rules_have_rows_of_their_own():
+    def row(method, fold, seed, number):
+        point = {"alpha": 0.5, "donors": "paper", "fold": fold, "assignment": 0}
+        return {"method": method, **point, "seed": seed, "irony_auc": number, "voice_irony_auc": 0.7 + fold / 10}
+
+    levels = {0: 0.2, 1: 0.5, 2: 0.8}  # folds differ much; a method's lead does not
+    results = [row("vanilla", f, s, level + 0.01 * s) for f, level in levels.items() for s in (0, 1)]
+    results += [row("synib-marginal", f, s, level + 0.1 + 0.02 * f) for f, level in levels.items() for s in (0, 1)]
+    summary = {(r["method"], r["metric"]): r for r in IronyRates(seeds=2).summary(results)}
+    assert summary.keys() == {
+        ("vanilla", "irony_auc"), ("synib-marginal", "irony_auc"), ("emotion of the voice", "irony_auc"),
+        ("synib-marginal", "irony_auc_over_vanilla"),
+    }  # fmt: skip
+    mean = summary["vanilla", "irony_auc"]
+    assert (mean["n"], mean["alpha"], mean["donors"]) == (3, 0.5, "paper")
+    assert "fold" not in mean
+    assert mean["mean"] == pytest.approx(0.505)
+    lead = summary["synib-marginal", "irony_auc_over_vanilla"]
+    assert (lead["n"], lead["mean"], lead["se"]) == (3, pytest.approx(0.115), pytest.approx(0.02 / 3**0.5))
+    rule = summary["emotion of the voice", "irony_auc"]
+    assert (rule["n"], rule["mean"]) == (3, pytest.approx(0.8))
 
 
 # Small versions of experiments, other than the default in every option; one that is not here has two seeds.
@@ -115,17 +139,54 @@ class TestEveryExperiment:
         with pytest.raises(ValueError, match=f"{name} has no option 'bets'; it has seeds, .*methods"):
             EXPERIMENTS[name].from_config({"experiment": name, "bets": [1.0]})
 
-    def test_a_search_tries_equally_many_different_candidates_for_every_method_and_the_settings_in_use_are_among_them(
-        self, name
+
+SEARCHED = {
+    **{(name, ""): kind() for name, kind in EXPERIMENTS.items() if name != "search" and kind().candidates()},
+    **{(kind.name, "sequences"): kind(form="sequences") for kind in (AffectMOSI, AffectMUStARD)},
+    ("irony", "crema-d"): IronyRates(source="crema-d"),
+}
+NOT_CHOSEN = {("affect-ur-funny", ""), ("affect-mosi", "sequences"), ("affect-mustard", "sequences"), ("irony", "crema-d"),
+              ("hateful-memes", "")}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "form"), SEARCHED)
+def test_a_search_tries_equally_many_candidates_made_of_a_methods_settings_and_those_in_use_are_among_them(name, form):
+    experiment = SEARCHED[name, form]
+    settings = experiment.defaults()
+    candidates = experiment.candidates()
+    assert len({len(tried) for tried in candidates.values()}) == 1
+    for method, tried in candidates.items():
+        assert len({str(candidate) for candidate in tried}) == len(tried), method
+        assert all(candidate.keys() <= settings[method].keys() for candidate in tried), method
+        if (name, form) not in NOT_CHOSEN:  # these have the paper's settings
+            assert any(candidate.items() <= settings[method].items() for candidate in tried), method
+
+
+@pytest.mark.parametrize(("name", "form"), [key for key in SEARCHED if "reconboost" in SEARCHED[key].methods])
+def test_the_last_epoch_of_reconboost_is_a_rectification(name, form):
+    experiment = SEARCHED[name, form]
+    settings = experiment.defaults()["reconboost"]
+    modalities = sum(method.startswith("unimodal-") for method in experiment.methods)
+    assert settings["epochs"] % (modalities * settings["stage"] + settings["rectify"]) == 0
+
+
+def test_methods_without_a_setting_of_their_own_try_the_weight_decay():
+    values = own_values(("a", "b"), weight=(1.0, 2.0, 3.0), weight_decay=(0.1, 0.2, 0.3))
+    assert values["unimodal-b"] == values["vanilla"] == {"weight_decay": (0.1, 0.2, 0.3)}
+    assert values["synib-random"] == values["confidence"] == {"weight": (1.0, 2.0, 3.0)}
+    oracles = own_values(("a", "b"), oracle=True).keys() - values.keys()
+    assert oracles == {"masked-oracle", "synib-oracle"}
+
+
+@pytest.mark.parametrize("name", ["digits-scarce", "irony", "affect-mosi", "affect-ur-funny", "hateful-memes"])
+def test_missing_data_are_reported_before_training_with_where_to_get_them(name, monkeypatch, untrained, tmp_path):
+    monkeypatch.delenv("SYNIB_DATA", raising=False)
+    with pytest.raises(ValueError, match="give a folder as root"):
+        run(EXPERIMENTS[name](), tmp_path / "out")
+    with pytest.raises(
+        ValueError, match=r"holds no .*: get it from https://|no recordings .* Free Spoken Digit Dataset"
     ):
-        experiment = EXPERIMENTS[name]()
-        candidates = experiment.candidates()
-        assert len({len(tried) for tried in candidates.values()}) <= 1
-        for method, tried in candidates.items():
-            assert len({str(candidate) for candidate in tried}) == len(tried), method
-            in_use = experiment.defaults()[method].items()
-            if name != "affect-ur-funny":  # which has the paper's settings
-                assert any(candidate.items() <= in_use for candidate in tried), method
+        run(EXPERIMENTS[name](root=str(tmp_path)), tmp_path / "out")
 
 
 @pytest.mark.parametrize(

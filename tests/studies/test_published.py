@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from synib.files import read_csv, read_json
+from synib.files import read_csv, read_json, write_csv
 from synib.studies import ComparePID, CompareXOR, IronyRates, PIDSimplex, load
 from synib.studies.search import describe
 
@@ -18,6 +18,13 @@ SEARCHED = {"pid-search": PIDSimplex, "compare-pid-xor-search": ComparePID, "com
 def test_a_published_table_has_a_row_for_every_cell_of_its_config_and_no_other(name):
     rows = read_csv(RESULTS / name / "results.csv")
     assert [row["cell"] for row in rows] == [cell.id for cell in load(RESULTS / name).cells()]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_published_summary_follows_from_its_results_to_the_last_digit(name, tmp_path):
+    """Means, errors, n, leads over rivals, rules without a model, and the paper's values, of every experiment."""
+    write_csv(tmp_path / "summary.csv", load(RESULTS / name).summary(read_csv(RESULTS / name / "results.csv")))
+    assert (tmp_path / "summary.csv").read_text() == (RESULTS / name / "summary.csv").read_text()
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if (RESULTS / name / "chosen.json").exists()])

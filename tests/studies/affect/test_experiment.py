@@ -14,7 +14,7 @@ from synib.report import build
 from synib.studies import AffectMOSI, AffectMUStARD, AffectURFunny, Search, features, run
 from synib.studies.affect import data as data_module
 from synib.studies.affect.baselines import baselines, macro_f1
-from synib.studies.affect.data import MODALITIES, OTHER_SHOWS, SIMILAR_FOLDS
+from synib.studies.affect.data import MODALITIES, SIMILAR_FOLDS
 from synib.studies.affect.paper import PAPER
 from synib.studies.control import REAL, SHUFFLED
 from synib.studies.unimodal import regress
@@ -182,24 +182,6 @@ def compared():
     return experiment, summary, {(r["method"], r["metric"]): r for r in summary}
 
 
-def test_a_fold_counts_as_the_mean_of_its_seeds_and_leads_are_paired_by_fold(compared):
-    _, _, rows = compared
-    assert rows["vanilla", "test_accuracy"]["mean"] == pytest.approx(0.7)
-    assert rows["vanilla", "test_accuracy"]["n"] == 3
-    lead = rows["experts", "test_accuracy_over_vanilla"]
-    assert (lead["mean"], lead["se"], lead["n"]) == pytest.approx((0.04, 0.02 / math.sqrt(3), 3))
-    assert ("vanilla", "test_accuracy_over_vanilla") not in rows
-
-
-def test_the_subset_counts_above_the_control_which_is_no_method(compared):
-    experiment, _, rows = compared
-    assert rows["control", "subset_accuracy"]["mean"] == pytest.approx(0.28)
-    assert rows["vanilla", "subset_accuracy_over_control"]["mean"] == pytest.approx(0.02)
-    assert rows["experts", "subset_accuracy_over_control"]["mean"] == pytest.approx(0.12)
-    assert not [method for method, metric in rows if method == "control" and "_over_" in metric]
-    assert "control" not in experiment.methods
-
-
 def test_baselines_without_a_network_have_rows_of_their_own(compared):
     _, summary, rows = compared
     row = rows["text, logistic regression", "test_accuracy"]
@@ -296,36 +278,6 @@ def test_a_quick_run_of_sequences_has_no_folds_to_leave_out():
     assert AffectMOSI.quickly({"form": "sequences"}).keys() == {"seeds", "methods", "form"}
     assert AffectMOSI(**AffectMOSI.quickly({})).fold == (1, 2)
     assert AffectURFunny(**AffectURFunny.quickly({})).kind == "sequences"
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        (AffectURFunny, {"form": "features"}, "ur-funny comes as sequences only; got form='features'"),
-        (AffectMOSI, {"form": "pictures"}, "form is 'auto' or 'features' or 'sequences'; got 'pictures'"),
-        (AffectMOSI, {"scheme": ("speaker-independent",)}, "scheme of mosi is 'official'; got 'speaker-independent'"),
-        (AffectMUStARD, {"scheme": (OTHER_SHOWS,)}, "'official' or 'speaker-independent'; got 'other-shows'"),
-        (AffectMUStARD, {"fold": (5,)}, "fold is a whole number from 0 to 4; got 5"),
-        (AffectMUStARD, {"form": "sequences", "fold": (1,)}, r"one split, MultiBench's; got fold=\(1,\)"),
-        (AffectMUStARD, {"form": "sequences", "scheme": ("official",)}, "one split, MultiBench's; got scheme="),
-        (AffectMOSI, {"methods": ("unimodal-video",)}, "no settings for 'unimodal-video'; it has unimodal-text"),
-    ],
-)
-def test_an_invalid_option_is_refused(kind, options, message):
-    with pytest.raises(ValueError, match=message):
-        kind(**options)
-
-
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        (AffectMOSI, "holds no features.npz .*: get it from https://github.com/declare-lab"),
-        (AffectURFunny, "holds no humor.pkl .*: get it from https://github.com/pliang279/MultiBench"),
-    ],
-)
-def test_missing_files_are_reported_before_training_with_where_to_get_them(kind, message, tmp_path, untrained):
-    with pytest.raises(ValueError, match=message):
-        run(kind(root=str(tmp_path)), tmp_path / "out")
 
 
 @needs_files

@@ -8,9 +8,8 @@ import torch
 from synib.files import read_csv
 from synib.measure import interval
 from synib.report import build
-from synib.studies import DigitsPlenty, DigitsScarce, Search, run
+from synib.studies import DigitsPlenty, DigitsScarce, run
 from synib.studies.digits import experiment as module
-from synib.training import fleet
 
 TWO = ("vanilla", "experts")
 ONE_EPOCH = {method: {"epochs": 1, "hidden": 64, "latent": 16} for method in TWO}
@@ -69,22 +68,6 @@ def test_the_folder_in_the_environment_counts_when_it_changes(digits_root, tmp_p
         experiment.data(experiment.cells()[0])
 
 
-def test_missing_data_are_reported_before_training(monkeypatch, untrained, tmp_path):
-    monkeypatch.delenv("SYNIB_DATA", raising=False)
-    with pytest.raises(ValueError, match="give a folder as root"):
-        run(DigitsScarce(), tmp_path / "out")
-
-
-def test_a_search_examines_nothing(digits_root, monkeypatch):
-    monkeypatch.setenv("SYNIB_DATA", str(digits_root))
-    brief = {m: s | ONE_EPOCH["vanilla"] for m, s in DigitsScarce().defaults().items()}
-    monkeypatch.setattr(DigitsScarce, "defaults", lambda self: brief)
-    search = Search(of="digits-scarce", seeds=1, methods=("vanilla",))
-    assert search.data(search.cells()[0]).test is None
-    (metrics,) = fleet.train(search, search.cells()[:1]).metrics
-    assert metrics.keys() == {"train_accuracy", "validation_accuracy"}
-
-
 def result(method, seed, synergy, total=0.9):
     return {
         "experiment": "digits-scarce", "method": method, "p_u1": 0.45, "p_u2": 0.0, "p_r": 0.45, "p_s": 0.1, "seed": seed,
@@ -104,30 +87,6 @@ RESULTS = [
 def compared():
     experiment = DigitsScarce(seeds=3, methods=("vanilla", "confidence", "experts"))
     return experiment, experiment.summary(RESULTS)
-
-
-def test_leads_in_synergy_are_paired_by_speaker_over_each_rival(compared):
-    _, summary = compared
-    found = {(r["method"], r["metric"]): r for r in summary}
-    assert found["vanilla", "synergy_accuracy"]["mean"] == pytest.approx(0.6)
-    lead = found["experts", "synergy_over_vanilla"]
-    assert (lead["n"], lead["p_s"]) == (3, 0.1)
-    assert (lead["mean"], lead["se"]) == pytest.approx((0.21, 0.01 / math.sqrt(3)))
-    assert found["experts", "synergy_over_confidence"]["mean"] == pytest.approx(0.16)
-    assert found["confidence", "synergy_over_vanilla"]["mean"] == pytest.approx(0.05)
-    assert found["vanilla", "synergy_over_confidence"]["mean"] == pytest.approx(-0.05)
-    assert ("vanilla", "synergy_over_vanilla") not in found
-
-
-def test_seeds_that_test_the_same_speaker_count_once():
-    results = [
-        result(m, seed, 0.5 + lead + 0.1 * (seed >= 6))
-        for m, lead in (("vanilla", 0), ("experts", 0.2))
-        for seed in range(8)
-    ]
-    summary = DigitsScarce(seeds=8, methods=TWO).summary(results)
-    lead = next(r for r in summary if (r["method"], r["metric"]) == ("experts", "synergy_over_vanilla"))
-    assert (lead["n"], lead["mean"]) == (6, pytest.approx(0.2))
 
 
 def test_the_table_has_accuracies_leads_and_calibration_with_intervals(compared):

@@ -257,19 +257,3 @@ def test_a_run_ends_with_a_table_and_a_figure_of_every_task(done):
 
 
 # Mistakes
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"task": ("parity",)}, "task is one of digits, irony, pid-xor; got 'parity'"),
-        ({"task": ()}, "task and form name one value or more each; got none"),
-        ({"form": ("gaussian",)}, "form is one of vanilla, confidence, Gaussian, .*; got 'gaussian'"),
-        ({"task": ("pid-xor",), "form": ("16 draws, audio only",)}, "form is one of .*; got '16 draws, audio only'"),
-        ({"seeds": 1}, "seeds is at least 2; got 1"),
-        ({"methods": ("ogm",)}, "forms has no settings for 'ogm'"),
-    ],
-)
-def test_options_that_make_no_experiment_are_refused(options, problem):
-    with pytest.raises(ValueError, match=problem):
-        Forms(**options)

@@ -1,6 +1,5 @@
 """Irony on RAVDESS's features and CREMA-D's media: data, scores, means over folds, tables and figures."""
 
-import math
 import os
 import shutil
 from dataclasses import replace
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 from synib.files import read_csv
-from synib.measure import f1_by_class, interval
+from synib.measure import f1_by_class
 from synib.report import build
 from synib.studies import IronyRates, Search, features, run
 from synib.studies.irony import crema_d
@@ -129,32 +128,6 @@ def test_under_the_papers_donors_the_voice_gives_irony_away_and_under_balanced_o
         assert balanced[f"{who}_irony_f1"] <= balanced["all_irony_f1"] + 0.05
 
 
-def result(method, fold, seed, number, alpha=0.5):
-    scores = {"irony_auc": number, "irony_f1": number, "macro_f1": number, "voice_irony_auc": 0.7 + fold / 10}
-    return {
-        "experiment": "irony", "method": method, "alpha": alpha, "donors": "paper", "fold": fold, "assignment": 0, "seed": seed,
-        **scores, "cell": "c", "versions": "v",
-    }  # fmt: skip
-
-
-def test_the_summary_is_over_folds_each_the_mean_of_its_models_and_compares_fold_by_fold():
-    levels = {0: 0.2, 1: 0.5, 2: 0.8}  # folds differ much; a method's lead does not
-    results = [result("vanilla", f, s, level + 0.01 * s) for f, level in levels.items() for s in (0, 1)]
-    results += [result("synib-marginal", f, s, level + 0.1 + 0.02 * f) for f, level in levels.items() for s in (0, 1)]
-    summary = {(r["method"], r["metric"]): r for r in IronyRates(seeds=2).summary(results)}
-    row = summary["vanilla", "irony_auc"]
-    assert (row["n"], row["alpha"], row["donors"]) == (3, 0.5, "paper")
-    assert "fold" not in row
-    assert row["mean"] == pytest.approx(0.505)
-    lead = summary["synib-marginal", "irony_auc_over_vanilla"]
-    assert (lead["n"], lead["mean"], lead["se"]) == (3, pytest.approx(0.115), pytest.approx(0.02 / math.sqrt(3)))
-    low, high = interval(lead["mean"], lead["se"], lead["n"])
-    assert 0 < low < lead["mean"] < high
-    voice = summary["emotion of the voice", "irony_auc"]
-    assert (voice["n"], voice["mean"]) == (3, pytest.approx(0.8))
-    assert ("vanilla", "voice_irony_auc") not in summary
-
-
 def test_a_search_takes_turns_at_folds_of_one_size(ravdess_root, monkeypatch):
     monkeypatch.setenv("SYNIB_DATA", str(ravdess_root))
     search = Search(of="irony", seeds=4, methods=("vanilla",))
@@ -172,30 +145,7 @@ def test_the_search_prefers_the_best_ranking_among_those_nearly_best_in_macro_f1
     assert IronyRates().prefer(scores) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"weights": "microsoft/resnet-18"}, "weights is for crema-d only"),
-        ({"skip_broken": True}, "skip_broken is for crema-d only"),
-        ({"source": "crema-d", "alpha": (7.0,)}, "alpha is a number from 0 to 6; got 7"),
-        ({"source": "iemocap"}, "source is 'ravdess' or 'crema-d'; got 'iemocap'"),
-        ({"donor": ("papers",)}, "donor is 'paper' or 'balanced'; got 'papers'"),
-        ({"fold": (0, 5)}, "fold is a whole number from 0 to 4; got 5"),
-        ({"alpha": (0.1, 9.0)}, "alpha is a number from 0 to 8; got 9"),
-        ({"overrides": {"vanilla": {"epochs": 3}}}, "epochs is the same for all methods"),
-    ],
-)
-def test_an_invalid_option_is_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        IronyRates(**options)
-
-
-def test_missing_data_are_reported_before_training(tmp_path, monkeypatch):
-    monkeypatch.delenv("SYNIB_DATA", raising=False)
-    with pytest.raises(ValueError, match="give a folder as root"):
-        IronyRates().check()
-    with pytest.raises(ValueError, match="holds no features"):
-        IronyRates(root=str(tmp_path)).check()
+def test_missing_media_are_reported_before_training(tmp_path):
     for message in (r"holds no AudioWAV/\*\.wav", r"holds no VideoFlash/\*\.flv or"):
         with pytest.raises(ValueError, match=f"{message}.*: get it from https://github.com/Cheyney"):
             IronyRates(source="crema-d", root=str(tmp_path)).check()

@@ -171,26 +171,3 @@ def test_the_label_is_fair_in_every_group():
     test = pid_xor(0.25, 0.25, 0.25, 0.25).test
     for rows in test.groups.values():
         assert test.target[rows].double().mean().item() == pytest.approx(0.5, abs=0.06)
-
-
-def test_a_seed_gives_the_same_data_again_and_another_seed_other_data():
-    first, again, other = (pid_xor(seed=s, train=50, validation=10, test=50) for s in (1, 1, 2))
-    for part in ("train", "validation", "test"):
-        a, b, c = (getattr(d, part) for d in (first, again, other))
-        assert torch.equal(a.target, b.target)
-        assert torch.equal(a.modalities["x1"], b.modalities["x1"])
-        assert not torch.equal(a.modalities["x1"], c.modalities["x1"])
-    assert not torch.equal(first.train.modalities["x1"], first.test.modalities["x1"])
-
-
-@pytest.mark.parametrize(
-    "mixture", [(0.5, 0.5, 0.5, 0.5), (-0.5, 0.5, 0.5, 0.5), (0.4, 0, 0.4, 0.1), (float("nan"), 0, 0, 1)]
-)
-def test_a_mixture_that_is_none_is_refused_and_quoted(mixture):
-    with pytest.raises(ValueError, match="not negative and sums to 1; got"):
-        pid_xor(*mixture, train=4, validation=4, test=4)
-
-
-def test_a_split_without_examples_is_refused():
-    with pytest.raises(ValueError, match="validation=0"):
-        pid_xor(train=4, validation=0, test=4)

@@ -7,7 +7,7 @@ from synib.files import read_csv
 from synib.report import build
 from synib.studies import LearnedMasks, PIDDynamics, PIDSimplex
 from synib.studies.charts import Chart, Panels, Triangles
-from synib.studies.pid_xor.simplex import REFERENCE, SETTINGS
+from synib.studies.pid_xor.simplex import SETTINGS
 from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
@@ -37,24 +37,6 @@ class TestSimplex:
         assert len(cells) == 231 * 3 * len(SETTINGS)
         assert (0.45, 0.45, 0.1) in mixtures
         assert len({c.program for c in cells}) == len(SETTINGS)  # a column trains as one
-
-    @pytest.mark.parametrize("step", [0.3, -0.05, float("nan")])
-    def test_a_step_that_does_not_divide_1_is_refused(self, step):
-        with pytest.raises(ValueError, match=rf"step is a part of 1 that divides it.*got {step}"):
-            PIDSimplex(step=step)
-
-    @pytest.mark.parametrize(
-        ("options", "sentence"),
-        [
-            ({"width": 0}, "width is at least 1; got 0"),
-            ({"methods": ("synib-amortized",)}, "pid-simplex has no settings for 'synib-amortized'"),
-            ({"projections": "mine"}, "projections is 'own' or 'fixed'; got 'mine'"),
-            ({"regime": "wild"}, "regime is 'tuned' or 'plain'; got 'wild'"),
-        ],
-    )
-    def test_options_that_make_no_experiment_are_refused(self, options, sentence):
-        with pytest.raises(ValueError, match=sentence):
-            PIDSimplex(**options)
 
     def test_synergy_is_missing_where_there_is_none_and_never_zero(self, corners):
         _, summary, path = corners
@@ -91,14 +73,6 @@ class TestSimplex:
         assert not PIDSimplex().caution
         networks = LearnedMasks(regime="plain").settings()["synib-amortized"]
         assert (networks["dropout"], networks["lr"]) == (0.0, 3e-5)
-
-    def test_at_the_reference_mixture_the_papers_values_stand_beside_ours(self):
-        experiment = PIDSimplex()
-        assert experiment.paper("synib-learned", REFERENCE, "synergy_accuracy") == 0.89
-        assert experiment.paper("vanilla", REFERENCE, "test_accuracy") == 0.944
-        assert experiment.paper("synib-oracle", REFERENCE, "test_accuracy") is None
-        assert experiment.paper("vanilla", {"p_u1": 0.5, "p_r": 0.4, "p_s": 0.1}, "test_accuracy") is None
-        assert experiment.paper("vanilla", REFERENCE, "validation_accuracy") is None
 
     def test_the_figure_has_two_rows_of_triangles_and_a_tile_for_each_mixture(self, corners):
         experiment, summary, _ = corners
@@ -176,32 +150,12 @@ class TestDynamics:
         assert [cell and cell["paper"] for cell in table.rows["vanilla"]] == [0.944, 0.50, None, None, None]
         assert table.rows["vanilla"][2] is None  # without the control there is nothing to be above
 
-    def test_the_gain_over_the_confidence_penalty_is_taken_seed_by_seed(self):
-        def row(method, seed, synergy):
-            return {"method": method, "seed": seed, **REFERENCE, "test_accuracy_S": synergy}
-
-        found = [("confidence", 0.6, 0.9), ("synib-random", 0.7, 1.0)]
-        summary = PIDDynamics(seeds=2).summary([row(m, s, v[s]) for m, *v in found for s in range(2)])
-        (gain,) = [r for r in summary if r["metric"] == "synergy_over_confidence"]
-        assert (gain["method"], gain["n"]) == ("synib-random", 2)
-        assert gain["mean"] == pytest.approx(0.1)
-        assert gain["se"] == pytest.approx(0.0)  # the seeds differ widely, the difference does not
-
     def test_without_synergistic_examples_there_is_no_synergy_chart(self, tmp_path):
         experiment = PIDDynamics(seeds=1, methods=("vanilla",), mixture=(0.5, 0.0, 0.5, 0.0), **SMALL)
         summary = run(experiment, tmp_path)
         (panels,) = experiment.charts(summary, read_csv(tmp_path / "curves.csv"))
         assert panels.panels[0].remark == ""
         assert experiment.tables(summary)[0].rows["vanilla"][1] is None
-
-    @pytest.mark.parametrize("mixture", [(0.5, 0.5, 0.5, 0.5), (1.5, -0.5, 0.0, 0.0)])
-    def test_a_mixture_that_is_none_is_refused(self, mixture):
-        with pytest.raises(ValueError, match=r"mixture .* is not negative and sums to 1; got"):
-            PIDDynamics(mixture=mixture)
-
-    def test_a_mixture_has_four_parts(self):
-        with pytest.raises(ValueError, match="four proportions"):
-            PIDDynamics(mixture=(0.5, 0.5))
 
 
 class TestLearnedMasks:
@@ -221,7 +175,3 @@ class TestLearnedMasks:
         (table,) = experiment.tables(run(experiment, tmp_path))
         assert list(table.rows) == ["2 steps", "network"]
         assert all(cell["mean"] is not None for row in table.rows.values() for cell in row)
-
-    def test_an_unknown_way_is_refused_with_those_there_are(self):
-        with pytest.raises(ValueError, match=r"variants are '20 steps', .*got 'never'"):
-            LearnedMasks(variants=("never",))

@@ -1,26 +1,23 @@
-"""Spurious XOR, as App. "Spurious XOR" of the paper specifies it."""
+"""Spurious XOR, as App. "Spurious XOR" of the paper specifies it, and the parity of more than two bits."""
+
+import itertools
 
 import pytest
 import torch
 
 from synib.data.dataset import generator
-from synib.studies.spurious_xor.data import spurious_xor
+from synib.studies.spurious_xor.data import parity, spurious_xor
 
 N = 20_000  # so that a correlation of nothing stays below 4 / sqrt(N) = 0.028
-
-
-@pytest.fixture(scope="module")
-def large():
-    return spurious_xor(0.6, seed=3, train=N, validation=50, test=N)
 
 
 def sign(bits):
     return 2.0 * bits - 1.0
 
 
-def bit(split, name):
-    """The bit a modality's signal shows."""
-    return (split.modalities[name][:, :4].mean(1) > 0).long()
+def bits(split):
+    """The bits that the signals of the modalities show."""
+    return torch.stack([(x[:, :4].mean(1) > 0).long() for x in split.modalities.values()])
 
 
 def correlation(a, b):
@@ -37,17 +34,33 @@ def test_the_sizes_and_blocks_are_the_papers():
     }
 
 
-def test_the_label_is_the_xor_of_the_bits_that_the_signals_show(large):
-    for split in (large.train, large.validation, large.test):
-        assert torch.equal(bit(split, "x1") ^ bit(split, "x2"), split.target)
+def test_parity_has_three_modalities_and_1000_training_examples_by_default():
+    data = parity(test=10)
+    assert [len(data.train), len(data.validation), len(data.test)] == [1000, 120, 10]
+    assert data.widths == {"x1": 64, "x2": 64, "x3": 64}
 
 
-def test_bits_and_label_are_fair_and_pairwise_independent(large):
-    b1, b2, y = bit(large.train, "x1"), bit(large.train, "x2"), large.train.target
-    for one in (b1, b2, y):
-        assert one.double().mean().item() == pytest.approx(0.5, abs=0.02)
-    for a, b in ((b1, b2), (b1, y), (b2, y)):
-        assert abs(correlation(a, b)) < 0.03
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_the_label_is_the_parity_of_fair_bits_and_no_proper_subset_of_them_tells_it(n):
+    data = parity(n, 0.6, seed=3, train=N, validation=50, test=200)
+    for split in (data.train, data.validation, data.test):
+        assert torch.equal(bits(split).sum(0) % 2, split.target)
+    shown, label = sign(bits(data.train)), sign(data.train.target)
+    assert max(shown.mean(1).abs().max(), label.mean().abs()) < 0.04
+    for size in range(1, n):
+        for chosen in itertools.combinations(range(n), size):
+            assert abs(correlation(shown[list(chosen)].prod(0), label)) < 0.03
+    assert all(abs(correlation(a, b)) < 0.03 for a, b in itertools.combinations(shown, 2))
+
+
+def test_the_shortcut_is_in_the_first_modality_only():
+    data = parity(3, 1.0, seed=1, train=8000, validation=1, test=1)
+    label = sign(data.train.target)[:, None]
+    assert torch.allclose(data.train.modalities["x1"][:, 4:10], 1.3 * label.expand(-1, 6))
+    for name in ("x2", "x3"):
+        assert (data.train.modalities[name][:, 4:] * label).mean(0).abs().max() < 0.06
+        assert "shortcut" not in data.blocks[name]
+    assert "shortcut" in data.blocks["x1"]
 
 
 @pytest.mark.parametrize("beta", [0.6, 2.0])
@@ -109,25 +122,6 @@ def test_a_few_values_stay_what_they_were():
     train = spurious_xor(0.8, seed=0, test=1).train
     assert train.target[:12].tolist() == [0, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0]
     assert train.modalities["x1"][0, [0, 4, 63]].tolist() == pytest.approx([1.656601, -0.814111, 0.468972], abs=1e-5)
-
-
-def test_a_seed_gives_the_same_data_again_and_another_seed_other_data():
-    first, again, other = (spurious_xor(0.6, seed=s, test=100) for s in (1, 1, 2))
-    for part in ("train", "validation", "test"):
-        a, b, c = (getattr(d, part) for d in (first, again, other))
-        assert torch.equal(a.target, b.target)
-        for name in ("x1", "x2"):
-            assert torch.equal(a.modalities[name], b.modalities[name])
-            assert not torch.equal(a.modalities[name], c.modalities[name])
-
-
-def test_data_neither_reads_nor_moves_torchs_own_generator():
-    torch.manual_seed(0)
-    before = torch.get_rng_state()
-    first = spurious_xor(test=10)
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(1)
-    assert torch.equal(first.train.modalities["x1"], spurious_xor(test=10).train.modalities["x1"])
 
 
 def test_splits_have_streams_of_their_own():
