@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from importlib import resources
@@ -25,9 +25,16 @@ NOT_A_METRIC = ("experiment", "method", "seed", "cell", "versions", "error")
 SHARED = "every method"  # in settings.json: the settings that all methods have, unless their own entries say otherwise
 
 
-def option(default: Any, help: str, flag: str = "") -> Any:
-    """An option of an experiment: a dataclass field with the help of the command, and its flag if that is not the name."""
-    return field(default=default, metadata={"help": help, "flag": flag})
+def option(default: Any, help: str, flag: str = "", among: Iterable[Any] = ()) -> Any:
+    """An option of an experiment: a dataclass field with what the command and the check of its value need.
+
+    Args:
+        default: Its default.
+        help: The help of the command.
+        flag: Its flag, if that is not the name.
+        among: The possible values, if only some are; of an option that may be repeated, of each.
+    """
+    return field(default=default, metadata={"help": help, "flag": flag, "among": tuple(among)})
 
 
 @dataclass(frozen=True)
@@ -161,9 +168,9 @@ class Experiment(ABC):
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
         """A cell's model, freshly initialised."""
 
-    @abstractmethod
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
-        """The figures."""
+        """The figures: by default none."""
+        return []
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
         """The tables: by default the headline, with a column for each combination of factors."""

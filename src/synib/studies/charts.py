@@ -46,9 +46,17 @@ class Series:
     n: Sequence[int | None] = ()
 
     @classmethod
-    def of(cls, rows: Iterable[Row], x: str, name: str, label: str, dashed: bool = False) -> Self:
-        """The line through the means of rows (of a summary, or of curves) against one of their columns."""
-        points = sorted((r for r in rows if r["mean"] is not None), key=lambda r: r[x])
+    def of(cls, rows: Iterable[Row], x: str, name: str, label: str, dashed: bool = False, **where: Any) -> Self:
+        """The line through the means of rows (of a summary, or of curves) against one of their columns.
+
+        Args:
+            rows: Those of several lines.
+            x: The column of the x axis.
+            name, label, dashed: As in :class:`Series`.
+            where: Column → the value that the rows of this line have in it.
+        """
+        chosen = (r for r in rows if r["mean"] is not None and all(r[k] == v for k, v in where.items()))
+        points = sorted(chosen, key=lambda r: r[x])
         at, mean, se = ([r[x] for r in points], [r["mean"] for r in points], [r["se"] or 0.0 for r in points])
         return cls(name, label, at, mean, se, dashed, [r.get("n") for r in points])
 

@@ -8,7 +8,7 @@ from synib.methods import METHODS
 from synib.studies.aggregate import describe_leads
 from synib.studies.base import Experiment, Row
 from synib.studies.candidates import own_values
-from synib.studies.charts import Figure, Table
+from synib.studies.charts import Table
 
 BALANCING = ("ogm", "agm", "dnr", "mmpareto", "reconboost", "mcr")
 DECAYS = (1e-5, 1e-3, 1e-2)
@@ -78,9 +78,6 @@ class Compare(Experiment):
             f"The best of the balancing methods ({', '.join(BALANCING)}) in {metric.replace('_', ' ')} is {_rival(over)}. "
             f"SynIB's lead over it, seed by seed, with 95 % intervals (Student's t, n = {self.seeds}): {'; '.join(ours)}."
         )
-
-    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
-        return []
 
 
 def _rival(metric: str) -> str:

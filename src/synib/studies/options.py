@@ -69,6 +69,9 @@ def _check(experiment: str, f: Field[Any], hint: Any, value: Any) -> None:
     choices = get_args(hint)
     if get_origin(hint) is Literal and value not in choices:
         raise ValueError(f"{f.name} is {' or '.join(map(repr, choices))}; got {value!r}.")
+    among = f.metadata.get("among")
+    if among and (others := [one for one in (value if isinstance(value, tuple) else (value,)) if one not in among]):
+        raise ValueError(f"{f.name} is one of {', '.join(map(str, among))}; got {others[0]!r}.")
     if hint is int and value < 1:
         raise ValueError(f"{f.name} is at least 1; got {value}.")
     if choices[-1:] == (...,):

@@ -12,7 +12,7 @@ from synib.data import Dataset
 from synib.models import FusionModel
 from synib.objective import Objective
 from synib.studies.base import Experiment, Row, option
-from synib.studies.charts import Figure, Table
+from synib.studies.charts import Table
 from synib.training import Cell, Learner
 from synib.training.cells import Examining
 
@@ -114,9 +114,6 @@ class Search(Experiment):
             rows = [r for r in summary if r["method"] == method]
             tables.append(Table.of_metrics(title, judged, rows, names, by="candidate", of="candidate"))
         return tables
-
-    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
-        return []
 
     def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
         """The chosen candidates, and the whole settings that they make, in the form of a study's ``settings.json``."""

@@ -34,7 +34,6 @@ from synib.studies.charts import Figure, Table
 from synib.studies.control import CONTROL, REAL, RIVAL, Controlled, shuffled
 from synib.studies.evaluation import calibration_scores, predictions, vector_model
 from synib.studies.features import FOLDS
-from synib.studies.tables import check_fold
 from synib.training import Cell, Learner
 
 FormOption = Literal["auto", "features", "sequences"]
@@ -78,7 +77,9 @@ class Affect(Controlled):
     scheme: tuple[str, ...] = option(
         (OFFICIAL,), "Split of features: official, or for MUStARD speaker-independent; may be repeated."
     )
-    fold: tuple[int, ...] = option(tuple(range(FOLDS)), "Folds of features, 0 to 4; may be repeated.")
+    fold: tuple[int, ...] = option(
+        tuple(range(FOLDS)), "Folds of features, 0 to 4; may be repeated.", among=range(FOLDS)
+    )
 
     def __post_init__(self) -> None:
         if self.form == "features" and self.source not in FEATURES:
@@ -94,8 +95,6 @@ class Affect(Controlled):
         schemes = [scheme for scheme in SIMILAR_FOLDS[self.source] if scheme != OTHER_SHOWS]
         if unknown := [scheme for scheme in self.scheme if scheme not in schemes]:
             raise ValueError(f"scheme of {self.source} is {' or '.join(map(repr, schemes))}; got {shown(unknown[0])}.")
-        for fold in self.fold:
-            check_fold(fold, FOLDS)
 
     @classmethod
     def quickly(cls, given: Mapping[str, Any]) -> dict[str, Any]:

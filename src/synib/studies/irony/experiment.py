@@ -7,7 +7,6 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 import torch
 
-from synib.checks import shown
 from synib.data import Dataset, Split
 from synib.measure import auc, best_shift, f1_by_class
 from synib.models import FusionModel, resnet_model
@@ -32,7 +31,6 @@ from synib.studies.irony.data import (
 from synib.studies.irony.donors import Donors
 from synib.studies.irony.page import ABOUT, METRICS, RIVAL, SHIFTED, WITHOUT_MODEL, figure, tables
 from synib.studies.irony.paper import MAX_EPOCHS, PAPER, RATES
-from synib.studies.tables import check_fold
 from synib.training import Cell, Learner
 
 TOLERATED = 0.01  # loss of macro F1 on validation data for a better ranking of irony
@@ -77,8 +75,12 @@ class IronyRates(Experiment):
     alpha: tuple[float, ...] = option(
         (0.1, 0.5, 1.0, 2.0), "Irony rate: ironic examples for each example of a mean emotion; may be repeated."
     )
-    donor: tuple[str, ...] = option(("paper", "balanced"), "Choice of donors, paper or balanced; may be repeated.")
-    fold: tuple[int, ...] = option((0, 1, 2, 3, 4), "Folds of actors to test on, 0 to 4; may be repeated.")
+    donor: tuple[str, ...] = option(
+        ("paper", "balanced"), "Choice of donors, paper or balanced; may be repeated.", among=get_args(Donors)
+    )
+    fold: tuple[int, ...] = option(
+        (0, 1, 2, 3, 4), "Folds of actors to test on, 0 to 4; may be repeated.", among=range(FOLDS)
+    )
     assignments: int = option(1, "Number of irony assignments for each fold.")
     epochs: int = option(60, "Maximal number of passes over the training data.")
     weights: str = option("", "Initial weights of crema-d's ResNets: a folder or an id of the hub; random by default.")
@@ -86,11 +88,6 @@ class IronyRates(Experiment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kinds = get_args(Donors)
-        if unknown := [donors for donors in self.donor if donors not in kinds]:
-            raise ValueError(f"donor is {' or '.join(map(repr, kinds))}; got {shown(unknown[0])}.")
-        for fold in self.fold:
-            check_fold(fold, FOLDS)
         if rates := [alpha for alpha in self.alpha if not 0 <= alpha <= self.classes - 1]:
             raise ValueError(f"alpha is a number from 0 to {self.classes - 1}; got {rates[0]:g}.")
         if self.source == "ravdess" and (self.weights or self.skip_broken):

@@ -64,8 +64,7 @@ class PIDDynamics(PIDExperiment):
         mixture = ", ".join(f"{p:g}" for p in self.mixture)
 
         def line(method: str, metric: str, name: str, text: str, dashed: bool = False) -> Series:
-            rows = (r for r in curves if (r["method"], r["metric"]) == (method, metric))
-            return Series.of(rows, "epoch", name, text, dashed)
+            return Series.of(curves, "epoch", name, text, dashed, method=method, metric=metric)
 
         panels = [
             Panel(

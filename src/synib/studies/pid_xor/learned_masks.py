@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from synib.studies.base import Row, option
-from synib.studies.charts import Figure, Table
+from synib.studies.charts import Table
 from synib.studies.pid_xor.simplex import REFERENCE, PIDExperiment
 from synib.training import Cell
 
@@ -40,13 +40,9 @@ class LearnedMasks(PIDExperiment):
 
     seeds: int = 10
     methods: tuple[str, ...] = (LEARNED, AMORTIZED)
-    variants: tuple[str, ...] = option(tuple(VARIANTS), "Only this way to search masks; may be repeated.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for variant in self.variants:
-            if variant not in VARIANTS:
-                raise ValueError(f"variants are {', '.join(map(repr, VARIANTS))}; got {variant!r}.")
+    variants: tuple[str, ...] = option(
+        tuple(VARIANTS), "Only this way to search masks; may be repeated.", among=VARIANTS
+    )
 
     def defaults(self) -> dict[str, dict[str, Any]]:
         learned = super().defaults()[LEARNED]
@@ -77,6 +73,3 @@ class LearnedMasks(PIDExperiment):
         return [
             Table.of_metrics("accuracy with each way to search masks", SHOWN, summary, shown, by="variant", of="masks")
         ]
-
-    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
-        return []

@@ -81,10 +81,9 @@ class GradientGeometry(PIDExperiment):
 
     def _figure(self, method: str, curves: Sequence[Row]) -> Figure:
         """The paper's three panels for one method."""
-        rows = [row for row in curves if row["method"] == method]
 
         def line(metric: str, name: str, text: str, dashed: bool = False) -> Series:
-            return Series.of((row for row in rows if row["metric"] == metric), "epoch", name, text, dashed)
+            return Series.of(curves, "epoch", name, text, dashed, method=method, metric=metric)
 
         panels = [
             Panel("strength", [line(f"strength_{s}", s, s) for s in SOURCES], y="λ", logarithmic=True),

@@ -75,9 +75,8 @@ class SpuriousXOR(Experiment):
         return [self._against_beta(summary), *([self._over_training(summary, curves)] if 1.0 in self.beta else [])]
 
     def _against_beta(self, summary: Sequence[Row]) -> Chart:
-        rows = [row for row in summary if row["metric"] == "test_accuracy"]
         lines = [
-            Series.of((r for r in rows if r["method"] == m), "beta", m, label(m), dashed=m == "synib-oracle")
+            Series.of(summary, "beta", m, label(m), m == "synib-oracle", method=m, metric="test_accuracy")
             for m in self.methods
         ]
         return Chart(
@@ -100,8 +99,7 @@ class SpuriousXOR(Experiment):
         final = {r["method"]: r["mean"] for r in summary if r["metric"] == "test_accuracy" and r["beta"] == 1.0}
 
         def line(method: str, metric: str, text: str, dashed: bool = False) -> Series:
-            rows = (r for r in curves if (r["method"], r["beta"], r["metric"]) == (method, 1.0, metric))
-            return Series.of(rows, "epoch", method, text, dashed)
+            return Series.of(curves, "epoch", method, text, dashed, method=method, beta=1.0, metric=metric)
 
         lines = []
         for m in self.methods:
