@@ -3,7 +3,7 @@
 import pytest
 
 from synib.measure import interval
-from synib.studies.aggregate import grouped, leads, means, synib_leads
+from synib.studies.aggregate import grouped, lead_sentences, leads, means, synib_leads
 
 
 def row(method, fold, seed, score):
@@ -38,3 +38,6 @@ def test_leads_are_those_of_synibs_forms_with_their_intervals():
     text = synib_leads(rows, ("mcr", "experts", "synib-random", "synib-learned"), "gain")
     assert text == f"experts +0.040 [{low:+.3f}, {high:+.3f}], synib-random +0.040 [{low:+.3f}, {high:+.3f}]"
     assert synib_leads(rows, ("mcr",), "gain") == synib_leads(rows, ("experts",), "other") == ""
+    assert synib_leads({("experts", "gain"): lead | {"se": None, "n": 1}}, ("experts",), "gain") == ""  # a single seed
+    (sentence,) = lead_sentences(rows, ("experts",), {"gain": "accuracy above vanilla", "other": "another"}, "fold")
+    assert sentence.startswith("SynIB's accuracy above vanilla, paired by fold, with 95 % intervals")

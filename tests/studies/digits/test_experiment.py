@@ -106,24 +106,6 @@ def test_the_table_has_accuracies_leads_and_calibration_with_intervals(compared)
     assert ": confidence" not in table.note  # only SynIB's leads are stated
 
 
-@pytest.mark.parametrize(
-    "methods", [("experts",), ("vanilla", "confidence")], ids=["without a rival", "without a form of SynIB"]
-)
-def test_where_nothing_can_be_compared_the_table_has_no_note(methods):
-    experiment = DigitsScarce(seeds=3, methods=methods)
-    (table,) = experiment.tables(experiment.summary([r for r in RESULTS if r["method"] in methods]))
-    assert table.note == ""
-    assert list(table.rows) == list(methods)
-
-
-def test_one_seed_has_leads_but_no_interval():
-    experiment = DigitsScarce(seeds=1, methods=TWO)
-    summary = experiment.summary([r for r in RESULTS if r["seed"] == 0 and r["method"] in TWO])
-    (table,) = experiment.tables(summary)
-    assert table.rows["experts"][2]["mean"] == pytest.approx(0.2)
-    assert table.note == ""
-
-
 def test_a_run_leaves_a_row_for_every_cell_and_a_page_with_its_table(small, finished):
     summary, rows, path = finished
     assert [row["cell"] for row in rows] == [cell.id for cell in small.cells()]

@@ -79,12 +79,6 @@ def test_a_path_that_leaves_the_folder_is_refused(root, img):
         load(root, skip_broken=True)
 
 
-def test_a_missing_picture_is_named_before_training(root):
-    (root / "img" / "00003.png").unlink()
-    with pytest.raises(ValueError, match=r"00003\.png is missing: get the pictures again, or .* skip_broken=True"):
-        load(root)
-
-
 @pytest.mark.parametrize(
     "harm", [lambda b: b[: len(b) // 2], lambda b: b"GIF89a" + b, lambda _: b"", lambda b: b[:50] + b"xx" + b[52:]]
 )

@@ -25,14 +25,6 @@ def clips():
     return Clips(tuple(Clip(name, 1 + i // 2, i % 2) for i, name in enumerate("abcdef")), x, -x, {"d": "d is broken."})
 
 
-def test_rows_follow_the_splits_and_skipped_clips_are_left_out(clips):
-    data = clips.dataset(PARTS)
-    assert data.validation.columns == {"id": ["c"], "actor": [2]}
-    assert data.test.modalities["video"].flatten().tolist() == [4, 5]
-    assert data.test.modalities["audio"].flatten().tolist() == [-4, -5]
-    assert data.test.target.tolist() == [0, 1]
-
-
 def test_an_actor_in_two_parts_is_refused(clips):
     with pytest.raises(ValueError, match="Every actor belongs to one part of the data; 3 is in train and in test"):
         clips.dataset(PARTS | {"train": np.array([0, 4]), "test": np.array([5])})
@@ -44,9 +36,3 @@ def test_an_actor_in_two_parts_is_refused(clips):
 def test_a_missing_split_is_named(clips):
     with pytest.raises(ValueError, match="splits train, validation, test; 'test' is missing"):
         clips.dataset({k: v for k, v in PARTS.items() if k != "test"})
-
-
-def test_an_assignment_with_a_broken_clip_is_refused(clips):
-    irony = Irony.make(clips.ids, [0, 1] * 3, TWO, PARTS, 0.0)
-    with pytest.raises(ValueError, match="uses clip 'd', which cannot be read: d is broken"):
-        clips.dataset({}, irony)
