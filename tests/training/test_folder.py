@@ -107,18 +107,6 @@ def test_another_grouping_of_what_is_left_is_recorded_and_what_is_finished_stays
     assert not (tmp_path / "curves.csv").exists()  # there are none
 
 
-def test_what_only_some_shards_timed_is_empty_for_the_others(tmp_path, cell):
-    """A run of an earlier version, whose shards did not count halvings, goes on."""
-    folder, cells = Folder(tmp_path, CONFIG), [cell(seed=0), cell(seed=1)]
-    folder.shards(cells, lambda: [[one] for one in cells])
-    folder.write(cells[:1], content([{}]))
-    newer = content([{}])
-    newer["timing"]["halvings"] = 1
-    folder.write(cells[1:], newer)
-    folder.collect(cells)
-    assert [row["halvings"] for row in read_csv(tmp_path / "timings.csv")] == [None, 1]
-
-
 def test_tables_have_their_rows_in_the_order_of_the_cells(tmp_path, cell):
     cells = [cell(seed=s, beta=b) for b in (0.0, 1.0) for s in (0, 1)]
     folder = Folder(tmp_path, CONFIG)
@@ -174,14 +162,6 @@ def test_a_shard_has_the_checksum_of_its_content_and_one_without_is_read_too(tmp
     del written["sha256"]
     write_json(file, written)
     assert folder.unfinished([shard]) == []
-
-
-def test_what_killed_runs_left_half_written_is_removed(tmp_path):
-    folder = Folder(tmp_path, CONFIG)
-    for path in (tmp_path / ".results.csv.ab12_xyz", tmp_path / "shards" / ".0123456789abcdef.json.abcdefgh"):
-        path.write_text("")
-    with folder.locked():
-        assert sorted(contents(tmp_path)) == [".lock", "config.json"]
 
 
 def test_failed_cells_have_empty_fields_and_their_cause_whichever_row_they_are(tmp_path, cell):

@@ -74,11 +74,9 @@ class NotedNoise(synib.StandardNoise):
 
 def made(name):
     """A method by name."""
-    some = {modality: range(3) for modality in WIDTHS}
     rising = synib.LinearWarmup(1.0, steps=4)
     parts = {
         "listed": lambda: (Listed(), Reflected(), rising),
-        "oracle": lambda: (synib.OracleMask(some, only=torch.arange(ROWS) % 3 == 0), Reflected(), rising),
         "learned": lambda: (synib.LearnedMask(steps=3, lr=0.7, sparsity=0.02), Reflected(), rising),
         "matched": lambda: (synib.RandomMask(1.0), synib.MatchedNoise(0.9), rising),
         "noted": lambda: (NotedMask(0.5), NotedNoise(), 1.0),
@@ -195,7 +193,6 @@ def work(environment, folder, rank):
         found[strategy, "whole"] = trained(name, f"{folder}/{strategy}-whole", 0.3, clip=0.1, **both)
         found[strategy, "resumed"] = resumed(name, f"{folder}/{strategy}-resumed", 4, dropout=0.3, clip=0.1, **both)
         found[strategy, "turns"] = trained("vanilla", **both, **TURNS)
-    found["ddp", "oracle"] = trained("oracle", strategy="ddp", devices=2)
     for name in ("random", "shuffled"):
         found["ddp", name] = trained(name, strategy="ddp", devices=2, **STILL)
     found["statistics"] = statistics(rank)
@@ -256,10 +253,6 @@ def everywhere(ranks, which):
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_a_loss_that_is_a_mean_over_examples_is_that_of_the_joint_batch(ranks, alone, strategy, name):
     assert_same(everywhere(ranks, (strategy, name)), alone(name))
-
-
-def test_masks_know_which_training_examples_a_process_has(ranks, alone):
-    assert_same(everywhere(ranks, ("ddp", "oracle")), alone("oracle"))
 
 
 @pytest.mark.parametrize("name", DRAWN)

@@ -92,15 +92,6 @@ def test_a_setting_that_cannot_be_is_refused_before_a_folder_is_made(tmp_path, e
     assert not (tmp_path / "run").exists()
 
 
-def test_an_experiment_of_settings_that_only_solo_knows_keeps_to_that_engine(tmp_path):
-    own = {"vanilla": {"warmup": 4, "schedule": "cosine"}}
-    small = SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=1, overrides=own)
-    path = run(small, tmp_path, device="cpu", engine="solo")
-    assert 0 <= read_csv(path / "results.csv")[0]["test_accuracy"] <= 1
-    with pytest.raises(ValueError, match="solo"):
-        run(small, tmp_path, device="cpu")
-
-
 # Pieces, clipping, learning rates
 
 
@@ -179,6 +170,11 @@ def worse(monkeypatch, values):
     )
 
 
+def test_the_last_epoch_may_be_the_best(made, monkeypatch):
+    worse(monkeypatch, [3.0, 4.0, 1.0])
+    assert made(epochs=3).fit(select="best", monitor="validation_loss").best_epoch == 2
+
+
 @pytest.mark.parametrize("select", ["best", "last"])
 def test_training_stops_when_patience_ends_and_leaves_the_epoch_that_is_selected(made, monkeypatch, select):
     worse(monkeypatch, [3.0, 2.0, 2.5, 2.0, 1.0])
@@ -187,14 +183,6 @@ def test_training_stops_when_patience_ends_and_leaves_the_epoch_that_is_selected
     assert (result.best_epoch, result.stopped, len(result.history)) == (1, True, 4)  # equal is no better
     shorter.fit()
     stopped.same(shorter)
-
-
-def test_the_last_epoch_may_be_the_best(made, monkeypatch):
-    worse(monkeypatch, [3.0, 4.0, 1.0])
-    best, last = made(epochs=3), made(epochs=3)
-    assert best.fit(select="best", monitor="validation_loss").best_epoch == 2
-    last.fit()
-    best.same(last)
 
 
 def test_a_cell_that_stopped_early_has_a_curve_for_every_epoch(tiny, cell):

@@ -52,6 +52,8 @@ def test_out_of_memory_halves_shards_of_that_size_and_ends_with_the_same_results
         [ids[:2], [ids[2]], [ids[3]], ids[4:6], ids[6:]]
     )
     timings = read_csv(tmp_path / "halved" / "timings.csv")
+    assert list(timings[0]) == ["shard", "cells", "seconds", "device", "precision", "halvings"]
+    assert {(t["device"], t["precision"]) for t in timings} == {(device_name("cpu"), "float32")}
     assert sorted((t["cells"], t["halvings"]) for t in timings) == [(1, 1), (1, 1), (2, 0), (2, 1), (2, 1)]
 
     whole, halved = (read_csv(tmp_path / name / "results.csv") for name in ("whole", "halved"))
@@ -191,6 +193,7 @@ def test_how_many_fit_is_asked_for_each_program_once_and_never_again(
 
     monkeypatch.setattr(fleet, "capacity", capacity)
     run_killed(4, tmp_path, tiny(), cells, precision="bf16")
+    assert set(device.options) == {("cpu", "bf16")}
     assert asked == [(cells[:3], "cpu", "bf16"), (cells[3:], "cpu", "bf16")]
     assert sizes(tmp_path) == [2, 1, 2]
 
@@ -219,11 +222,3 @@ def test_a_device_too_small_to_measure_on_trains_what_fits(tmp_path, tiny, run, 
     monkeypatch.setattr(fleet, "train", small)
     run(tmp_path, tiny(), cells, device="cuda")
     assert [r["cell"] for r in read_csv(tmp_path / "results.csv")] == [c.id for c in cells]
-
-
-def test_device_and_precision_reach_training_and_are_timed(tmp_path, tiny, run, cells, device):
-    run(tmp_path, tiny(), cells, together=2, precision="bf16")
-    assert device.options == [("cpu", "bf16")] * 3
-    timings = read_csv(tmp_path / "timings.csv")
-    assert list(timings[0]) == ["shard", "cells", "seconds", "device", "precision", "halvings"]
-    assert {(t["device"], t["precision"], t["halvings"]) for t in timings} == {(device_name("cpu"), "bf16", 0)}

@@ -125,16 +125,8 @@ def tensors(module: nn.Module) -> dict[str, Tensor]:
 
 def put(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Give a module the parameters and buffers that :func:`tensors` copied."""
-    own = dict([*module.named_parameters(), *module.named_buffers()])
-    if missing := sorted(own.keys() ^ state.keys()):
-        raise ValueError(f"The checkpoint is of another model or method: only one of them has {missing[0]!r}.")
     with torch.no_grad():
-        for name, tensor in own.items():
-            if tensor.shape != state[name].shape:
-                raise ValueError(
-                    f"The checkpoint is of another model or method: {name!r} is shaped {tuple(state[name].shape)} there and "
-                    f"{tuple(tensor.shape)} here."
-                )
+        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(_spread(tensor, state[name]))
 
 

@@ -4,7 +4,7 @@ import importlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any
 
 import torch
@@ -143,49 +143,54 @@ def describe_job(loader: str, config: Mapping[str, Any], device: str, precision:
     )
 
 
+def _refusing(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """The same function, whose ``ValueError`` is an answer: ``refused``, a sentence for the user."""
+
+    @wraps(function)
+    def answer(*arguments: Any) -> dict[str, Any]:
+        try:
+            return function(*arguments)
+        except ValueError as e:
+            return {"refused": str(e)}
+
+    return answer
+
+
+@_refusing
 def train(job: str, ids: Sequence[str], threads: int, gpus: float) -> dict[str, Any]:
     """Train a shard; the answer has its ``content``, and the states of models that failed as bytes of safetensors files."""
+    recipe, shard, device, precision = _received(job, ids, gpus)
+    states: dict[str, bytes] = {}
 
-    def run(recipe: Recipe, shard: list[Cell], device: str, precision: Precision) -> dict[str, Any]:
-        states: dict[str, bytes] = {}
+    def keep_failed(cell: Cell, state: Mapping[str, torch.Tensor]) -> None:
+        from safetensors.torch import save
 
-        def keep_failed(cell: Cell, state: Mapping[str, torch.Tensor]) -> None:
-            from safetensors.torch import save
+        states[cell.id] = save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()})
 
-            states[cell.id] = save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()})
-
-        torch.set_num_threads(threads)
-        result = train_shard(recipe, shard, device, precision, lambda: None, "fleet", keep_failed)
-        return {"out_of_memory": True} if isinstance(result, Failure) else {"content": result, "failed_states": states}
-
-    return _answer(job, ids, gpus, run)
+    torch.set_num_threads(threads)
+    result = train_shard(recipe, shard, device, precision, lambda: None, "fleet", keep_failed)
+    return {"out_of_memory": True} if isinstance(result, Failure) else {"content": result, "failed_states": states}
 
 
+@_refusing
 def measure(job: str, ids: Sequence[str], gpus: float) -> dict[str, Any]:
     """Measure how many models like these fit into this worker's part of the device; the answer has their ``number``."""
-
-    def run(recipe: Recipe, cells: list[Cell], device: str, precision: Precision) -> dict[str, Any]:
-        return {"number": max(1, int(min(1.0, gpus) * fleet.capacity(recipe, cells, device, precision)))}
-
-    return _answer(job, ids, gpus, run)
+    return {"number": max(1, int(min(1.0, gpus) * fleet.capacity(*_received(job, ids, gpus))))}
 
 
-def _answer(job: str, ids: Sequence[str], gpus: float, run: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """What ``run`` returns for these cells; a ``ValueError`` is returned as ``refused``, a sentence for the user."""
+def _received(job: str, ids: Sequence[str], gpus: float) -> tuple[Recipe, list[Cell], str, Precision]:
+    """The recipe, cells, device and precision of a job, if this worker can do it."""
     options = json.loads(job)
-    try:
-        _check_worker(options["versions"])
-        recipe, cells = _prepared(options["loader"], json.dumps(options["config"]))
-        if not cells.keys() >= set(ids):
-            raise ValueError(
-                f"The node {os.uname().nodename} has other cells for this experiment than the driver; install the same synib "
-                "on all nodes."
-            )
-        if options["device"] == "cuda" and gpus < 1:  # shards on the same GPU have their own part of its memory
-            torch.cuda.set_per_process_memory_fraction(gpus)
-        return run(recipe, [cells[i] for i in ids], options["device"], options["precision"])
-    except ValueError as e:
-        return {"refused": str(e)}
+    _check_worker(options["versions"])
+    recipe, cells = _prepared(options["loader"], json.dumps(options["config"]))
+    if not cells.keys() >= set(ids):
+        raise ValueError(
+            f"The node {os.uname().nodename} has other cells for this experiment than the driver; install the same synib on "
+            "all nodes."
+        )
+    if options["device"] == "cuda" and gpus < 1:  # shards on the same GPU have their own part of its memory
+        torch.cuda.set_per_process_memory_fraction(gpus)
+    return recipe, [cells[i] for i in ids], options["device"], options["precision"]
 
 
 @lru_cache(maxsize=1)

@@ -54,53 +54,40 @@ def fit(
     learner = prepared(method, model, data)
     keyed = follow_keys(learner)
     try:
-        _train(learner, data, lr, weight_decay, epochs, batch_size, seed, on_epoch, on_step)
+        initial = {name: p.detach().clone() for name, p in model.named_parameters()}
+        optimiser = torch.optim.Adam(
+            [p for p in learner.parameters() if p.requires_grad], lr=lr, weight_decay=weight_decay
+        )
+        key, step, train = keys.key(seed), 0, data.train
+        for epoch in range(epochs):
+            learner.train()
+            if isinstance(method, TrainsInStages):
+                method.begin(epoch)
+            order = keys.permutation(keys.fold(key, "order", epoch), len(train))
+            for rows in order.split(batch_size):
+                optimiser.zero_grad()
+                backward(
+                    method,
+                    model,
+                    {name: take(x, rows) for name, x in train.modalities.items()},
+                    train.target[rows],
+                    key=keys.fold(key, "step", step),
+                    examples=rows,
+                    sample_weight=None if train.sample_weight is None else train.sample_weight[rows],
+                )
+                optimiser.step()
+                on_step(step)
+                step += 1
+            learner.eval()
+            if isinstance(method, RevisesWeights) and epoch < epochs - 1 and method.revises(epoch):
+                revise(learner, data, initial, keys.fold(key, "revise", epoch))
+            on_epoch(epoch)
+        if isinstance(method, FitsAtEnd):
+            with torch.no_grad():
+                method.settle(model, whole(data.validation))
     finally:
         for dropout in keyed:
             dropout.forget_key()
-
-
-def _train(
-    learner: Learner,
-    data: Dataset,
-    lr: float,
-    weight_decay: float,
-    epochs: int,
-    batch_size: int,
-    seed: int,
-    on_epoch: Callable[[int], None],
-    on_step: Callable[[int], None],
-) -> None:
-    model, method = learner.model, learner.method
-    initial = {name: p.detach().clone() for name, p in model.named_parameters()}
-    optimiser = torch.optim.Adam([p for p in learner.parameters() if p.requires_grad], lr=lr, weight_decay=weight_decay)
-    key, step, train = keys.key(seed), 0, data.train
-    for epoch in range(epochs):
-        learner.train()
-        if isinstance(method, TrainsInStages):
-            method.begin(epoch)
-        order = keys.permutation(keys.fold(key, "order", epoch), len(train))
-        for rows in order.split(batch_size):
-            optimiser.zero_grad()
-            backward(
-                method,
-                model,
-                {name: take(x, rows) for name, x in train.modalities.items()},
-                train.target[rows],
-                key=keys.fold(key, "step", step),
-                examples=rows,
-                sample_weight=None if train.sample_weight is None else train.sample_weight[rows],
-            )
-            optimiser.step()
-            on_step(step)
-            step += 1
-        learner.eval()
-        if isinstance(method, RevisesWeights) and epoch < epochs - 1 and method.revises(epoch):
-            revise(learner, data, initial, keys.fold(key, "revise", epoch))
-        on_epoch(epoch)
-    if isinstance(method, FitsAtEnd):
-        with torch.no_grad():
-            method.settle(model, whole(data.validation))
 
 
 def revise(

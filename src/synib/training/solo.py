@@ -18,6 +18,7 @@ from synib.training.cells import NEEDED, Cell, Examining, Learner, Recipe, Watch
 from synib.training.device import Precision, choose_device, matrix_products
 from synib.training.fleet import not_finite
 from synib.training.plan import DEFAULTS, MixedPrecision, Plan, Schedule, Select, check_choice
+from synib.training.solo_measure import accuracies_of
 
 Strategy = Literal["auto", "ddp", "fsdp"]
 
@@ -104,18 +105,17 @@ def train(
             results.metrics.append({})
             results.curves.append({})
             continue
-        final = dict(module.measured[-1])
+        after = [{k: v for k, v in m.items() if not k.endswith("_loss")} for m in module.measured]
+        final = after[-1]
         if data.test is not None:
             with torch.no_grad():
-                final |= run.accuracies_of(own, data.test, "test", 4 * plan.batch_size, torch.device("cpu"))
-        final = {k: v for k, v in final.items() if not k.endswith("_loss")}
+                final = final | accuracies_of(own, data.test, "test", 4 * plan.batch_size, torch.device("cpu"))
         metrics = {k: v for k, v in final.items() if "accuracy_" not in k or k.startswith("test_")}
+        metrics.pop("test_loss", None)
         if isinstance(recipe, Examining):
             metrics |= recipe.examine(cell, own.eval(), data)
         results.metrics.append(metrics)
-        after = [
-            {k: v for k, v in m.items() if not k.endswith("_loss")} for m in module.measured[: len(module.history)]
-        ]
+        after = after[: len(module.history)]
         after += after[-1:] * (plan.epochs - len(after))
         results.curves.append({name: [m[name] for m in after] for name in after[0]} if recipe.curves else {})
     return results

@@ -1,7 +1,9 @@
 """What is measured of one model after an epoch; several devices share the examples among them."""
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -13,6 +15,43 @@ from synib.measure import accuracies, correct
 from synib.tokens import Modality, move
 from synib.training.cells import Learner, Watching
 from synib.training.solo_data import rows_of
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What to measure and where to write it; nothing here decides what a model becomes.
+
+    Args:
+        train: Accuracy on the training data too, and not their loss alone.
+        curves: After every epoch, and not at the end only.
+        watching: A recipe that records more after every epoch.
+        folder: Where ``metrics.csv`` and checkpoints go; ``None`` for nowhere.
+        ahead: Pieces of batches that a worker reads ahead.
+        config: What must be equal for a training to go on, for checkpoints.
+        on_epoch: Called after each epoch with its number, counted from 0.
+    """
+
+    train: bool = False
+    curves: bool = True
+    watching: Watching | None = None
+    folder: Path | None = None
+    ahead: int = 0
+    config: Mapping[str, Any] = field(default_factory=dict)
+    on_epoch: Callable[[int], None] = lambda epoch: None
+
+
+def measured(
+    learner: Learner, data: Dataset, outputs: Outputs, size: int, device: torch.device, rank: int = 0, world: int = 1
+) -> dict[str, float]:
+    """What is to be measured of a learner, on all splits that are wanted; the other arguments are :func:`accuracies_of`'s."""
+    splits = {"train": data.train} if outputs.train else {}
+    found: dict[str, float] = {}
+    with torch.no_grad():
+        for name, split in {**splits, "validation": data.validation}.items():
+            found |= accuracies_of(learner, split, name, size, device, rank, world)
+        if outputs.watching is not None:
+            found |= watched(outputs.watching, learner, data, device)
+    return found
 
 
 def accuracies_of(

@@ -2,8 +2,7 @@
 
 import contextlib
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,37 +16,14 @@ from synib.data import Dataset
 from synib.files import write_csv
 from synib.methods.hooks import RevisesWeights, TrainsInStages, WeighsGradients
 from synib.training import checkpoints
-from synib.training.cells import Learner, Watching
+from synib.training.cells import Learner
 from synib.training.loop import revise
 from synib.training.plan import Plan
 from synib.training.solo_data import Piece, loader
-from synib.training.solo_measure import accuracies_of, watched
+from synib.training.solo_measure import Outputs, measured
 from synib.training.step import backward, trained
 
 CHECKPOINT, BEST, METRICS = "checkpoint.ckpt", "best.ckpt", "metrics.csv"
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What to measure and where to write it; nothing here decides what a model becomes.
-
-    Args:
-        train: Accuracy on the training data too, and not their loss alone.
-        curves: After every epoch, and not at the end only.
-        watching: A recipe that records more after every epoch.
-        folder: Where ``metrics.csv`` and checkpoints go; ``None`` for nowhere.
-        ahead: Pieces of batches that a worker reads ahead.
-        config: What must be equal for a training to go on, for checkpoints.
-        on_epoch: Called after each epoch with its number, counted from 0.
-    """
-
-    train: bool = False
-    curves: bool = True
-    watching: Watching | None = None
-    folder: Path | None = None
-    ahead: int = 0
-    config: Mapping[str, Any] = field(default_factory=dict)
-    on_epoch: Callable[[int], None] = lambda epoch: None
 
 
 class SoloModule(LightningModule):
@@ -230,16 +206,10 @@ class SoloModule(LightningModule):
     def measure(self) -> dict[str, float]:
         """Loss and accuracy of the model as it stands, in full precision."""
         size, trainer = 4 * -(-self.plan.batch_size // self.plan.accumulate), self.trainer
-        parts = {"train": self.data.train} if self.outputs.train else {}
-        found: dict[str, float] = {}
-        with torch.no_grad(), full_precision(self.device.type):
-            for name, split in {**parts, "validation": self.data.validation}.items():
-                found |= accuracies_of(
-                    self.learner, split, name, size, self.device, trainer.global_rank, trainer.world_size
-                )
-            if self.outputs.watching is not None and self.outputs.curves:
-                found |= watched(self.outputs.watching, self.learner, self.data, self.device)
-        return found
+        with full_precision(self.device.type):
+            return measured(
+                self.learner, self.data, self.outputs, size, self.device, trainer.global_rank, trainer.world_size
+            )
 
     def _check_finite(self) -> None:
         """Stop where a parameter is not finite any more; the model is put back to its last good state."""

@@ -22,8 +22,8 @@ from synib.training import checkpoints
 from synib.training.cells import Learner
 from synib.training.loop import whole
 from synib.training.plan import Plan
-from synib.training.solo_measure import accuracies_of, watched
-from synib.training.solo_module import BEST, CHECKPOINT, Outputs, SoloModule
+from synib.training.solo_measure import Outputs, measured
+from synib.training.solo_module import BEST, CHECKPOINT, SoloModule
 
 # What Lightning and DDP warn of, and we know.
 KNOWN = (
@@ -89,15 +89,10 @@ def _finish(own: Learner, module: Any, data: Dataset, plan: Plan, best_epoch: in
     moved = plan.select == "best" and best_epoch != len(module.history) - 1
     if not moved and not isinstance(own.method, FitsAtEnd):
         return
-    with torch.no_grad():
-        if isinstance(own.method, FitsAtEnd):
+    if isinstance(own.method, FitsAtEnd):
+        with torch.no_grad():
             own.method.settle(own.model, whole(data.validation))
-        found: dict[str, float] = {}
-        parts = {"train": data.train} if module.outputs.train else {}
-        for name, split in {**parts, "validation": data.validation}.items():
-            found |= accuracies_of(own, split, name, 4 * plan.batch_size, torch.device("cpu"))
-        if module.outputs.watching is not None:
-            found |= watched(module.outputs.watching, own, data, torch.device("cpu"))
+    found = measured(own, data, module.outputs, 4 * plan.batch_size, torch.device("cpu"))
     # Another epoch's weights have a row of their own; what the method fitted belongs to the last epoch.
     last = module.measured[-1] if moved else module.measured.pop()
     module.measured.append({**last, **found})
