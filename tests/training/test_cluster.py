@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+import signal
 import sys
 from multiprocessing import Pipe
 
@@ -100,6 +101,27 @@ def test_a_cluster_that_does_not_start_is_an_error_with_its_reason(reason, sente
     its.send(("refused", reason))
     with its, pytest.raises(ValueError, match=sentence):
         Session(ours, Cluster()).wait_until_joined()
+
+
+def test_sigterm_leaves_a_cluster_as_ctrl_c_does_and_its_handler_is_put_back(monkeypatch):
+    ours, its = Pipe()
+    its.send(("joined", ""))
+    its.send(("nodes", [{"CPU": 1.0}]))
+    closed = []
+
+    @contextlib.contextmanager
+    def agent(cluster, private):
+        try:
+            yield ours
+        finally:
+            closed.append(private)
+
+    monkeypatch.setattr("synib.training.cluster_session._check_installed", lambda cluster: None)
+    monkeypatch.setattr("synib.training.cluster_session._agent", agent)
+    with pytest.raises(KeyboardInterrupt), joined(Cluster()):
+        signal.raise_signal(signal.SIGTERM)
+    assert not closed[0].exists()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_an_error_of_a_task_is_raised_with_its_text(session):
