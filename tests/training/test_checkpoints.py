@@ -138,7 +138,6 @@ def test_a_training_that_diverges_leaves_the_last_good_state(made, tmp_path, kep
     assert said.value.good == 2
     failed.same(good)
     if kept:
-        assert f"{tmp_path / 'checkpoint.ckpt'} holds too" in str(said.value)
         assert all(t.isfinite().all() for t in load(tmp_path / "checkpoint.ckpt")["synib"]["tensors"].values())
 
 

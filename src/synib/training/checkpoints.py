@@ -151,12 +151,11 @@ class Diverged(ValueError):
         good: After how many epochs the model, which is left as it was then, was last good.
         epochs: How many there should have been.
         rate: The learning rate of the epoch that failed.
-        kept: Where the last good state is, in words.
     """
 
-    def __init__(self, good: int, epochs: int, rate: float, kept: str = "") -> None:
+    def __init__(self, good: int, epochs: int, rate: float) -> None:
         super().__init__(
             f"Training stopped in epoch {good + 1} of {epochs}, at learning rate {rate:g}: a loss or a parameter is not "
-            f"finite. The model is left as it was after {good} epochs{kept}. Try a smaller learning rate."
+            f"finite. The model is left as it was after {good} epochs. Try a smaller learning rate."
         )
         self.good = good

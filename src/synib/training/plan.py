@@ -1,7 +1,7 @@
 """How one model is trained: the optimiser's settings and the learning rate of every step."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -73,6 +73,12 @@ class Plan:
     def monitored(self) -> bool:
         """Whether a metric decides when to stop, or which epoch to keep."""
         return self.patience is not None or self.select == "best"
+
+    def best(self, measured: Sequence[Mapping[str, float]]) -> int | None:
+        """The first epoch with the best monitored metric, of what each measured; ``None`` where it is never a number."""
+        sign = 1 if "loss" in str(self.monitor) else -1
+        values = [sign * metrics[str(self.monitor)] for metrics in measured]
+        return min((i for i, value in enumerate(values) if value == value), key=values.__getitem__, default=None)
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of a step, counted from 0, of so many."""

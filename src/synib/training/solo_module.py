@@ -3,7 +3,6 @@
 import contextlib
 import copy
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -23,7 +22,7 @@ from synib.training.solo_data import Piece, loader
 from synib.training.solo_measure import Outputs, measured
 from synib.training.step import backward, trained
 
-CHECKPOINT, BEST, METRICS = "checkpoint.ckpt", "best.ckpt", "metrics.csv"
+CHECKPOINT, METRICS = "checkpoint.ckpt", "metrics.csv"
 
 
 class SoloModule(LightningModule):
@@ -53,7 +52,8 @@ class SoloModule(LightningModule):
         self.history: list[dict[str, float]] = []
         self.measured: list[dict[str, float]] = []
         self.revised = False
-        self.good: dict[str, Tensor] | None = None
+        self.good: dict[str, Tensor] = {}  # after the last epoch that left finite parameters
+        self.best: dict[str, Tensor] | None = None  # of the best epoch, where that is selected
         self.sums: dict[str, tuple[Tensor, float]] = {}
 
     # What Lightning asks for.
@@ -75,7 +75,7 @@ class SoloModule(LightningModule):
 
     def on_fit_start(self) -> None:
         self.initial = {name: p.to(self.device) for name, p in self.initial.items()}
-        self._keep_good()
+        self.good = self.good or checkpoints.tensors(self.learner)
 
     def on_train_epoch_start(self) -> None:
         if isinstance(self.learner.method, TrainsInStages):
@@ -129,13 +129,16 @@ class SoloModule(LightningModule):
             logger.log_metrics({k: v for k, v in row.items() if k != "step"}, step=self.global_step)
         if self.outputs.folder is not None and self.global_rank == 0:
             write_csv(self.outputs.folder / METRICS, self.history)
-        self._keep_good()
+        self.good = checkpoints.tensors(self.learner)
+        if plan.select == "best" and plan.best(self.measured) == epoch:
+            self.best = self.good
         self.outputs.on_epoch(epoch)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["synib"] = {
             "config": dict(self.outputs.config),
             "tensors": checkpoints.tensors(self.learner),
+            "best": self.best,
             "initial": {name: p.cpu() for name, p in self.initial.items()},
             "history": self.history,
             "measured": self.measured,
@@ -145,6 +148,7 @@ class SoloModule(LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         saved = checkpoint["synib"]
         self.initial, self.history, self.measured = saved["initial"], saved["history"], saved["measured"]
+        self.best, self.good = saved["best"], saved["tensors"]
         checkpoints.put(self.learner, saved["tensors"])  # some of them are in no state_dict
 
     # A step.
@@ -219,19 +223,9 @@ class SoloModule(LightningModule):
             dist.all_reduce(fine, dist.ReduceOp.MIN)
         if fine:
             return
-        kept, folder = "", self.outputs.folder
-        if self.good is None:
-            place = cast(Path, folder) / CHECKPOINT
-            self.good = cast(dict[str, Any], checkpoints.load(place))["synib"]["tensors"]
-            kept = f", which {place} holds too"
         checkpoints.put(self.learner, self.good)
         rate = self.plan.rate(self.global_step - 1, self.steps)
-        raise checkpoints.Diverged(self.current_epoch, self.plan.epochs, rate, kept)
-
-    def _keep_good(self) -> None:
-        """Keep a good state in memory, unless the checkpoint of the last epoch has it."""
-        saved = self.outputs.folder is not None and self.history
-        self.good = None if saved else checkpoints.tensors(self.learner)
+        raise checkpoints.Diverged(self.current_epoch, self.plan.epochs, rate)
 
 
 @contextlib.contextmanager

@@ -3,9 +3,8 @@
 import contextlib
 import logging
 import signal
-import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from synib.training.cells import Learner
 from synib.training.loop import whole
 from synib.training.plan import Plan
 from synib.training.solo_measure import Outputs, measured
-from synib.training.solo_module import BEST, CHECKPOINT, SoloModule
+from synib.training.solo_module import CHECKPOINT, SoloModule
 
 # What Lightning and DDP warn of, and we know.
 KNOWN = (
@@ -44,7 +43,7 @@ def run(
     own: Learner, data: Dataset, plan: Plan, outputs: dict[str, Any], options: dict[str, Any]
 ) -> tuple[Any, int | None]:
     """Train a learner, from its checkpoint if there is one; returns its module and the best epoch, if one was monitored."""
-    with _quiet(), tempfile.TemporaryDirectory() as temporary:
+    with _quiet():
         strategy = options.get("strategy", "auto")
         folder: Path | None = outputs.get("folder")
         sharded = strategy == "fsdp"
@@ -56,9 +55,7 @@ def run(
             resume = str(folder / CHECKPOINT)
         made = Outputs(**outputs, config=config)
         module = SoloModule(own, data, plan, made, sharded)
-        kept = folder if folder is not None else Path(temporary)
-        loggers = _loggers(options.get("loggers", ()), folder)
-        trainer, best = _trainer(plan, module, options, folder, kept, loggers)
+        trainer = _trainer(plan, module, options, folder)
         cuda = list(range(torch.cuda.device_count())) if options["accelerator"] in ("gpu", "cuda") else []
         own.train()
         with torch.random.fork_rng(devices=cuda), _interruptible():
@@ -71,12 +68,9 @@ def run(
                     if module.learner is not own:  # what is sharded is a copy
                         checkpoints.put(own, checkpoints.tensors(module.learner))
                     raise
-        best_epoch = None
-        if best is not None and (content := checkpoints.load(kept / BEST)) is not None:
-            best_epoch = content["epoch"]
-            checkpoints.put(module.learner, content["synib"]["tensors"])
-        elif plan.monitored:
-            best_epoch = _best(module.measured, plan)
+        best_epoch = plan.best(module.measured) if plan.monitored else None
+        if module.best is not None:
+            checkpoints.put(module.learner, module.best)
         _finish(own, module, data, plan, best_epoch)
     return module, best_epoch
 
@@ -86,7 +80,7 @@ def _finish(own: Learner, module: Any, data: Dataset, plan: Plan, best_epoch: in
     if module.learner is not own:
         checkpoints.put(own, checkpoints.tensors(module.learner))
     own.cpu().eval()
-    moved = plan.select == "best" and best_epoch != len(module.history) - 1
+    moved = module.best is not None and best_epoch != len(module.history) - 1
     if not moved and not isinstance(own.method, FitsAtEnd):
         return
     if isinstance(own.method, FitsAtEnd):
@@ -96,13 +90,6 @@ def _finish(own: Learner, module: Any, data: Dataset, plan: Plan, best_epoch: in
     # Another epoch's weights have a row of their own; what the method fitted belongs to the last epoch.
     last = module.measured[-1] if moved else module.measured.pop()
     module.measured.append({**last, **found})
-
-
-def _best(measured: Sequence[dict[str, float]], plan: Plan) -> int | None:
-    values = [m[str(plan.monitor)] for m in measured]
-    sign = 1 if "loss" in str(plan.monitor) else -1
-    known = [i for i, value in enumerate(values) if value == value]
-    return min(known, key=lambda i: sign * values[i]) if known else None
 
 
 @contextlib.contextmanager
@@ -134,23 +121,14 @@ class Patience(EarlyStopping):
             super().on_train_epoch_end(trainer, pl_module)
 
 
-def _trainer(
-    plan: Plan,
-    module: SoloModule,
-    options: Mapping[str, Any],
-    folder: Path | None,
-    kept: Path,
-    loggers: Sequence[Logger],
-) -> tuple[Trainer, ModelCheckpoint | None]:
-    """A trainer of one module, and what keeps the weights of its best epoch, if any are to be kept.
+def _trainer(plan: Plan, module: SoloModule, options: Mapping[str, Any], folder: Path | None) -> Trainer:
+    """A trainer of one module.
 
     Args:
         plan: How it is trained.
         module: What is trained.
-        options: ``accelerator``, ``devices``, ``strategy``, ``callbacks``, ``progress``, ``log_every``.
+        options: ``accelerator``, ``devices``, ``strategy``, ``loggers``, ``callbacks``, ``progress``, ``log_every``.
         folder: For a checkpoint after every epoch; ``None`` for none.
-        kept: A folder for the best epoch's weights.
-        loggers: Lightning's loggers.
     """
     callbacks = list(options.get("callbacks", ()))
     mode = "min" if "loss" in str(plan.monitor) else "max"
@@ -160,14 +138,9 @@ def _trainer(
                 str(plan.monitor), patience=plan.patience, mode=mode, check_finite=False, check_on_train_epoch_end=True
             )
         )
-    every: dict[str, Any] = {"save_on_train_epoch_end": True, "enable_version_counter": False}
-    best = None
-    if plan.select == "best":
-        stem = Path(BEST).stem
-        best = OwnCheckpoint(kept, stem, monitor=plan.monitor, mode=mode, auto_insert_metric_name=False, **every)
-        callbacks.append(best)
     if folder is not None:
-        callbacks.append(OwnCheckpoint(folder, Path(CHECKPOINT).stem, **every))
+        stem = Path(CHECKPOINT).stem
+        callbacks.append(OwnCheckpoint(folder, stem, save_on_train_epoch_end=True, enable_version_counter=False))
     strategy = options.get("strategy", "auto")
     parallel: Any = "auto"
     if strategy == "ddp":
@@ -179,28 +152,25 @@ def _trainer(
             data_parallel_size=options["devices"], tensor_parallel_size=1, save_distributed_checkpoint=False
         )
     automatic = module.automatic_optimization
-    return (
-        Trainer(
-            accelerator=options["accelerator"],
-            devices=options["devices"],
-            strategy=parallel,
-            precision=plan.precision,
-            max_epochs=plan.epochs,
-            min_epochs=0,
-            accumulate_grad_batches=plan.accumulate if automatic else 1,
-            gradient_clip_val=plan.clip if automatic else None,
-            log_every_n_steps=options.get("log_every", 50),
-            logger=list(loggers) or False,
-            callbacks=callbacks,
-            plugins=[checkpoints.AtomicCheckpoints()],
-            enable_progress_bar=options.get("progress", False),
-            enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
-            enable_model_summary=False,
-            limit_val_batches=0,
-            num_sanity_val_steps=0,
-            use_distributed_sampler=False,
-        ),
-        best,
+    return Trainer(
+        accelerator=options["accelerator"],
+        devices=options["devices"],
+        strategy=parallel,
+        precision=plan.precision,
+        max_epochs=plan.epochs,
+        min_epochs=0,
+        accumulate_grad_batches=plan.accumulate if automatic else 1,
+        gradient_clip_val=plan.clip if automatic else None,
+        log_every_n_steps=options.get("log_every", 50),
+        logger=_loggers(options.get("loggers", ()), folder) or False,
+        callbacks=callbacks,
+        plugins=[checkpoints.AtomicCheckpoints()],
+        enable_progress_bar=options.get("progress", False),
+        enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
+        enable_model_summary=False,
+        limit_val_batches=0,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
     )
 
 
