@@ -1,6 +1,7 @@
 """Every kind of figure as an SVG document and as a plot on a page."""
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 from synib.report import bars_html, bars_svg, lines_html, lines_svg, ternary_html, ternary_svg
@@ -11,6 +12,13 @@ SETTINGS: Any = {
     "svg.hashsalt": "synib", "font.family": "DejaVu Sans", "font.size": 10, "svg.fonttype": "path",
     "text.parse_math": False,
 }  # fmt: skip
+# Kind of figure → how matplotlib draws it, and how plotly does.
+KINDS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Plot]]] = {
+    Chart: (lines_svg.draw_chart, lines_html.plot_chart),
+    Panels: (lines_svg.draw_panels, lines_html.plot_panels),
+    Triangles: (ternary_svg.draw_triangles, ternary_html.plot_triangles),
+    Bars: (bars_svg.draw_bars, bars_html.plot_bars),
+}
 
 
 def svg(figure: Figure) -> str:
@@ -19,30 +27,10 @@ def svg(figure: Figure) -> str:
 
     text = io.StringIO()
     with matplotlib.rc_context(SETTINGS):
-        _drawing(figure).savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+        KINDS[type(figure)][0](figure).savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     return text.getvalue()
 
 
 def plot(figure: Figure) -> Plot:
     """The figure as plotly draws it."""
-    match figure:
-        case Chart():
-            return lines_html.plot_chart(figure)
-        case Panels():
-            return lines_html.plot_panels(figure)
-        case Triangles():
-            return ternary_html.plot_triangles(figure)
-        case Bars():
-            return bars_html.plot_bars(figure)
-
-
-def _drawing(figure: Figure) -> Any:
-    match figure:
-        case Chart():
-            return lines_svg.draw_chart(figure)
-        case Panels():
-            return lines_svg.draw_panels(figure)
-        case Triangles():
-            return ternary_svg.draw_triangles(figure)
-        case Bars():
-            return bars_svg.draw_bars(figure)
+    return KINDS[type(figure)][1](figure)

@@ -1,7 +1,7 @@
 """Choosing settings: every method gets the same number of candidates, compared on validation data alone.
 
-A search leaves ``settings.json`` in its folder, in the form of the files ``studies/*/settings.json``: its entries replace those
-of the same methods there.
+A search leaves ``settings.json`` in its folder, with the whole settings of each method: its entries can replace those of the
+same methods in ``studies/*/settings.json``.
 """
 
 from collections.abc import Mapping, Sequence
