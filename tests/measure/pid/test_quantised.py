@@ -86,6 +86,22 @@ def test_permuted_labels_show_the_bias_of_counting_and_noise_does_not_exceed_it(
     assert told.synergy.value > told.null_mean["synergy"] + 10 * told.null_spread["synergy"]
 
 
+def test_noise_of_groups_is_not_above_its_null_and_what_groups_say_is():
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(24), 8)
+    p = []
+    for seed in range(6):
+        x1, x2 = rng.normal(size=(2, 24, 2))[:, group]
+        y = rng.permutation(np.arange(24) % 2)[group]
+        p.append(pid_quantised(x1, x2, y, 3, nulls=9, groups=group, seed=seed).p_value["synergy"])
+    assert np.mean(np.array(p) == 0.1) <= 0.5  # each was 0.1 without groups
+    assert pid_quantised(x1, x2, y, 3, nulls=9, seed=0).p_value["synergy"] == 0.1
+    a, b = np.arange(24) % 2, np.arange(24) // 2 % 2
+    told = pid_quantised(a[group], b[group], (a ^ b)[group], 2, nulls=9, groups=rng.permutation(1000)[group])
+    assert told.p_value["synergy"] == 0.1
+    assert told.synergy.value > 0.9
+
+
 def test_it_follows_from_its_seed_and_takes_tensors_and_any_labels():
     x1, x2, y = embedded(lambda a, b: a & b, noise=0.5, n=300)
     found = pid_quantised(x1, x2, y, 3, nulls=2, seed=3)

@@ -11,7 +11,7 @@ from torch import Tensor
 from synib.checks import check_whole
 from synib.measure.arrays import Array, as_numbers, without_column
 from synib.measure.pid.decomposition import COMPONENTS, PID, PIDEstimate
-from synib.measure.stats import mean, permutations
+from synib.measure.stats import group_numbers, halves, mean, permutations
 
 BIT = float(np.log(2.0))
 Pointwise = Mapping[str, Array]
@@ -21,9 +21,11 @@ def estimate(
     measured: Callable[[Array, int], Pointwise],
     y: Array,
     parts: Sequence[Array],
+    held_out: Array,
     nulls: int,
     seed: int,
     level: float,
+    groups: Array | None = None,
 ) -> PIDEstimate:
     """The result of a procedure, and of the same procedure on permuted labels.
 
@@ -32,19 +34,22 @@ def estimate(
             share of each component, in nats; the mean is the component.
         y: Labels.
         parts: The rows of the two halves. Labels are permuted in each, so that both keep their classes.
+        held_out: The rows that shares are of, in order.
         nulls: How many permutations.
         seed: Seed for the permutations.
         level: Confidence level.
+        groups: The group of each row, from 0: labels are then permuted by groups, and intervals are over groups.
     """
     shares = measured(y, 0)
+    of_groups = None if groups is None else groups[held_out]
     components: dict[str, Any] = {}
     for name in COMPONENTS:
-        component = mean(shares[name] / BIT, level=level)
+        component = mean(shares[name] / BIT, of_groups, level)
         components[name] = replace(
             component, value=_rounded(component.value), low=_rounded(component.low), high=_rounded(component.high)
         )
     null = []
-    for k, permuted in enumerate(permutations(y, parts, nulls, seed)):
+    for k, permuted in enumerate(permutations(y, parts, nulls, seed, groups)):
         shares = measured(permuted, 1 + k)
         means: dict[str, Any] = {name: _rounded(shares[name].mean() / BIT) for name in COMPONENTS}
         null.append(PID(**means))
@@ -54,6 +59,20 @@ def estimate(
 def _rounded(x: float) -> float:
     """Without what is left of a 0 by rounding, so that zeros are equal and none is negative."""
     return round(float(x), 12) + 0.0
+
+
+def in_halves(y: Array, seed: int, groups: ArrayLike | None) -> tuple[tuple[Array, Array], Array | None]:
+    """The rows of two halves that each hold every class, and the number of each row's group."""
+    if groups is None:
+        return halves(y, seed), None
+    number = group_numbers(groups, len(y))
+    parts = halves(y, seed, number)
+    if any(len(np.unique(y[rows])) <= y.max() for rows in parts):
+        raise ValueError(
+            "Groups are kept together in one of two halves, and one half has no example of some class: give groups of which "
+            "at least two hold each class, or leave out groups."
+        )
+    return parts, number
 
 
 def checked(

@@ -15,8 +15,8 @@ from synib.checks import check_number
 from synib.measure.arrays import Array
 from synib.measure.pid.alignment import Alignment, aligned_information
 from synib.measure.pid.decomposition import PIDEstimate, decompose
-from synib.measure.pid.estimate import Pointwise, checked, estimate
-from synib.measure.stats import check_resampling, halves, standardisation
+from synib.measure.pid.estimate import Pointwise, checked, estimate, in_halves
+from synib.measure.stats import check_resampling, standardisation
 from synib.models.mlp import mlp
 
 CHUNK = 1024  # held-out examples that are aligned with each other at once
@@ -37,6 +37,7 @@ def pid_neural(
     lr: float = 2e-3,
     nulls: int = 5,
     level: float = 0.95,
+    groups: ArrayLike | None = None,
     seed: int = 0,
     device: str | torch.device = "cpu",
 ) -> PIDEstimate:
@@ -69,6 +70,8 @@ def pid_neural(
         nulls: How many permutations of the labels, in each half. Each costs as much as the estimate, and p cannot go
             below 1 / (nulls + 1): 5 show the bias, 19 are the least for p = 0.05.
         level: Confidence level.
+        groups: The group of each example (a speaker, a video), where examples of one are not independent: halves keep groups
+            together, the null permutes by groups (:func:`~synib.measure.stats.permutations`), intervals are over groups.
         seed: Seed for everything random.
         device: Where to train: the CPU or a CUDA device.
     """
@@ -77,7 +80,7 @@ def pid_neural(
     check_number("lr", lr, above=0)
     device = _device(device)
     first, second, labels, classes = checked(x1, x2, y, nulls, least=40, each=10)
-    parts = halves(labels, seed)
+    parts, group = in_halves(labels, seed, groups)
     fitted, held = (torch.as_tensor(rows, device=device) for rows in parts)
     sources = [_standardised(x, fitted, device) for x in (first, second)]
 
@@ -97,7 +100,7 @@ def pid_neural(
             for name, x in decompose(information[0], information[1], information[2], aligned).items()
         }
 
-    return estimate(measured, labels, parts, nulls, seed, level)
+    return estimate(measured, labels, parts, parts[1], nulls, seed, level, group)
 
 
 def _device(device: str | torch.device) -> torch.device:

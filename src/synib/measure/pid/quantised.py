@@ -10,8 +10,8 @@ from synib.checks import check_whole
 from synib.measure.arrays import Array
 from synib.measure.pid.broja import solve
 from synib.measure.pid.decomposition import PIDEstimate, decompose
-from synib.measure.pid.estimate import Pointwise, checked, estimate
-from synib.measure.stats import check_resampling, halves
+from synib.measure.pid.estimate import Pointwise, checked, estimate, in_halves
+from synib.measure.stats import check_resampling
 
 
 def pid_quantised(
@@ -22,6 +22,7 @@ def pid_quantised(
     *,
     nulls: int = 20,
     level: float = 0.95,
+    groups: ArrayLike | None = None,
     seed: int = 0,
 ) -> PIDEstimate:
     r"""BROJA of which cluster each source is in, in bits, with its bias shown by permuted labels.
@@ -45,6 +46,8 @@ def pid_quantised(
         clusters: For each source; fewer where there are fewer different rows.
         nulls: How many permutations of the labels; p cannot go below 1 / (nulls + 1).
         level: Confidence level.
+        groups: The group of each example (a speaker, a video), where examples of one are not independent: halves keep groups
+            together, the null permutes by groups (:func:`~synib.measure.stats.permutations`), intervals are over groups.
         seed: Seed for halves, clusters and permutations.
 
     Example:
@@ -59,7 +62,7 @@ def pid_quantised(
     check_resampling(seed, level)
     check_whole("clusters", clusters, least=2)
     x1, x2, y, classes = checked(x1, x2, y, nulls, least=4 * clusters, each=4)
-    parts = halves(y, seed)
+    parts, group = in_halves(y, seed, groups)
     # Clusters know nothing of labels, so those of the permutations are the same.
     sorted_in = [
         (rows, _clusters(x1, other, rows, clusters, seed), _clusters(x2, other, rows, clusters, seed))
@@ -75,7 +78,7 @@ def pid_quantised(
             shares.append(decompose(*(cell[at] for cell in solve(counts / len(rows)).cells)))
         return {name: np.concatenate([one[name] for one in shares]) for name in shares[0]}
 
-    return estimate(measured, y, parts, nulls, seed, level)
+    return estimate(measured, y, parts, np.concatenate(parts), nulls, seed, level, group)
 
 
 def _clusters(x: Array, fitted: Array, rows: Array, k: int, seed: int) -> Array:

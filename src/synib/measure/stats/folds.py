@@ -60,8 +60,17 @@ def assign_groups(weights: NDArray[np.float64], order: Rows, folds: int) -> Rows
     return fold
 
 
-def halves(labels: Rows, seed: int) -> tuple[Rows, Rows]:
-    """Rows in two random parts of about equal size, with half of each class in both."""
+def halves(labels: Rows, seed: int, groups: Rows | None = None) -> tuple[Rows, Rows]:
+    """Rows in two random parts of about equal size, with half of each class in both, as far as groups allow.
+
+    Args:
+        labels: The class of each row, as a number from 0.
+        seed: Seed of the random order.
+        groups: The group of each row, as a number from 0; groups stay together.
+    """
+    if groups is not None:
+        part = assign(len(labels), 2, seed, labels, groups)
+        return np.flatnonzero(part == 0), np.flatnonzero(part == 1)
     order = np.random.default_rng([seed, 0]).permutation(len(labels))
     first = np.zeros(len(labels), dtype=bool)
     odd = 0
