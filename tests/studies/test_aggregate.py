@@ -37,6 +37,9 @@ def test_leads_are_those_of_synibs_forms_with_their_intervals():
     low, high = interval(0.04, 0.01, 3)
     text = synib_leads(rows, ("mcr", "experts", "synib-random", "synib-learned"), "gain")
     assert text == f"experts +0.040 [{low:+.3f}, {high:+.3f}], synib-random +0.040 [{low:+.3f}, {high:+.3f}]"
+    low, high = interval(0.04, 0.01, 3, test_share=0.2)  # folds of one data set share rows
+    assert synib_leads(rows, ("experts",), "gain", 0.2) == f"experts +0.040 [{low:+.3f}, {high:+.3f}]"
+    assert low == pytest.approx(0.04 - 4.302653 * 0.01 * (1 + 3 / 4) ** 0.5)
     assert synib_leads(rows, ("mcr",), "gain") == synib_leads(rows, ("experts",), "other") == ""
     assert synib_leads({("experts", "gain"): lead | {"se": None, "n": 1}}, ("experts",), "gain") == ""  # a single seed
     (sentence,) = lead_sentences(rows, ("experts",), {"gain": "accuracy above vanilla", "other": "another"}, "fold")

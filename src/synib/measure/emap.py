@@ -103,7 +103,7 @@ def emap(
         >>> xor = lambda x: 4 * (2 * (x["a"] != x["b"]).float() - 1)
         >>> found = emap(xor, {"a": bits[0], "b": bits[1]}, (bits[0] != bits[1]).long(), synib.Bernoulli())
         >>> print(found.accuracy_lost)
-        0.500 [0.430, 0.570]
+        0.500 [0.431, 0.569]
     """
     family = family_of(family)
     check_of(of)

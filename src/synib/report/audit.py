@@ -84,7 +84,7 @@ def page(audit: Audit, rows: Sequence[Row], command: str, facts: Mapping[str, st
         findings=[f"{'Warning: ' if f.level == 'warning' else ''}{f.words}" for f in audit.findings],
         figures=_figures(audit, rows),
         tables=_tables(audit, rows),
-        spread=f"Means with 95 % bootstrap intervals over test rows{', by group' * (audit.table.group is not None)}.",
+        spread=f"Means with 95 % intervals over test rows{', by group' * (audit.table.group is not None)}.",
         training=f"{outcome} {' '.join(outcome.recipe.notes)}".strip(),
         settings={method: fitted.chosen[0] for method, fitted in outcome.methods.items()},
         command=command,
@@ -97,7 +97,7 @@ def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:
     panels = {audit.measure: audit.measure, "over the additive combination": "over_additive"}
     reading = (
         f"Left: {audit.measure} on test rows. Right: the gain of each fusion model over the best additive combination of "
-        "unimodal models, which is the definition of synergy here. Lines are 95 % bootstrap intervals over test rows."
+        "unimodal models, which is the definition of synergy here. Lines are 95 % intervals over test rows."
     )
     return [Bars.of("figure", title, panels, rows, audit.scores, reading=reading, over="test rows")]
 

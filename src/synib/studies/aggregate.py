@@ -47,30 +47,48 @@ def leads(results: Sequence[Row], metric: str, rival: str) -> dict[str, list[flo
     return above
 
 
-def describe_leads(rows: Mapping[str, Row | None]) -> list[str]:
-    """Leads with their 95 % intervals as text: method → row of the summary; rows without a standard error are left out."""
+def describe_leads(rows: Mapping[str, Row | None], test_share: float | None = None) -> list[str]:
+    """Leads with their 95 % intervals as text; rows without a standard error are left out.
+
+    Args:
+        rows: Method → row of the summary.
+        test_share: Where the repeats are folds of one data set, the share that each tests (:func:`~synib.measure.interval`).
+    """
     return [
-        "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(method, row["mean"], *interval(row["mean"], row["se"], row["n"]))
+        "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(
+            method, row["mean"], *interval(row["mean"], row["se"], row["n"], test_share=test_share)
+        )
         for method, row in rows.items()
         if row is not None and row["se"] is not None
     ]
 
 
-def synib_leads(rows: Mapping[tuple[str, str], Row], methods: Iterable[str], metric: str) -> str:
+def rule_of_intervals(test_share: float | None) -> str:
+    """What the intervals of :func:`describe_leads` are called."""
+    return "Student's t" if test_share is None else "corrected resampled t"
+
+
+def synib_leads(
+    rows: Mapping[tuple[str, str], Row], methods: Iterable[str], metric: str, test_share: float | None = None
+) -> str:
     """The leads of SynIB's forms, each with its 95 % interval; empty if none has a standard error.
 
     Args:
         rows: (method, metric) → row of the summary.
         methods: The methods to look at.
         metric: The metric of the lead, such as ``test_accuracy_over_vanilla``.
+        test_share: As in :func:`describe_leads`.
     """
-    return ", ".join(
-        describe_leads({method: rows.get((method, metric)) for method in methods if method.startswith(SYNIB)})
-    )
+    ours = {method: rows.get((method, metric)) for method in methods if method.startswith(SYNIB)}
+    return ", ".join(describe_leads(ours, test_share))
 
 
 def lead_sentences(
-    rows: Mapping[tuple[str, str], Row], methods: Sequence[str], words: Mapping[str, str], unit: str
+    rows: Mapping[tuple[str, str], Row],
+    methods: Sequence[str],
+    words: Mapping[str, str],
+    unit: str,
+    test_share: float | None = None,
 ) -> list[str]:
     """A sentence for each metric in which SynIB has leads.
 
@@ -78,10 +96,11 @@ def lead_sentences(
         rows, methods: As in :func:`synib_leads`.
         words: The metric of the lead → what it is called.
         unit: What the leads are paired by.
+        test_share: As in :func:`describe_leads`.
     """
-    texts = {name: synib_leads(rows, methods, metric) for metric, name in words.items()}
+    texts = {name: synib_leads(rows, methods, metric, test_share) for metric, name in words.items()}
     return [
-        f"SynIB's {name}, paired by {unit}, with 95 % intervals (Student's t): {text}."
+        f"SynIB's {name}, paired by {unit}, with 95 % intervals ({rule_of_intervals(test_share)}): {text}."
         for name, text in texts.items()
         if text
     ]

@@ -101,7 +101,7 @@ def test_the_table_has_accuracies_leads_and_calibration_with_intervals(compared)
     assert [cell is None for cell in table.rows["vanilla"]] == [False, False, True, False, False, False]
     assert "n = 3" in table.note
     for rival, mean in (("vanilla", 0.21), ("confidence", 0.16)):
-        low, high = interval(mean, 0.01 / math.sqrt(3), 3)
+        low, high = interval(mean, 0.01 / math.sqrt(3), 3, test_share=1 / 6)
         assert f"Above {rival}: experts {mean:+.3f} [{low:+.3f}, {high:+.3f}]" in table.note
     assert ": confidence" not in table.note  # only SynIB's leads are stated
 

@@ -17,7 +17,7 @@ def test_tables_show_scores_leads_and_leaks_of_both_schemes_with_intervals(small
     assert table.columns == ["α = 0.5", "α = 0.5, above vanilla", "α = 2", "α = 2, above vanilla"]
     assert [cell and cell["n"] for cell in table.rows["vanilla"]] == [3, None, 3, None]
     lead = table.rows["synib-marginal"][1]
-    low, high = interval(lead["mean"], lead["se"], 3)
+    low, high = interval(lead["mean"], lead["se"], 3, test_share=1 / 5)
     assert f"synib-marginal {lead['mean']:+.3f} [{low:+.3f}, {high:+.3f}]" in table.note
     shifted = tables["F1 with irony's threshold set on validation, balanced donors"]
     assert shifted.columns == [f"α = {a}, {what}" for a in ("0.5", "2") for what in ("irony F1", "macro F1")]

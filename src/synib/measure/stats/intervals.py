@@ -99,15 +99,25 @@ def statistics(numbers: Sequence[float]) -> dict[str, float | int | None]:
     return {"mean": average, "se": math.sqrt(variance / n), "n": n}
 
 
-def interval(mean: float, se: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """The confidence interval of a mean of ``n`` normal numbers (Student's t)."""
+def interval(
+    mean: float, se: float, n: int, level: float = 0.95, test_share: float | None = None
+) -> tuple[float, float]:
+    """The confidence interval of a mean of ``n`` normal numbers (Student's t).
+
+    Args:
+        mean, se, n: As :func:`statistics` has them.
+        level: Confidence level.
+        test_share: For numbers of ``n`` train-test splits of the same rows, the share of rows that each tests. The interval is
+            then wider, since splits share rows (:func:`~synib.measure.stats.corrected_resampled_t`).
+    """
     if mean is None or se is None:
         raise ValueError(
             "An interval needs a mean and its standard error, which only 2 numbers or more have; got None."
         )
     from scipy.stats import t as student  # slow to import
 
-    reach = float(student.ppf((1 + level) / 2, n - 1)) * se
+    overlap = 0.0 if test_share is None else test_share / (1 - test_share)
+    reach = float(student.ppf((1 + level) / 2, n - 1)) * se * math.sqrt(1 + n * overlap)
     return mean - reach, mean + reach
 
 

@@ -76,6 +76,5 @@ def corrected_resampled_t(differences: ArrayLike | Tensor, test_share: float, le
     n = len(values)
     if n < 2:
         return Estimate(float(values[0]), math.nan, math.nan, 1, level) if n else unknown(0, level)
-    se = float(np.std(values, ddof=1)) * math.sqrt(1 / n + test_share / (1 - test_share))
-    average = float(values.mean())
-    return Estimate(average, *interval(average, se, n, level), n, level)
+    average, se = float(values.mean()), float(np.std(values, ddof=1)) / math.sqrt(n)
+    return Estimate(average, *interval(average, se, n, level, test_share), n, level)

@@ -206,7 +206,7 @@ class Affect(Controlled):
         tables = []
         for (scheme,), rows in grouped(summary, "scheme").items():
             names = dict.fromkeys((*self.methods, *(row["method"] for row in rows)))
-            text = note(rows, self.methods, self.repeats, shared_test=scheme in (*self.shared_test, MULTIBENCH))
+            text = note(rows, self.methods, self.repeats, self._shared_test(scheme))
             tables.append(Table.of_metrics(f"at test, {scheme_name(scheme)}", COLUMNS, rows, names, note=text))
         return tables
 
@@ -214,10 +214,19 @@ class Affect(Controlled):
         data, over = self.title.partition(":")[0], f"{self.repeats[1]}s"
         return [
             chart(
-                "figure" if i == 0 else f"figure-{scheme}", f"{data}, {scheme_name(scheme)}", rows, self.methods, over
+                "figure" if i == 0 else f"figure-{scheme}",
+                f"{data}, {scheme_name(scheme)}",
+                rows,
+                self.methods,
+                over,
+                self._shared_test(scheme),
             )
             for i, ((scheme,), rows) in enumerate(grouped(summary, "scheme").items())
         ]
+
+    def _shared_test(self, scheme: str) -> bool:
+        """Whether all repeats are tested on the same examples; otherwise they are folds, each tested once."""
+        return scheme in (*self.shared_test, MULTIBENCH)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+from synib.measure import interval
 from synib.measure.synergy_subset import ENOUGH
 from synib.studies.affect.data import INDEPENDENT, MODALITIES, MULTIBENCH, OFFICIAL, Form
 from synib.studies.aggregate import lead_sentences
 from synib.studies.base import Row
 from synib.studies.charts import Bars
 from synib.studies.control import CONTROL, RIVAL
+from synib.studies.features import FOLDS
 
+TEST_SHARE = 1 / FOLDS  # of all rows, in each fold
 COLUMNS = {
     "accuracy": "test_accuracy",
     "above vanilla": f"test_accuracy_over_{RIVAL}",
@@ -119,12 +122,16 @@ def note(summary: Sequence[Row], methods: Sequence[str], repeats: tuple[int, str
         f"subset_accuracy_over_{RIVAL}": "subset accuracy above vanilla fusion",
         over: "subset accuracy above the control",
     }
-    sentences += lead_sentences(rows, methods, words, unit)
+    sentences += lead_sentences(rows, methods, words, unit, None if shared_test else TEST_SHARE)
     return " ".join(sentences)
 
 
-def chart(file: str, heading: str, summary: Sequence[Row], methods: Sequence[str], over: str) -> Bars:
-    """Accuracy, and beside it the subset accuracy above the control's."""
+def chart(
+    file: str, heading: str, summary: Sequence[Row], methods: Sequence[str], over: str, shared_test: bool
+) -> Bars:
+    """Accuracy, and beside it the subset accuracy above the control's; see :func:`note` for ``shared_test``."""
+    if not shared_test:
+        summary = [row | dict(zip(("low", "high"), _over_folds(row), strict=True)) for row in summary]
     rows: Mapping[tuple[str, str], Row] = {(row["method"], row["metric"]): row for row in summary}
     constant = rows[baseline_name("constant"), "test_accuracy"]["mean"]
     columns = {"accuracy": "test_accuracy", "subset accuracy above the control": f"subset_accuracy_over_{CONTROL}"}
@@ -144,3 +151,10 @@ def chart(file: str, heading: str, summary: Sequence[Row], methods: Sequence[str
             "reach here is no synergy either."
         ),
     )
+
+
+def _over_folds(row: Row) -> tuple[float | None, float | None]:
+    """The 95 % interval of a mean over folds of one data set."""
+    if row["se"] is None:
+        return None, None
+    return interval(row["mean"], row["se"], row["n"], test_share=TEST_SHARE)

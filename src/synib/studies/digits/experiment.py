@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from synib.data import Dataset
 from synib.models import FusionModel
-from synib.studies.aggregate import means, synib_leads
+from synib.studies.aggregate import means, rule_of_intervals, synib_leads
 from synib.studies.base import Experiment, Row, option, settings_of
 from synib.studies.candidates import own_values
 from synib.studies.charts import Bars, Figure, Table
@@ -91,10 +91,11 @@ class Digits(Experiment):
 
     def _leads(self, rows: Mapping[tuple[str, str], Row]) -> str:
         """SynIB's leads in synergy accuracy, with intervals."""
-        texts = {rival: synib_leads(rows, self.methods, f"synergy_over_{rival}") for rival in RIVALS}
+        texts = {rival: synib_leads(rows, self.methods, f"synergy_over_{rival}", 1 / SPEAKERS) for rival in RIVALS}
         sentences = [f"Above {rival}: {text}." for rival, text in texts.items() if text]
         n = min(self.seeds, SPEAKERS)
-        head = f"Lead in synergy accuracy, paired by speaker, with 95 % intervals (Student's t, n = {n})."
+        rule = rule_of_intervals(1 / SPEAKERS)
+        head = f"Lead in synergy accuracy, paired by speaker, with 95 % intervals ({rule}, n = {n})."
         return " ".join([head, *sentences]) if sentences else ""
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from itertools import product
 
-from synib.studies.aggregate import SYNIB, synib_leads
+from synib.studies.aggregate import SYNIB, rule_of_intervals, synib_leads
 from synib.studies.base import Row
 from synib.studies.charts import Panel, Panels, Series, Table, label
+from synib.studies.irony.data import FOLDS
 
 RIVAL = "vanilla"
 METRICS = {"irony_auc": "irony AUC", "irony_f1": "irony F1", "macro_f1": "macro F1"}
@@ -94,13 +95,13 @@ def _note(summary: Sequence[Row], methods: Sequence[str], alphas: Sequence[float
     texts = []
     for alpha in alphas:
         rows = {(r["method"], r["metric"]): r for r in summary if (r["alpha"], r["donors"]) == (alpha, donors)}
-        if text := synib_leads(rows, methods, f"{metric}_over_{RIVAL}"):
+        if text := synib_leads(rows, methods, f"{metric}_over_{RIVAL}", 1 / FOLDS):
             texts.append(f"α = {alpha:g}: {text}")
     if not texts:
         return "n counts folds."
     return (
         f"n counts folds. SynIB's lead over vanilla fusion in {METRICS[metric]}, paired by fold, with 95 % intervals "
-        f"(Student's t): {'; '.join(texts)}."
+        f"({rule_of_intervals(1 / FOLDS)}): {'; '.join(texts)}."
     )
 
 
