@@ -3,16 +3,21 @@
 Every check gives back what it was given, so that a constructor reads ``self.p = check_number("p", p, least=0, most=1)``.
 """
 
+import inspect
 import math
+import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from types import FunctionType
 from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
+import torch
 from torch import Tensor, nn
 
 T = TypeVar("T")
 _MODULES = nn.ModuleDict()
+_WARNED: "WeakKeyDictionary[nn.Module, set[str]]" = WeakKeyDictionary()
 
 
 def shown(value: object) -> str:
@@ -113,6 +118,37 @@ def check_widths(name: str, value: Any, *, module: bool = False) -> dict[str, in
     return {
         check_modality(of, module=module): check_whole(f"The width of {of!r}", width) for of, width in value.items()
     }
+
+
+def parameters_of(kind: type) -> dict[str, inspect.Parameter]:
+    """The arguments of a class's constructor; one that passes others on has those of the class above it too."""
+    found: dict[str, inspect.Parameter] = {}
+    for step in (vars(c)["__init__"] for c in kind.__mro__ if "__init__" in vars(c)):
+        own = list(inspect.signature(step).parameters.values())[1:]
+        found |= {p.name: p for p in own if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in found}
+        if all(p.kind != p.VAR_KEYWORD for p in own):
+            break
+    return found
+
+
+def settings_repr(made: object) -> str:
+    """The arguments of an object that differ from the defaults, as one would write them: ``p=0.4, over='tokens'``."""
+    listed = []
+    for name, parameter in parameters_of(type(made)).items():
+        value = getattr(made, name, parameter.default)
+        if isinstance(value, Tensor):
+            value = [round(v, 6) for v in value.tolist()] if value.ndim else round(value.item(), 6)
+        if not isinstance(value, nn.Module) and value != parameter.default:  # modules are shown by themselves
+            listed.append(f"{name}={value!r}")
+    return ", ".join(listed)
+
+
+def warn_once(owner: nn.Module, sentence: str, stacklevel: int) -> None:
+    """Warn about a module, unless it was told so before."""
+    told = _WARNED.setdefault(owner, set())
+    if sentence not in told and not torch.compiler.is_compiling():
+        told.add(sentence)
+        warnings.warn(sentence, stacklevel=stacklevel + 1)
 
 
 def _class(value: object) -> str:

@@ -1,6 +1,6 @@
 """A modality made of tokens, and the few batch operations that hold for tensors and tokens alike."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -57,53 +57,43 @@ def with_values(x: Modality, new: Tensor) -> Modality:
 
 def take(x: Modality, rows: Tensor | slice | tuple[Tensor | slice, ...]) -> Modality:
     """The given rows of a batch; a tuple is an index of the dimensions in front, where there are several."""
-    if isinstance(x, Tokens):
-        return Tokens(x.values[rows], x.padding[rows])
-    return x[rows]
+    return _each(lambda tensor: tensor[rows], x)
 
 
 def split(x: Modality, sizes: Sequence[int]) -> list[Modality]:
     """A batch cut into consecutive pieces."""
     if isinstance(x, Tokens):
-        pieces = zip(x.values.split(list(sizes)), x.padding.split(list(sizes)), strict=True)
-        return [Tokens(v, p) for v, p in pieces]
+        return [Tokens(*parts) for parts in zip(*(part.split(list(sizes)) for part in x), strict=True)]
     return list(x.split(list(sizes)))
 
 
 def stack(batches: Sequence[Modality]) -> Modality:
     """Batches of one size side by side, in a new dimension in front; one that is there many times is not copied."""
-    first = batches[0]
-    if all(b is first for b in batches):
-        if isinstance(first, Tokens):
-            return Tokens(*(part.expand(len(batches), *part.shape) for part in first))
-        return first.expand(len(batches), *first.shape)
-    if isinstance(batches[0], Tokens):
-        tokens = [b for b in batches if isinstance(b, Tokens)]
-        return Tokens(torch.stack([b.values for b in tokens]), torch.stack([b.padding for b in tokens]))
-    return torch.stack([values(b) for b in batches])
+    if all(b is batches[0] for b in batches):
+        return _each(lambda tensor: tensor.expand(len(batches), *tensor.shape), batches[0])
+    return _each(lambda *tensors: torch.stack(tensors), *batches)
 
 
 def move(x: Modality, device: torch.device | str) -> Modality:
     """The same on another device."""
-    return Tokens(x.values.to(device), x.padding.to(device)) if isinstance(x, Tokens) else x.to(device)
+    return _each(lambda tensor: tensor.to(device), x)
 
 
 def repeat(x: Modality, rows: Tensor | None, times: int) -> Modality:
     """Some rows of a batch, or all of them, several times one after the other."""
-    chosen = x if rows is None else take(x, rows)
-    return chosen if times == 1 else join([chosen] * times)
+    return join([x if rows is None else take(x, rows)] * times)
 
 
 def join(pieces: Sequence[Modality]) -> Modality:
     """Batches put one after the other."""
-    if len(pieces) == 1:
-        return pieces[0]
-    first = pieces[0]
-    if isinstance(first, Tokens):
-        return Tokens(
-            torch.cat([values(p) for p in pieces]), torch.cat([p.padding for p in pieces if isinstance(p, Tokens)])
-        )
-    return torch.cat([values(p) for p in pieces])
+    return pieces[0] if len(pieces) == 1 else _each(lambda *tensors: torch.cat(tensors), *pieces)
+
+
+def _each(function: Callable[..., Tensor], *batches: Modality) -> Modality:
+    """A function of tensors, applied to batches of tensors, or to the values and to the padding of tokens."""
+    if isinstance(batches[0], Tokens):
+        return Tokens(*(function(*parts) for parts in zip(*batches, strict=True)))
+    return function(*batches)
 
 
 def _came(x: object) -> str:

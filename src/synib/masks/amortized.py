@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys
-from synib.checks import check_number, check_whole, check_widths
-from synib.masks.base import Mask, Over, Probe, check_over
-from synib.masks.learned import unimodal_loss_of
+from synib.checks import check_whole, check_widths
+from synib.masks.base import Over, Probe
+from synib.masks.learned import SearchingMask
 from synib.tokens import Modality, values
 
 
-class AmortizedMask(Mask):
+class AmortizedMask(SearchingMask):
     r"""A mask network :math:`M_{\psi_i}` per modality (App. "Learned masking"), trained beside the model.
 
     A small MLP maps a modality to logits; binary gates are drawn from them by the Gumbel-softmax relaxation, straight
@@ -29,9 +29,6 @@ class AmortizedMask(Mask):
         over: ``"coordinates"`` (a logit for each entry of the last dimension) or ``"tokens"`` (a logit for each token).
     """
 
-    probes = True
-    sparsity: Tensor
-
     def __init__(
         self,
         widths: Mapping[str, int],
@@ -41,15 +38,9 @@ class AmortizedMask(Mask):
         threshold: float = 0.5,
         over: Over = "coordinates",
     ) -> None:
-        super().__init__()
-        if check_over(over) not in ("coordinates", "tokens"):
+        super().__init__(sparsity, temperature, threshold, over)
+        if over == "modality":
             raise ValueError(f"AmortizedMask works over 'coordinates' or 'tokens'; got over={over!r}.")
-        self.over = over
-        # A buffer, so that models trained at once may each have their own.
-        price = torch.tensor(float(check_number("sparsity", sparsity, least=0)))
-        self.register_buffer("sparsity", price, persistent=False)
-        self.temperature = check_number("temperature", temperature, above=0)
-        self.threshold = check_number("threshold", threshold, least=0, most=1)
         self.widths = check_widths("widths", widths, module=True)
         check_whole("hidden", hidden)
         self.networks = nn.ModuleDict(
@@ -68,7 +59,7 @@ class AmortizedMask(Mask):
 
     def loss(self, x: Modality, key: Tensor, probe: Probe) -> Tensor:
         v = values(x).detach()
-        unimodal_loss = unimodal_loss_of(self, probe, v)
+        unimodal_loss = self.unimodal_loss(probe, v)
         logits = self._logits(x, probe)
         noise = probe.fill(keys.fold(key, "fill"))
         u = keys.uniform(keys.fold(key, "gumbel"), logits.shape, logits.device).clamp(1e-6, 1 - 1e-6)
@@ -98,6 +89,3 @@ class AmortizedMask(Mask):
                 f"The mask network of {probe.modality!r} is {width} wide, but the modality is {v.shape[-1]} wide."
             )
         return self.networks[probe.modality](v).float()
-
-    def extra_repr(self) -> str:
-        return f"sparsity={self.sparsity.item():g}, temperature={self.temperature}, over={self.over!r}"

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys
-from synib.checks import check_number
+from synib.checks import check_number, settings_repr
 from synib.tokens import Modality, values
 
 Over = Literal["coordinates", "tokens", "modality"]
@@ -54,6 +54,9 @@ class Mask(nn.Module):
 
     def check_examples(self, examples: Tensor) -> None:
         """Raise ``ValueError`` where a batch holds training examples that the mask does not know."""
+
+    def extra_repr(self) -> str:
+        return settings_repr(self)
 
 
 def check_over(over: str) -> Over:
@@ -111,7 +114,7 @@ class RandomMask(Mask):
         >>> import torch, synib
         >>> mask = synib.RandomMask(0.4)
         >>> mask
-        RandomMask(p=0.4, over='coordinates')
+        RandomMask(p=0.4)
     """
 
     def __init__(self, p: float = 0.5, over: Over = "coordinates") -> None:
@@ -124,10 +127,5 @@ class RandomMask(Mask):
         if self.p in (0.0, 1.0):
             shape = mask_shape(x, "modality")
             return torch.full(shape, self.p == 1.0, dtype=torch.bool, device=values(x).device)
-        return (
-            keys.uniform(key, mask_shape(x, self.over, draws), (x if isinstance(x, Tensor) else x.values).device)
-            < self.p
-        )
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}, over={self.over!r}"
+        device = (x if isinstance(x, Tensor) else x.values).device
+        return keys.uniform(key, mask_shape(x, self.over, draws), device) < self.p

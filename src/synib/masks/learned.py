@@ -15,7 +15,44 @@ from synib.tokens import Modality, values
 Norm = Literal["sum", "mean"]
 
 
-class LearnedMask(Mask):
+class SearchingMask(Mask):
+    """A mask that looks for the coordinates which the unimodal prediction relies on, and corrupts the others.
+
+    Args:
+        sparsity: Price of a coordinate found.
+        temperature: Of the gates.
+        threshold: Above it a coordinate counts as found.
+        over: What is kept or corrupted together, as in :class:`RandomMask`.
+    """
+
+    probes = True
+    sparsity: Tensor
+
+    def __init__(self, sparsity: float, temperature: float, threshold: float, over: Over) -> None:
+        super().__init__()
+        # A buffer, so that models trained at once may each have their own.
+        price = torch.tensor(float(check_number("sparsity", sparsity, least=0)))
+        self.register_buffer("sparsity", price, persistent=False)
+        self.temperature = check_number("temperature", temperature, above=0)
+        self.threshold = check_number("threshold", threshold, least=0, most=1)
+        self.over = check_over(over)
+
+    def unimodal_loss(self, probe: Probe, v: Tensor) -> Callable[[Tensor], Tensor]:
+        """The unimodal loss to search with at values ``v``, or the sentence that says why there is none."""
+        if not v.is_floating_point():
+            raise ValueError(
+                f"{type(self).__name__} mixes noise into the values of {probe.modality!r}, and {v.dtype} cannot be mixed: "
+                "embed them first."
+            )
+        if probe.loss is None:
+            raise ValueError(
+                f"{type(self).__name__} searches against a unimodal predictor of {probe.modality!r}, and the model has "
+                "none: give the FusionModel unimodal heads, or pass unimodal={name: predictor} to the objective."
+            )
+        return probe.loss
+
+
+class LearnedMask(SearchingMask):
     r"""Per-example masks found by an inner loop against the unimodal predictor (Eq. mask-loss, App. "Synthetic").
 
     Starting from logits :math:`\ell`, Adam minimises, with fresh noise :math:`\epsilon` in every step,
@@ -39,9 +76,6 @@ class LearnedMask(Mask):
         over: What is kept or corrupted together, as in :class:`RandomMask`.
     """
 
-    probes = True
-    sparsity: Tensor
-
     def __init__(
         self,
         steps: int = 20,
@@ -53,22 +87,16 @@ class LearnedMask(Mask):
         threshold: float = 0.5,
         over: Over = "coordinates",
     ) -> None:
-        super().__init__()
+        super().__init__(sparsity, temperature, threshold, over)
         if norm not in ("sum", "mean"):
             raise ValueError(f"norm is 'sum' or 'mean'; got {norm!r}.")
         self.steps, self.norm = check_whole("steps", steps), norm
         self.lr = check_number("lr", lr, above=0)
-        # A buffer, so that models trained at once may each have their own.
-        price = torch.tensor(float(check_number("sparsity", sparsity, least=0)))
-        self.register_buffer("sparsity", price, persistent=False)
-        self.temperature = check_number("temperature", temperature, above=0)
         self.init = check_number("init", init)
-        self.threshold = check_number("threshold", threshold, least=0, most=1)
-        self.over = check_over(over)
 
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         v = values(x).detach()
-        unimodal_loss = unimodal_loss_of(self, probe, v)
+        unimodal_loss = self.unimodal_loss(probe, v)
         # The slope of the unimodal likelihood at the corrupted values, and of nothing else: no parameter is differentiated.
         # The rest of the chain rule is short enough to write out, and cheaper so.
         slope = _slope_of(lambda corrupted: -unimodal_loss(corrupted).sum())
@@ -94,12 +122,6 @@ class LearnedMask(Mask):
             found = torch.sigmoid(logits / self.temperature) > self.threshold
         return ~found
 
-    def extra_repr(self) -> str:
-        return (
-            f"steps={self.steps}, lr={self.lr}, sparsity={self.sparsity.item():g}, norm={self.norm!r}, init={self.init}, "
-            f"over={self.over!r}"
-        )
-
 
 def _slope_of(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """The gradient of a function of one tensor: by autograd, which is the faster, or under ``vmap`` by ``torch.func``."""
@@ -118,18 +140,3 @@ def _sum_to(x: Tensor, like: Tensor) -> Tensor:
     """Sum over the dimensions in which ``like`` is 1 wide."""
     around = [d for d in range(x.ndim) if like.shape[d] == 1 and x.shape[d] != 1]
     return x.sum(around, keepdim=True) if around else x
-
-
-def unimodal_loss_of(mask: Mask, probe: Probe, v: Tensor) -> Callable[[Tensor], Tensor]:
-    """The unimodal loss that a searching mask descends at values ``v``, or the sentence that says why it cannot."""
-    if not v.is_floating_point():
-        raise ValueError(
-            f"{type(mask).__name__} mixes noise into the values of {probe.modality!r}, and {v.dtype} cannot be mixed: "
-            "embed them first."
-        )
-    if probe.loss is None:
-        raise ValueError(
-            f"{type(mask).__name__} searches against a unimodal predictor of {probe.modality!r}, and the model has none: "
-            "give the FusionModel unimodal heads, or pass unimodal={name: predictor} to the objective."
-        )
-    return probe.loss

@@ -47,12 +47,12 @@ class MatchedNoise(Noise):
     def observe(self, x: Modality, modality: str, group: Any = None, sample_weight: Tensor | None = None) -> None:
         if not self.training:
             return
-        mean, variance = _statistics(x, sample_weight)
+        mean, variance, count = _statistics(x, sample_weight)
         self._prepare(modality, mean)
         self._check_width(modality, len(mean))
         anything = None if sample_weight is None else sample_weight.sum() > 0  # does any row count?
         if group is not None and dist.get_world_size(group) > 1:
-            mean, variance, anything = _joint(mean, variance, _count(x, sample_weight), group)
+            mean, variance, anything = _joint(mean, variance, count, group)
         for kind, new in (("mean", mean), ("variance", variance)):
             buffer = f"{kind}_{modality}"
             before = getattr(self, buffer).to(new.dtype)
@@ -98,36 +98,20 @@ class MatchedNoise(Noise):
                 self._prepare(entry.removeprefix(f"{prefix}mean_"), torch.empty_like(tensor))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
-    def extra_repr(self) -> str:
-        return f"momentum={self.momentum}"
 
-
-def _statistics(x: Modality, sample_weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Mean and variance of each feature over the batch, in float32, padded tokens left out."""
+def _statistics(x: Modality, sample_weight: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | int]:
+    """Mean and variance of each feature over the batch, in float32, and of how many numbers; padded tokens left out."""
     v = values(x).detach().float()
     around = tuple(d for d in range(v.ndim) if d != _feature_dim(v))
     if sample_weight is None and not isinstance(x, Tokens):
-        return v.mean(around), v.var(around, correction=0)
-    counts = _counts(x, sample_weight)
-    total = counts.expand_as(v).sum(around)
-    total = torch.where(total > 0, total, 1.0)
+        return v.mean(around), v.var(around, correction=0), v.numel() // v.shape[_feature_dim(v)]
+    counts = (~x.padding).unsqueeze(-1).float() if isinstance(x, Tokens) else v.new_ones((1,) * v.ndim)
+    if sample_weight is not None:
+        counts = counts * sample_weight.float().view(-1, *(1,) * (v.ndim - 1))
+    count = counts.expand_as(v).sum(around)
+    total = torch.where(count > 0, count, 1.0)
     mean = (v * counts).sum(around) / total
-    return mean, ((v - mean.view(_feature_shape(v))).square() * counts).sum(around) / total
-
-
-def _counts(x: Modality, sample_weight: Tensor | None) -> Tensor:
-    """How much each number counts, as a tensor that broadcasts to the values."""
-    v = values(x)
-    counts = (~x.padding).unsqueeze(-1).float() if isinstance(x, Tokens) else v.new_ones((1,) * v.ndim).float()
-    return counts if sample_weight is None else counts * sample_weight.float().view(-1, *(1,) * (v.ndim - 1))
-
-
-def _count(x: Modality, sample_weight: Tensor | None) -> Tensor | int:
-    """Of how many numbers each feature's statistics are, by their weights."""
-    if isinstance(x, Tokens) or sample_weight is not None:
-        v = values(x)
-        return _counts(x, sample_weight).expand(v.shape[0], *v.shape[1:]).sum() / v.shape[_feature_dim(v)]
-    return x.numel() // x.shape[_feature_dim(x)]
+    return mean, ((v - mean.view(_feature_shape(v))).square() * counts).sum(around) / total, count
 
 
 def _joint(mean: Tensor, variance: Tensor, count: Tensor | int, group: Any) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys
+from synib.checks import settings_repr
 from synib.tokens import Modality, Tokens, take, with_values
 
 
@@ -99,6 +100,9 @@ class Noise(nn.Module):
         n = draws * v.shape[0]
         filled = torch.where(for_each_draw(mask, n), self.fill(x, key, modality, draws, rows), for_each_draw(v, n))
         return filled if isinstance(original, Tensor) else with_values(original, filled)
+
+    def extra_repr(self) -> str:
+        return settings_repr(self)
 
 
 class StandardNoise(Noise):

@@ -47,12 +47,9 @@ class OracleMask(Mask):
             if given is None or given.ndim != 1 or (len(given) and given.is_floating_point()):
                 got = shown(chosen) if given is None or given.ndim == 1 else tuple(given.shape)
                 raise ValueError(f"The coordinates of {name!r} are one row of indices or booleans; got {got}.")
-            if given.dtype == torch.bool:
-                self.widths[name] = len(given)
-                self.indices[name] = given.nonzero().flatten().tolist()
-            else:
-                self.widths[name] = None
-                self.indices[name] = given.tolist()
+            is_flags = given.dtype == torch.bool
+            self.widths[name] = len(given) if is_flags else None
+            self.indices[name] = (given.nonzero().flatten() if is_flags else given).tolist()
             if not self.indices[name]:
                 raise ValueError(
                     f"OracleMask corrupts nothing in {name!r}: its coordinates are empty. Name at least one, or leave "

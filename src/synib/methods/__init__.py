@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from synib.checks import shown
+from synib.checks import parameters_of, shown
 from synib.methods.additive import Additive
 from synib.methods.agm import AGM
 from synib.methods.confidence import Confidence
@@ -99,19 +99,12 @@ def _with_objects(name: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 def settings_of(make: Callable[..., Any]) -> dict[str, bool]:
     """The settings that a method takes, its own and those it passes on, and whether each must be given."""
-    found: dict[str, bool] = {}
-    steps: list[Callable[..., Any]] = []
     if isinstance(make, type):
-        steps = [c.__init__ for c in make.__mro__ if "__init__" in vars(c)]  # type: ignore[misc]
-    for step in steps or [make]:
-        own = inspect.signature(step).parameters.values()
-        named = [p for p in own if p.name != "self" and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-        found |= {p.name: p.default is p.empty for p in named if p.name not in found}
-        if all(p.kind != p.VAR_KEYWORD for p in own):
-            return found
+        return {name: p.default is p.empty for name, p in parameters_of(make).items()}
+    own = {p.name: p.default is p.empty for p in inspect.signature(make).parameters.values() if p.kind != p.VAR_KEYWORD}
     # A function passes the rest on to what it makes, whose parts it has made itself.
     onto = synib_marginal if make is experts else inspect.signature(make).return_annotation
-    return found | {name: needed for name, needed in settings_of(onto).items() if name not in (*PARTS, *found)}
+    return own | {name: needed for name, needed in settings_of(onto).items() if name not in (*PARTS, *own)}
 
 
 def check_method(name: str) -> str:

@@ -27,9 +27,7 @@ class Additive(Ensemble):
     with_heads = "adds up unimodal heads"
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
-        prediction = self.predict(model, batch.modalities)
-        self.family.check_target(prediction, batch.target, values=batch.check_values)
-        total = self.family.mean_nll(prediction, batch.target, batch.sample_weight)
+        total = self.task_loss(self.predict(model, batch.modalities), batch)
         return total, {"task": total.detach()}
 
     def predict(self, model: MultimodalModel, modalities: Mapping[str, Modality]) -> Tensor:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from synib import tokens
-from synib.checks import is_number, shown
+from synib.checks import check_number
 from synib.masks.base import undisturbed
 from synib.objective import Batch, MultimodalModel, Objective, Parts
 from synib.tokens import Modality, values
@@ -46,9 +46,7 @@ class AGM(Objective):
 
     def __init__(self, alpha: float = 1.0, **settings: Any) -> None:
         super().__init__(**settings)
-        if not (is_number(alpha) and alpha >= 0):
-            raise ValueError(f"alpha is at least 0; got {shown(alpha)}.")
-        self.alpha = alpha
+        self.alpha = check_number("alpha", alpha, least=0)
         # Mean scores of the modalities in the order of their names, over the training steps so far.
         self.register_buffer("scores", torch.zeros(MOST))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
@@ -83,9 +81,6 @@ class AGM(Objective):
             mean = mean + (now - mean) / self.steps.to(now)
             self.scores = F.pad(mean, (0, MOST - len(now)))
         return torch.exp(-self.alpha * lead.clamp(min=-LARGEST))
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, alpha={self.alpha}"
 
 
 def ratio(scores: Tensor) -> Tensor:

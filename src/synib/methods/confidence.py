@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from synib.objective import Batch, MultimodalModel, Parts, Penalised
+from synib.objective.penalised import weighted_mean
 
 
 class Confidence(Penalised):
@@ -30,12 +30,9 @@ class Confidence(Penalised):
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         latents, prediction = self.intact(model, batch.modalities)
         total, parts, _ = self.supervised(model, latents, prediction, batch)
-        reference = None if self.reference.neutral else self.reference(prediction, self.family, {})
-        divergence = self.family.kl(prediction, reference)
-        penalty = divergence.mean()
-        if (counts := batch.sample_weight) is not None:
-            total_weight = counts.sum()
-            penalty = (counts * divergence).sum() / torch.where(total_weight > 0, total_weight, 1.0)
+        divergence = self.family.kl(prediction, self.reference(prediction, self.family, {}))
+        counts = batch.sample_weight
+        penalty = divergence.mean() if counts is None else weighted_mean(divergence, counts)
         weight = self.scheduled_weight()
         parts |= {"penalty": penalty.detach(), "weight": weight.detach()}
         return total + weight * len(batch.modalities) * penalty, parts

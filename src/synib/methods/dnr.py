@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from synib import keys, tokens
-from synib.checks import is_number, is_whole
+from synib.checks import check_number, check_whole
 from synib.methods.hooks import RevisesWeights
 from synib.methods.vanilla import Vanilla
 from synib.objective import Batch, Bernoulli
@@ -41,13 +41,9 @@ class DnR(Vanilla, RevisesWeights):
         self, strength: float = 3.0, every: int = 20, times: int = 3, threshold: float = 0.0, **settings: Any
     ) -> None:
         super().__init__(**settings)
-        kinds = is_whole(every) and is_whole(times) and is_number(strength) and is_number(threshold)
-        if not (kinds and strength >= 0 and every >= 1 and times >= 0 and threshold >= 0):
-            raise ValueError(
-                "D&R takes every of at least 1 and times of at least 0, whole numbers, and strength and threshold of at least "
-                f"0; got every={every!r}, strength={strength!r}, times={times!r}, threshold={threshold!r}."
-            )
-        self.strength, self.every, self.times, self.threshold = strength, every, times, threshold
+        self.strength = check_number("strength", strength, least=0)
+        self.every, self.times = check_whole("every", every), check_whole("times", times, least=0)
+        self.threshold = check_number("threshold", threshold, least=0)
 
     def revises(self, epoch: int) -> bool:
         return epoch % self.every == 0 and 0 < epoch <= self.every * self.times
@@ -55,8 +51,8 @@ class DnR(Vanilla, RevisesWeights):
     def revise(
         self, model: Any, train: Batch, validation: Batch, initial: Mapping[str, Tensor], key: Tensor
     ) -> dict[str, Tensor]:
-        one = {name: tokens.split(x, [1, validation.size - 1])[0] for name, x in validation.modalities.items()}
-        classes = 2 if isinstance(self.family, Bernoulli) else self.intact(model, one)[1].shape[-1]
+        first_row = {name: tokens.take(x, slice(0, 1)) for name, x in validation.modalities.items()}
+        classes = 2 if isinstance(self.family, Bernoulli) else self.intact(model, first_row)[1].shape[-1]
         changed: dict[str, Tensor] = {}
         for name in model.names:
             # One key for both: equal latents have equal purities.
@@ -69,10 +65,6 @@ class DnR(Vanilla, RevisesWeights):
             for parameter, now in model.encoders[name].named_parameters(prefix=f"encoders.{name}"):
                 changed[parameter] = w * initial[parameter] + (1 - w) * now
         return changed
-
-    def extra_repr(self) -> str:
-        own = f"strength={self.strength}, every={self.every}, times={self.times}, threshold={self.threshold}"
-        return f"{own}, {super().extra_repr()}"
 
 
 def purity(latent: Any, target: Tensor, classes: int, key: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from synib.methods.hooks import TrainsInStages
-from synib.methods.unimodal import own_loss, own_prediction
+from synib.methods.unimodal import own_prediction
 from synib.objective import Batch, MultimodalModel, Objective, Parts
 from synib.tokens import Modality
 
@@ -29,7 +29,8 @@ class Ensemble(Objective, TrainsInStages):
     with_heads = "trains unimodal heads"
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
-        own = {name: own_loss(self, model, name, batch) for name in batch.modalities}
+        x = batch.modalities
+        own = {name: self.task_loss(own_prediction(self, model, name, x), batch) for name in x}
         return torch.stack(list(own.values())).sum(), {f"unimodal/{name}": loss.detach() for name, loss in own.items()}
 
     def predict(self, model: MultimodalModel, modalities: Mapping[str, Modality]) -> Tensor:
@@ -37,6 +38,3 @@ class Ensemble(Objective, TrainsInStages):
 
     def trains(self, parameter: str) -> bool:
         return parameter.startswith(("model.encoders.", "model.heads."))
-
-    def extra_repr(self) -> str:
-        return f"family={self.family!r}"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from synib import logistic
-from synib.checks import check_kind, is_number, shown
+from synib.checks import check_kind, check_number, shown
 from synib.methods.ensemble import Ensemble
 from synib.methods.hooks import AddsModules, FitsAtEnd, needs_trainer
 from synib.methods.synib import synib_marginal
@@ -47,9 +47,8 @@ class Experts(Objective, AddsModules, FitsAtEnd):
         super().__init__(synergy.family, synergy.unimodal_weight, synergy.check)
         if more := needs_trainer(synergy):
             raise ValueError(f"Experts takes a method that is all in its loss; {type(synergy).__name__} also {more}.")
-        if not (is_number(l2) and l2 > 0):
-            raise ValueError(f"l2 is positive, or separable classes would have no best weights; got {shown(l2)}.")
-        self.synergy, self.l2 = synergy, l2
+        # Without a penalty separable classes would have no best weights.
+        self.synergy, self.l2 = synergy, check_number("l2", l2, above=0)
         self.members = Ensemble(family=self.family)
         self.apart: Any = None
 
@@ -74,9 +73,9 @@ class Experts(Objective, AddsModules, FitsAtEnd):
     def answers(self, model: MultimodalModel, modalities: Mapping[str, Modality]) -> Tensor:
         """What each expert says, the fusion first: ``(experts, batch, logits)``."""
         apart = self._apart()
-        said = [self.intact(model, modalities)[1]]
-        said += [own_prediction(self, apart, name, modalities) for name in apart.names]
-        stacked = torch.stack([one.reshape(one.shape[0], -1) for one in said])
+        predictions = [self.intact(model, modalities)[1]]
+        predictions += [own_prediction(self, apart, name, modalities) for name in apart.names]
+        stacked = torch.stack([p.reshape(p.shape[0], -1) for p in predictions])
         if stacked.shape[-1] != self.bias.shape[0]:
             raise ValueError(
                 f"Experts expects heads that end in a layer as wide as a prediction, {stacked.shape[-1]} numbers; the last "
@@ -96,9 +95,6 @@ class Experts(Objective, AddsModules, FitsAtEnd):
         if self.apart is None:
             raise ValueError("Experts has no unimodal experts yet: call attach(model) before the optimiser is made.")
         return self.apart
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, l2={self.l2}"
 
 
 def stack(

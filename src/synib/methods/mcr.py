@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from synib import keys, tokens
-from synib.checks import is_number
+from synib.checks import check_number
 from synib.masks.base import undisturbed
 from synib.objective import Batch, Family, MultimodalModel, Objective, Parts
 from synib.objective.model import BlackBoxModel
@@ -38,13 +38,8 @@ class MCR(Objective):
 
     def __init__(self, game: float = 1.0, contrast: float = 1.0, temperature: float = 0.5, **settings: Any) -> None:
         super().__init__(**settings)
-        numbers = all(map(is_number, (game, contrast, temperature)))
-        if not (numbers and game >= 0 and contrast >= 0 and temperature > 0):
-            raise ValueError(
-                "MCR needs game and contrast of at least 0 and a positive temperature; "
-                f"got game={game!r}, contrast={contrast!r}, temperature={temperature!r}."
-            )
-        self.game, self.contrast, self.temperature = game, contrast, temperature
+        self.game, self.contrast = check_number("game", game, least=0), check_number("contrast", contrast, least=0)
+        self.temperature = check_number("temperature", temperature, above=0)
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         if isinstance(model, BlackBoxModel):
@@ -81,9 +76,6 @@ class MCR(Objective):
         # Parameters are constants to torch.func.grad, and predictions are compared without dropout's own differences.
         with torch.no_grad(), undisturbed([model] if isinstance(model, nn.Module) else []):
             return torch.func.grad(games, has_aux=True)({name: values(z).detach() for name, z in latents.items()})
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, game={self.game}, contrast={self.contrast}, temperature={self.temperature}"
 
 
 def jensen_shannon(family: Family, p: Tensor, q: Tensor) -> Tensor:

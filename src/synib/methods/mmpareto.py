@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synib.checks import is_number, shown
+from synib.checks import check_number
 from synib.methods.hooks import WeighsGradients
 from synib.objective import Batch, MultimodalModel, Objective, Parts
 
@@ -47,10 +47,8 @@ class MMPareto(Objective, WeighsGradients):
             raise ValueError(f"form is 'per-encoder' or 'three-way'; got {form!r}.")
         if form == "three-way" and scale is not None:
             raise ValueError(f"The three-way form takes the min-norm point as it is; leave out scale={scale}.")
-        if scale is not None and not (is_number(scale) and scale > 0):
-            raise ValueError(f"scale is above 0; got {shown(scale)}.")
         self.form = form
-        self.scale = 1.5 if scale is None else scale
+        self.scale = 1.5 if scale is None else check_number("scale", scale, above=0)
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         losses, parts = self.losses(model, batch, key)
@@ -64,15 +62,9 @@ class MMPareto(Objective, WeighsGradients):
                 "make the model with detach_heads=False."
             )
         latents, prediction = self.intact(model, batch.modalities)
-        self.family.check_target(prediction, batch.target, values=batch.check_values)
-        weight = batch.sample_weight
-        task = self.family.mean_nll(prediction, batch.target, weight)
-        own = {
-            f"unimodal/{name}": self.family.mean_nll(model.head(name, z), batch.target, weight)
-            for name, z in latents.items()
-        }
-        parts = {"task": task.detach()} | {name: loss.detach() for name, loss in own.items()}
-        return {"fusion": task} | {name: self.unimodal_weight * loss for name, loss in own.items()}, parts
+        own, _ = self.each_loss(model, latents, prediction, batch)
+        parts = {name: loss.detach() for name, loss in own.items()}
+        return {"fusion": own.pop("task")} | {name: self.unimodal_weight * loss for name, loss in own.items()}, parts
 
     def direction(
         self, gradients: Mapping[str, Tensor], losses: Sequence[str], parts: Parts, key: Tensor
@@ -101,10 +93,6 @@ class MMPareto(Objective, WeighsGradients):
         noise = wanted * torch.finfo(found.dtype).eps ** 0.5
         factor = self.scale * wanted / torch.maximum(found, noise).clamp(min=torch.finfo(found.dtype).tiny)
         return [factor * tensor for tensor in h]
-
-    def extra_repr(self) -> str:
-        own = f"form={self.form!r}" + (f", scale={self.scale}" if self.form == "per-encoder" else "")
-        return f"{own}, {super().extra_repr()}"
 
 
 def gramian(gradients: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from synib import keys
-from synib.checks import check_flag, is_number, is_whole, shown
+from synib.checks import check_flag, check_number, check_whole
 from synib.methods.hooks import TrainsInStages, WeighsGradients
 from synib.objective import Batch, MultimodalModel, Objective, Parts
 
@@ -42,15 +42,11 @@ class OGM(Objective, WeighsGradients, TrainsInStages):
         self, alpha: float = 0.3, noise: bool = True, start: int = 0, stop: int | None = None, **settings: Any
     ) -> None:
         super().__init__(**settings)
-        if not (is_number(alpha) and alpha >= 0):
-            raise ValueError(f"alpha is at least 0; got {shown(alpha)}.")
-        if not (is_whole(start) and (stop is None or is_whole(stop))):
-            raise ValueError(f"start and stop are whole numbers of epochs; got start={start!r}, stop={stop!r}.")
-        if start < 0 or (stop is not None and stop <= start):
-            raise ValueError(f"start is at least 0 and before stop; got start={start}, stop={stop}.")
+        self.alpha, self.noise = check_number("alpha", alpha, least=0), check_flag("noise", noise)
+        self.start = check_whole("start", start, least=0)
+        self.stop = None if stop is None else check_whole("stop", stop, least=start + 1)
         if self.unimodal_weight == 0:
             raise ValueError("OGM compares the heads' predictions, so heads must learn; set unimodal_weight above 0.")
-        self.alpha, self.noise, self.start, self.stop = alpha, check_flag("noise", noise), start, stop
         self.epoch = 0
 
     @property
@@ -75,7 +71,11 @@ class OGM(Objective, WeighsGradients, TrainsInStages):
 
     def coefficients(self, alone: Mapping[str, Tensor], target: Tensor) -> dict[str, Tensor]:
         """What each encoder's gradient is multiplied by, from the unimodal predictions."""
-        scores = torch.stack([torch.exp(-self.family.nll(own.detach(), target)).sum() for own in alone.values()])
+        family, counts = self.family.unweighted(), None
+        if family.weighs_examples:  # examples without a target
+            counts = family.counts(target)
+        right = [torch.exp(-family.nll(own.detach(), target)) for own in alone.values()]
+        scores = torch.stack([(q if counts is None else q * counts).sum() for q in right])
         others = (scores.sum() - scores) / (len(scores) - 1)
         ratio = scores / others.clamp(min=1e-12)
         return dict(zip(alone, torch.where(ratio > 1, 1 - torch.tanh(self.alpha * ratio), 1.0).unbind(), strict=True))
@@ -93,7 +93,3 @@ class OGM(Objective, WeighsGradients, TrainsInStages):
                 drawn = keys.normal(keys.fold(key, name), g.shape, g.device).to(g.dtype)
                 steps[name] = steps[name] + g.std(correction=0) * drawn
         return steps
-
-    def extra_repr(self) -> str:
-        own = f"alpha={self.alpha}, noise={self.noise}, start={self.start}, stop={self.stop}"
-        return f"{own}, {super().extra_repr()}"

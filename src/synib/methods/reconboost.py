@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from synib.checks import is_number, is_whole
+from synib.checks import check_number, check_whole
 from synib.methods.hooks import AddsModules, TrainsInStages
 from synib.objective import Batch, MultimodalModel, Objective, Parts
 from synib.tokens import Modality
@@ -44,13 +44,9 @@ class ReconBoost(Objective, TrainsInStages, AddsModules):
         self, stage: int = 4, rectify: int = 4, reconcile: float = 0.25, consistency: float = 0.5, **settings: Any
     ) -> None:
         super().__init__(**settings)
-        kinds = is_whole(stage) and is_whole(rectify) and is_number(reconcile) and is_number(consistency)
-        if not (kinds and stage >= 1 and rectify >= 0 and reconcile >= 0 and consistency >= 0):
-            raise ValueError(
-                "ReconBoost takes stage of at least 1 and rectify of at least 0, both whole, and reconcile and consistency of "
-                f"at least 0; got stage={stage!r}, rectify={rectify!r}, {reconcile=}, {consistency=}."
-            )
-        self.stage, self.rectify, self.reconcile, self.consistency = stage, rectify, reconcile, consistency
+        self.stage, self.rectify = check_whole("stage", stage), check_whole("rectify", rectify, least=0)
+        self.reconcile = check_number("reconcile", reconcile, least=0)
+        self.consistency = check_number("consistency", consistency, least=0)
         self.epoch = 0
         self.names: tuple[str, ...] = ()
 
@@ -77,8 +73,7 @@ class ReconBoost(Objective, TrainsInStages, AddsModules):
         names = model.names or tuple(batch.modalities)
         logits = self._logits(model, batch.modalities)
         joint = torch.stack([logits[name] for name in names]).sum(0)
-        self.family.check_target(joint, target, values=batch.check_values)
-        task = self.family.mean_nll(joint, target, weight)
+        task = self.task_loss(joint, batch)
         losses = {name: self.family.mean_nll(logits[name], target, weight) for name in names}
         parts = {"task": task.detach()} | {f"unimodal/{name}": own.detach() for name, own in losses.items()}
         k = self.turn(names)
@@ -99,7 +94,3 @@ class ReconBoost(Objective, TrainsInStages, AddsModules):
         self.require_heads(model, modalities)
         # Through heads that other methods train detached, too: here their losses are all that trains an encoder.
         return {name: model.head(name, model.encode(name, x), through=True) for name, x in modalities.items()}
-
-    def extra_repr(self) -> str:
-        own = f"stage={self.stage}, rectify={self.rectify}, reconcile={self.reconcile}, consistency={self.consistency}"
-        return f"{own}, {super().extra_repr()}"

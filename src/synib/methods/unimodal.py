@@ -32,7 +32,7 @@ class UnimodalModel(Objective, TrainsInStages):
         self.modality = modality
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
-        loss = own_loss(self, model, self.modality, batch)
+        loss = self.task_loss(self.predict(model, batch.modalities), batch)
         return loss, {f"unimodal/{self.modality}": loss.detach()}
 
     def predict(self, model: MultimodalModel, modalities: Mapping[str, Modality]) -> Tensor:
@@ -40,16 +40,6 @@ class UnimodalModel(Objective, TrainsInStages):
 
     def trains(self, parameter: str) -> bool:
         return parameter.startswith((f"model.encoders.{self.modality}.", f"model.heads.{self.modality}."))
-
-    def extra_repr(self) -> str:
-        return f"modality={self.modality!r}, family={self.family!r}"
-
-
-def own_loss(method: Objective, model: MultimodalModel, name: str, batch: Batch) -> Tensor:
-    """The loss of a modality's own prediction."""
-    prediction = own_prediction(method, model, name, batch.modalities)
-    method.family.check_target(prediction, batch.target, values=batch.check_values)
-    return method.family.mean_nll(prediction, batch.target, batch.sample_weight)
 
 
 def own_prediction(method: Objective, model: MultimodalModel, name: str, modalities: Mapping[str, Modality]) -> Tensor:

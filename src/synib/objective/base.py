@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys, tokens
-from synib.checks import check_flag, check_kind, check_number
+from synib.checks import check_flag, check_kind, check_number, settings_repr
 from synib.masks import Noise
-from synib.objective.checks import check_batch, check_model, explain
+from synib.objective.checks import check_batch, explain
 from synib.objective.families import Categorical, Family
-from synib.objective.model import BlackBoxModel, MultimodalModel, Predict
-from synib.objective.wrappers import as_forward, replicas, unwrap
+from synib.objective.model import MultimodalModel, Predict
+from synib.objective.wrappers import as_forward, as_multimodal, replicas
 from synib.tokens import Modality, values
 
 Parts = dict[str, Tensor]
@@ -108,12 +108,8 @@ class Objective(nn.Module):
         Returns:
             The total loss, and its parts by name, detached.
         """
-        model = predict if isinstance(predict, MultimodalModel) else unwrap(predict)
-        if not isinstance(model, MultimodalModel):
-            check_model(model, unimodal, modalities)
-            model = BlackBoxModel(model, unimodal)
-        elif unimodal:
-            check_model(model, unimodal, modalities)
+        plain = isinstance(predict, MultimodalModel) and not unimodal
+        model = predict if plain else as_multimodal(predict, unimodal, modalities)
         compiling = torch.compiler.is_compiling()
         look = False
         if not compiling:
@@ -195,10 +191,17 @@ class Objective(nn.Module):
         self, model: MultimodalModel, latents: Mapping[str, Any], prediction: Tensor, batch: Batch
     ) -> tuple[Tensor, Parts, dict[str, Tensor]]:
         """Task loss on the intact prediction, plus the unimodal predictors' losses: total, parts, their predictions."""
-        family, target, weight = self.family, batch.target, batch.sample_weight
-        family.check_target(prediction, target, values=batch.check_values)
-        total = family.mean_nll(prediction, target, weight)
-        parts = {"task": total.detach()}
+        losses, heads = self.each_loss(model, latents, prediction, batch)
+        total = losses["task"]
+        for name in heads:
+            total = total + self.unimodal_weight * losses[f"unimodal/{name}"]
+        return total, {name: loss.detach() for name, loss in losses.items()}, heads
+
+    def each_loss(
+        self, model: MultimodalModel, latents: Mapping[str, Any], prediction: Tensor, batch: Batch
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The losses of the intact prediction and of each unimodal predictor, by name; and the latters' predictions."""
+        losses = {"task": self.task_loss(prediction, batch)}
         heads = {name: model.head(name, z) for name, z in latents.items() if model.has_head(name)}
         for name, own in heads.items():
             if own.shape[1:].numel() != prediction.shape[1:].numel():
@@ -206,10 +209,13 @@ class Objective(nn.Module):
                     f"The head of {name!r} predicts {tuple(own.shape)}, the fusion {tuple(prediction.shape)}: give it as many "
                     "outputs."
                 )
-            own_loss = family.mean_nll(own, target, weight)
-            parts[f"unimodal/{name}"] = own_loss.detach()
-            total = total + self.unimodal_weight * own_loss
-        return total, parts, heads
+            losses[f"unimodal/{name}"] = self.family.mean_nll(own, batch.target, batch.sample_weight)
+        return losses, heads
+
+    def task_loss(self, prediction: Tensor, batch: Batch) -> Tensor:
+        """The mean negative log-likelihood of the targets, once they are known to fit the prediction."""
+        self.family.check_target(prediction, batch.target, values=batch.check_values)
+        return self.family.mean_nll(prediction, batch.target, batch.sample_weight)
 
     def extra_repr(self) -> str:
-        return f"family={self.family!r}, unimodal_weight={self.unimodal_weight}"
+        return settings_repr(self)

@@ -71,13 +71,13 @@ def deal(
 def counted(counterfactual: Counterfactual, batch: Batch) -> Tensor | None:
     """How much each row of a counterfactual counts: its weight, and 0 without what is corrupted; ``None`` for 1 each."""
     rows, weight = counterfactual.rows, batch.sample_weight
-    known = [
+    in_rows = [
         tokens.present(batch.modalities[name]) if batch.present is None else batch.present[name]
         for name in counterfactual.corrupted
-        if batch.present is not None or not isinstance(batch.modalities[name], Tensor)
     ]
-    if len(known) == len(counterfactual.corrupted) and all(one is not None for one in known):
-        present = torch.stack([one for one in known if one is not None]).any(0)
+    known = [rows_of_one for rows_of_one in in_rows if rows_of_one is not None]
+    if len(known) == len(in_rows):
+        present = torch.stack(known).any(0)
         weight = present.float() if weight is None else weight * present
     return weight if weight is None or rows is None else weight[rows]
 

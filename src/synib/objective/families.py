@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synib.checks import check_number, check_whole, shown
+from synib.checks import check_number, check_whole, settings_repr, shown
 
 LOWEST = -1e30  # of a logarithm of a probability: 0 times it is 0, and 0 times minus infinity is not
 
@@ -45,6 +45,10 @@ class Family:
         # A batch in which nothing counts has the loss 0, and no gradient.
         return (weight * nll).sum() / torch.where(total > 0, total, 1.0)
 
+    def unweighted(self) -> "Family":
+        """The family without weights of classes and smoothing of targets: its :meth:`nll` is that of the prediction alone."""
+        return self
+
     def counts(self, target: Tensor) -> Tensor | None:
         """What each example counts in the mean by its target alone (class weights, ignored ones), or ``None`` for 1 each."""
         return None
@@ -79,7 +83,7 @@ class Family:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        return f"{type(self).__name__}({settings_repr(self)})"
 
 
 class Bernoulli(Family):
@@ -97,6 +101,9 @@ class Bernoulli(Family):
     def __init__(self, pos_weight: float | None = None, label_smoothing: float = 0.0) -> None:
         self.pos_weight = None if pos_weight is None else check_number("pos_weight", pos_weight, above=0)
         self.label_smoothing = check_number("label_smoothing", label_smoothing, least=0, below=1)
+
+    def unweighted(self) -> "Bernoulli":
+        return type(self)()
 
     def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
         logit = _one_logit(parameters)
@@ -117,7 +124,7 @@ class Bernoulli(Family):
         return F.softplus(ref) - ref * torch.sigmoid(logit) - entropy
 
     def average(self, parameters: Tensor) -> Tensor:
-        p = _full(parameters)
+        p = full_precision(parameters)
         return torch.logsumexp(F.logsigmoid(p), 0) - torch.logsumexp(F.logsigmoid(-p), 0)
 
     def from_targets(self, target: Tensor) -> Tensor:
@@ -143,9 +150,6 @@ class Bernoulli(Family):
         if values:
             _check_probabilities(target)
 
-    def __repr__(self) -> str:
-        return _shown(self, pos_weight=None, label_smoothing=0.0)
-
 
 class MultiLabel(Bernoulli):
     """Several binary labels, independent given the input; parameters and targets are ``(batch, labels)``.
@@ -159,7 +163,7 @@ class MultiLabel(Bernoulli):
     discrete = False
 
     def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
-        logits = _full(parameters)
+        logits = full_precision(parameters)
         return self._cross_entropy(logits, target.to(logits.dtype)).sum(-1)
 
     def kl(self, parameters: Tensor, reference: Tensor | None = None) -> Tensor:
@@ -212,17 +216,15 @@ class Categorical(Family):
         self.ignore_index = None if ignore_index is None else check_whole("ignore_index", ignore_index, None)
         self.weighs_examples = self.weight is not None or self.ignore_index is not None
 
+    def unweighted(self) -> "Categorical":
+        return type(self)(ignore_index=self.ignore_index)
+
     def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
-        logits = parameters.float() if parameters.dtype in (torch.float16, torch.bfloat16) else parameters
+        logits = full_precision(parameters)
         target = target.to(logits.dtype) if target.is_floating_point() else target.long()
-        if self.weight is None and not self.label_smoothing and self.ignore_index is None:
-            return F.cross_entropy(logits, target, reduction="none")
-        if target.is_floating_point():
-            return F.cross_entropy(
-                logits, target, self._weight(logits), reduction="none", label_smoothing=self.label_smoothing
-            )
-        ignored = -100 if self.ignore_index is None else self.ignore_index
-        return F.cross_entropy(logits, target, self._weight(logits), None, ignored, None, "none", self.label_smoothing)
+        weight = None if self.weight is None else self.weight.to(logits)
+        ignored = -100 if self.ignore_index is None or target.is_floating_point() else self.ignore_index
+        return F.cross_entropy(logits, target, weight, None, ignored, None, "none", self.label_smoothing)
 
     def counts(self, target: Tensor) -> Tensor | None:
         if target.is_floating_point() or (self.weight is None and self.ignore_index is None):
@@ -232,17 +234,14 @@ class Categorical(Family):
             return here.float()
         return torch.where(here, self.weight.to(target.device)[torch.where(here, target, 0).long()], 0.0)
 
-    def _weight(self, logits: Tensor) -> Tensor | None:
-        return None if self.weight is None else self.weight.to(logits)
-
     def kl(self, parameters: Tensor, reference: Tensor | None = None) -> Tensor:
-        logits = parameters.float() if parameters.dtype in (torch.float16, torch.bfloat16) else parameters
+        logits = full_precision(parameters)
         log_q = logits.log_softmax(-1)
-        log_r = (torch.zeros_like(logits[:1]) if reference is None else _full(reference)).log_softmax(-1)
+        log_r = (torch.zeros_like(logits[:1]) if reference is None else full_precision(reference)).log_softmax(-1)
         return (log_q.exp() * (log_q.clamp(min=LOWEST) - log_r)).sum(-1)
 
     def average(self, parameters: Tensor) -> Tensor:
-        return torch.logsumexp(_full(parameters).log_softmax(-1).clamp(min=LOWEST), 0) - math.log(parameters.shape[0])
+        return torch.logsumexp(full_precision(parameters).log_softmax(-1).clamp(min=LOWEST), 0) - math.log(parameters.shape[0])
 
     def from_targets(self, target: Tensor) -> Tensor:
         if target.ndim == 2 and target.is_floating_point():
@@ -272,8 +271,7 @@ class Categorical(Family):
             )
 
     def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
-        if parameters.ndim != 2 or parameters.shape[1] < 2:
-            self.check_parameters(parameters)
+        self.check_parameters(parameters)
         rows, classes = parameters.shape
         if self.weight is not None and len(self.weight) != classes:
             raise ValueError(f"weight has {len(self.weight)} numbers, and the prediction {classes} classes.")
@@ -294,9 +292,6 @@ class Categorical(Family):
         if not right.all():
             raise ValueError(f"Categorical targets are classes 0 to {classes - 1}; got {target[~right][0].item()}.")
 
-    def __repr__(self) -> str:
-        return _shown(self, weight=None, label_smoothing=0.0, ignore_index=None)
-
 
 def _check_probabilities(target: Tensor) -> None:
     if not ((target >= 0) & (target <= 1)).all():
@@ -304,16 +299,11 @@ def _check_probabilities(target: Tensor) -> None:
         raise ValueError(f"Targets are 0 or 1, or probabilities between them; got {bad}.")
 
 
-def _shown(family: Family, **defaults: object) -> str:
-    given = {name: getattr(family, name) for name, default in defaults.items()}
-    listed = {n: v.tolist() if isinstance(v, Tensor) else v for n, v in given.items() if v is not None and v != 0.0}
-    return f"{type(family).__name__}({', '.join(f'{name}={value!r}' for name, value in listed.items())})"
-
-
-def _full(x: Tensor) -> Tensor:
+def full_precision(x: Tensor) -> Tensor:
+    """Half-precision numbers as float32, others as they are."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def _one_logit(x: Tensor) -> Tensor:
-    x = _full(x)
+    x = full_precision(x)
     return x.squeeze(-1) if x.ndim > 1 else x

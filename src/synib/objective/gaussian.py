@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from synib.checks import check_whole
-from synib.objective.families import Family
+from synib.objective.families import Family, full_precision
 
 
 class Gaussian(Family):
@@ -104,7 +104,7 @@ class Gaussian(Family):
             raise ValueError(f"Gaussian targets are finite; {int((~target.isfinite()).sum())} are not.")
 
     def _unpack(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        p = parameters.float() if parameters.dtype in (torch.float16, torch.bfloat16) else parameters
+        p = full_precision(parameters)
         mean, rest = p[..., : self.dim], p[..., self.dim :]
         if self.covariance == "diagonal":
             return mean, rest
@@ -119,6 +119,3 @@ class Gaussian(Family):
         entries = factor[..., rows, columns]
         diagonal = rows == columns
         return torch.cat([mean, torch.where(diagonal, entries.clamp(min=1e-30).log(), entries)], -1)
-
-    def __repr__(self) -> str:
-        return f"Gaussian(dim={self.dim}, covariance={self.covariance!r})"

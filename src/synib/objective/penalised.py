@@ -5,7 +5,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from synib.checks import check_kind, check_number, check_whole
+from synib.checks import check_kind, check_number, check_whole, settings_repr
 from synib.objective.base import Objective
 from synib.objective.families import Family
 from synib.objective.references import Reference, Uniform
@@ -33,11 +33,11 @@ class Constant(nn.Module):
         return self.weight
 
     def extra_repr(self) -> str:
-        return f"{self.weight.item():g}" if self.weight.ndim == 0 else f"{tuple(self.weight.shape)} weights"
+        return settings_repr(self)
 
 
-class LinearWarmup(Constant):
-    """The weight grows linearly from 0 and is full from step ``steps`` on.
+class LinearSchedule(Constant):
+    """A weight that changes linearly, for so many steps.
 
     A step is a call of the objective in training mode: with gradient accumulation over m batches, give m times as many.
     """
@@ -48,27 +48,19 @@ class LinearWarmup(Constant):
         super().__init__(weight)
         self.steps = check_whole("steps", steps)
 
+
+class LinearWarmup(LinearSchedule):
+    """The weight grows linearly from 0 and is full from step ``steps`` on; see :class:`LinearSchedule`."""
+
     def forward(self, step: Tensor) -> Tensor:
         return self.weight * ((step + 1) / self.steps).clamp(max=1.0)
 
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, steps={self.steps}"
 
-
-class Annealing(Constant):
-    """The weight falls linearly and is 0 from step ``steps`` on; steps count as in :class:`LinearWarmup`."""
-
-    changes = True
-
-    def __init__(self, weight: float, steps: int) -> None:
-        super().__init__(weight)
-        self.steps = check_whole("steps", steps)
+class Annealing(LinearSchedule):
+    """The weight falls linearly and is 0 from step ``steps`` on; see :class:`LinearSchedule`."""
 
     def forward(self, step: Tensor) -> Tensor:
         return self.weight * (1 - step / self.steps).clamp(min=0.0)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, steps={self.steps}"
 
 
 class Penalised(Objective):
@@ -103,3 +95,9 @@ class Penalised(Objective):
         if self.training and self.weight.changes:
             self.step = self.step + 1
         return cast(Tensor, weight)
+
+
+def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
+    """The mean of what counts; 0 where nothing does, and then without a gradient."""
+    total = weight.sum()
+    return torch.where(weight > 0, weight * values, 0.0).sum() / torch.where(total > 0, total, 1.0)

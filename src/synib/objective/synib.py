@@ -1,15 +1,14 @@
 """The SynIB objective: be right with every modality intact, and unsure as soon as one is corrupted."""
 
 import copy
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from synib import keys, tokens
-from synib.checks import check_flag, check_kind, check_whole, shown
+from synib.checks import check_flag, check_kind, check_whole, shown, warn_once
 from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
 from synib.masks.base import undisturbed
 from synib.objective.base import Batch, Parts
@@ -17,7 +16,7 @@ from synib.objective.checks import check_batch
 from synib.objective.counterfactuals import Counterfactual, Subsets, counted, deal, kinds, predicted_classes
 from synib.objective.families import Family
 from synib.objective.model import MultimodalModel, Predict
-from synib.objective.penalised import Constant, Penalised
+from synib.objective.penalised import Constant, Penalised, weighted_mean
 from synib.objective.references import Reference
 from synib.objective.wrappers import as_multimodal
 from synib.tokens import Modality
@@ -99,12 +98,12 @@ class SynIB(Penalised):
                 f"{type(self.noise).__name__} swaps whole modalities that predict one class: use RandomMask(1.0), and "
                 f"Bernoulli() or Categorical(); got {self.mask!r} and {self.family!r}."
             )
+
         self._kinds: dict[tuple[str, ...], list[Counterfactual]] = {}
-        self._warned: set[str] = set()
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         counterfactuals = self._plan(batch, key)
-        corrupted = self._corrupt(model, batch, counterfactuals, self.noise, key)
+        corrupted, mask_losses = self._corrupt(model, batch, counterfactuals, self.noise, key)
         latents, batches = self._encode(model, batch, counterfactuals, corrupted, key)
         if separate := bool(counterfactuals) and model.mixes_rows():
             self._warn_of_batch_norm(model)
@@ -117,13 +116,10 @@ class SynIB(Penalised):
             total = total + weight * torch.stack(penalties).sum()
             parts |= {f"penalty/{c.label}": p.detach() for c, p in zip(counterfactuals, penalties, strict=True)}
         parts["weight"] = weight.detach()
-        if self.mask.probes:
-            for name in batch.modalities:
-                searched = [c.mask_loss for (of, _), c in corrupted.items() if of == name and c.mask_loss is not None]
-                if searched:
-                    own = torch.stack(searched).mean()
-                    total = total + (own - own.detach())  # trains the mask, leaves the value alone
-                    parts[f"mask/{name}"] = own.detach()
+        for name, searched in mask_losses.items():
+            own = torch.stack(searched).mean()
+            total = total + (own - own.detach())  # trains the mask, leaves the value alone
+            parts[f"mask/{name}"] = own.detach()
         return total, parts
 
     def counterfactuals(
@@ -150,25 +146,27 @@ class SynIB(Penalised):
         key = keys.fresh() if key is None else key
         batch = Batch(modalities, target)
         planned = self._plan(batch, key)
-        corrupted = self._corrupt(model, batch, planned, copy.deepcopy(self.noise), key)  # noise may follow the data
+        corrupted, _ = self._corrupt(model, batch, planned, copy.deepcopy(self.noise), key)  # noise may follow the data
         _, (intact, *changed) = self._encode(model, batch, planned, corrupted, key)
         return intact, {c.label: inputs for c, inputs in zip(planned, changed, strict=True)}
 
     def _plan(self, batch: Batch, key: Tensor) -> list[Counterfactual]:
         """The counterfactuals of this step; none where a lone example has no other to take values from."""
         names = tuple(batch.modalities)
-        found = self._kinds.get(names)
-        if found is None:
-            found = self._kinds[names] = kinds(names, self.subsets, self.corrupt)
+        planned = self._kinds.get(names)
+        if planned is None:
+            planned = self._kinds[names] = kinds(names, self.subsets, self.corrupt)
         if self.noise.shuffles and batch.target.shape[0] < 2:
-            self._warn(
+            warn_once(
+                self,
                 "A batch of one example has no other example to take values from: its penalty is left out. "
-                "drop_last=True leaves such batches out altogether."
+                "drop_last=True leaves such batches out altogether.",
+                stacklevel=5,
             )
             return []
         if self.sample is None:
-            return found
-        return deal(found, self.sample, batch.target.shape[0], keys.fold(key, "plan"), batch.target.device)
+            return planned
+        return deal(planned, self.sample, batch.target.shape[0], keys.fold(key, "plan"), batch.target.device)
 
     def _corrupt(
         self,
@@ -177,22 +175,25 @@ class SynIB(Penalised):
         counterfactuals: Sequence[Counterfactual],
         noise: Noise,
         key: Tensor,
-    ) -> dict[tuple[str, str], "_Corrupted"]:
-        """Every corrupted modality that the counterfactuals need, nothing where rows swap places."""
+    ) -> tuple[dict[tuple[str, str], Modality], dict[str, list[Tensor]]]:
+        """Every corrupted modality that the counterfactuals need, nothing where rows swap places; and masks' own losses."""
         if noise.follows_data:
             for name, x in batch.modalities.items():
                 noise.observe(x, name, batch.group, batch.sample_weight)
-        corrupted: dict[tuple[str, str], _Corrupted] = {}
+        corrupted: dict[tuple[str, str], Modality] = {}
+        mask_losses: dict[str, list[Tensor]] = {}
         if self.mask.whole and noise.shuffles:
-            return corrupted
+            return corrupted, mask_losses
         if batch.check_values and batch.examples is not None:
             self.mask.check_examples(batch.examples)
         for counterfactual in counterfactuals:
             for name in counterfactual.corrupted:
                 which = (name, "" if counterfactual.rows is None else counterfactual.label)
                 if which not in corrupted:
-                    corrupted[which] = self._corrupted(model, which, batch, counterfactual.rows, noise, key)
-        return corrupted
+                    corrupted[which], loss = self._corrupted(model, which, batch, counterfactual.rows, noise, key)
+                    if loss is not None:
+                        mask_losses.setdefault(name, []).append(loss)
+        return corrupted, mask_losses
 
     def _corrupted(
         self,
@@ -202,7 +203,8 @@ class SynIB(Penalised):
         rows: Tensor | None,
         noise: Noise,
         key: Tensor,
-    ) -> "_Corrupted":
+    ) -> tuple[Modality, Tensor | None]:
+        """A corrupted modality, and the loss of the mask that corrupted it if it has one."""
         name, _ = which
         whole, key = batch.modalities[name], keys.fold(key, *which)
         mask_key, noise_key = keys.fold(key, "mask"), keys.fold(key, "noise")
@@ -214,7 +216,7 @@ class SynIB(Penalised):
 
         if not self.mask.probes:
             mask = self.mask(x, mask_key, Probe(name, fill, None, examples), self.draws)
-            return _Corrupted(noise.corrupt(whole, mask, noise_key, name, self.draws, rows), None)
+            return noise.corrupt(whole, mask, noise_key, name, self.draws, rows), None
         target = batch.target if rows is None else batch.target[rows]
         look = batch.check_values
 
@@ -229,14 +231,14 @@ class SynIB(Penalised):
         with undisturbed(model.unimodal_modules(name)):
             mask = self.mask(x, mask_key, probe, self.draws)
             mask_loss = self.mask.loss(x, mask_key, probe)
-        return _Corrupted(noise.corrupt(whole, mask, noise_key, name, self.draws, rows), mask_loss)
+        return noise.corrupt(whole, mask, noise_key, name, self.draws, rows), mask_loss
 
     def _encode(
         self,
         model: MultimodalModel,
         batch: Batch,
         counterfactuals: Sequence[Counterfactual],
-        corrupted: Mapping[tuple[str, str], "_Corrupted"],
+        corrupted: Mapping[tuple[str, str], Modality],
         key: Tensor,
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Latents of the intact batch, and what the fusion is given: intact, then each counterfactual."""
@@ -246,10 +248,10 @@ class SynIB(Penalised):
         for name, x in batch.modalities.items():
             mine = [which for which in corrupted if which[0] == name]
             if mine and not model.mixes_rows(name):  # each encoder sees intact and corrupted rows in one batch
-                stack: list[Any] = [x, *(corrupted[which].value for which in mine)]
+                pieces: list[Any] = [x, *(corrupted[which] for which in mine)]
                 plain = isinstance(x, Tensor)
-                sizes = [len(s) if plain else len(s.values) for s in stack]
-                z = model.encode(name, torch.cat(stack) if plain else tokens.join(stack))
+                sizes = [len(piece) if plain else len(piece.values) for piece in pieces]
+                z = model.encode(name, torch.cat(pieces) if plain else tokens.join(pieces))
                 projected = model.project(name, z)
                 intact[name], *rest = (
                     projected.split(sizes) if isinstance(projected, Tensor) else tokens.split(projected, sizes)
@@ -260,7 +262,7 @@ class SynIB(Penalised):
                     self._warn_of_batch_norm()
                 latents[name] = model.encode(name, x)
                 intact[name] = model.project(name, latents[name])
-                rest = [model.project(name, model.encode(name, corrupted[which].value)) for which in mine]
+                rest = [model.project(name, model.encode(name, corrupted[which])) for which in mine]
             changed |= dict(zip(mine, rest, strict=True))
         batches, n = [intact], batch.target.shape[0]
         classes = {}
@@ -299,10 +301,10 @@ class SynIB(Penalised):
                     f"{counterfactual.label!r}: give the FusionModel heads, or pass unimodal={{name: predictor}}."
                 )
         draws = uncertain.unflatten(0, (self.draws, -1))
-        divergence = self._divergence(draws, intact)
+        divergence = self._of_draws(draws, intact)
         if self.debias:
             halves = draws.unflatten(0, (2, -1))
-            of_halves = 0.5 * (self._divergence(halves[0], intact) + self._divergence(halves[1], intact))
+            of_halves = 0.5 * (self._of_draws(halves[0], intact) + self._of_draws(halves[1], intact))
             divergence = 2 * divergence - of_halves
         first = batch.modalities[counterfactual.corrupted[0]]
         equal = batch.sample_weight is None and batch.present is None and isinstance(first, Tensor)
@@ -310,10 +312,9 @@ class SynIB(Penalised):
         if weight is None:
             # Of dealt rows too the expectation is that of the mean over all rows; where there are none, 0.
             return divergence.sum() / max(divergence.shape[0], 1)
-        total = weight.sum()
-        return torch.where(weight > 0, weight * divergence, 0.0).sum() / torch.where(total > 0, total, 1.0)
+        return weighted_mean(divergence, weight)
 
-    def _divergence(self, draws: Tensor, intact: Mapping[str, Tensor]) -> Tensor:
+    def _of_draws(self, draws: Tensor, intact: Mapping[str, Tensor]) -> Tensor:
         prediction = draws[0] if draws.shape[0] == 1 else self.family.average(draws)
         if self.reference.neutral:
             return self.family.kl(prediction)
@@ -321,25 +322,9 @@ class SynIB(Penalised):
 
     def _warn_of_batch_norm(self, model: MultimodalModel | None = None) -> None:
         if model is None or model.names is not None:  # of a plain function nothing is known, and nothing was promised
-            self._warn(
+            warn_once(
+                self,
                 "A BatchNorm layer in training mode mixes the rows of a batch, so intact and corrupted rows take "
-                "separate passes, as in a plain loop, and the step costs as much as one."
+                "separate passes, as in a plain loop, and the step costs as much as one.",
+                stacklevel=5,
             )
-
-    def _warn(self, sentence: str) -> None:
-        if sentence not in self._warned and not torch.compiler.is_compiling():
-            self._warned.add(sentence)
-            warnings.warn(sentence, stacklevel=6)
-
-    def extra_repr(self) -> str:
-        return (
-            f"{super().extra_repr()}, subsets={self.subsets!r}, sample={self.sample}, draws={self.draws}, "
-            f"debias={self.debias}{f', corrupt={list(self.corrupt)}' if self.corrupt else ''}"
-        )
-
-
-class _Corrupted(NamedTuple):
-    """A corrupted modality, and the loss of the mask that corrupted it if it has one."""
-
-    value: Modality
-    mask_loss: Tensor | None

@@ -4,7 +4,6 @@ A wrapped model still is that model: the objective reaches its encoders, heads a
 averaged over processes, parameters gathered, compiled code) still happens.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -12,12 +11,13 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from synib.checks import warn_once
+from synib.objective.checks import check_model
 from synib.objective.model import BlackBoxModel, MultimodalModel
 from synib.tokens import Modality
 
 T = TypeVar("T")
 _compiled: "WeakKeyDictionary[nn.Module, CompiledModel]" = WeakKeyDictionary()
-_warned: "WeakKeyDictionary[nn.Module, bool]" = WeakKeyDictionary()
 
 
 def unwrap(model: Any) -> Any:
@@ -37,10 +37,11 @@ def unwrap(model: Any) -> Any:
     return model
 
 
-def as_multimodal(model: Any) -> MultimodalModel:
-    """The model inside its wrappers, or a plain function as a model without parts."""
-    found = unwrap(model)
-    return found if isinstance(found, MultimodalModel) else BlackBoxModel(found)
+def as_multimodal(predict: Any, unimodal: Any = None, modalities: Any = ()) -> MultimodalModel:
+    """The model inside its wrappers, or a plain function as a model without parts; see :meth:`Objective.forward`."""
+    model = unwrap(predict)
+    check_model(model, unimodal, modalities)
+    return model if isinstance(model, MultimodalModel) else BlackBoxModel(model, unimodal)
 
 
 def _inside(model: Any) -> Any:
@@ -58,9 +59,9 @@ def _inside(model: Any) -> Any:
 
 def _warn_of_hidden_heads(model: nn.Module) -> None:
     hidden = [m for m in model.modules() if isinstance(m, MultimodalModel) and any(map(m.has_head, m.names or ()))]
-    if hidden and model not in _warned:
-        _warned[model] = True
-        warnings.warn(
+    if hidden:
+        warn_once(
+            model,
             f"{type(model).__name__} contains a {type(hidden[0]).__name__} with unimodal heads but is no wrapper that synib "
             "knows, so it is used as a plain function and the heads are not trained: pass the inner model to train them.",
             stacklevel=4,
