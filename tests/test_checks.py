@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from synib import Mask, RandomMask, ShuffledNoise
+from synib import Categorical, Gaussian, LearnedMask, LinearWarmup, Mask, RandomMask, ShuffledNoise
 from synib.checks import (
     check_flag,
     check_kind,
@@ -15,6 +15,7 @@ from synib.checks import (
     check_widths,
     shown,
 )
+from synib.methods import OGM
 
 BOUNDS = [
     ({}, "lr is a number", []),
@@ -100,3 +101,20 @@ def test_a_long_value_is_shown_on_one_short_line():
     assert len(shown(torch.zeros(50, 50))) == 60
     assert "\n" not in shown(torch.zeros(3, 3))
     assert shown(test_a_long_value_is_shown_on_one_short_line).startswith("the function test_a_long")
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (RandomMask(0.4), "RandomMask(p=0.4)"),
+        (LearnedMask(sparsity=0.03, over="tokens"), "LearnedMask(sparsity=0.03, over='tokens')"),
+        (Gaussian(), "Gaussian()"),
+        (Gaussian(2, "full"), "Gaussian(dim=2, covariance='full')"),
+        (Categorical([1.0, 2.5]), "Categorical(weight=[1.0, 2.5])"),
+        (LinearWarmup(2.0, 5), "LinearWarmup(weight=2.0, steps=5)"),
+        (OGM(stop=3), "OGM(stop=3, family=Categorical())"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_object_shows_the_settings_that_differ_from_its_defaults(made, said):
+    assert repr(made) == said

@@ -32,9 +32,9 @@ def optional(x: Tensor, present: Tensor) -> Tokens:
         present: ``(batch,)``, true where a row has the modality.
     """
     if not isinstance(x, Tensor) or x.ndim != 2:
-        raise ValueError(f"A modality that rows may lack is (batch, width); got {_came(x)}.")
+        raise ValueError(f"A modality that rows may lack is (batch, width); got {describe(x)}.")
     if not isinstance(present, Tensor) or present.dtype != torch.bool or present.shape != x.shape[:1]:
-        raise ValueError(f"present says true or false of each of {x.shape[0]} rows; got {_came(present)}.")
+        raise ValueError(f"present says true or false of each of {x.shape[0]} rows; got {describe(present)}.")
     return Tokens(torch.where(present[:, None], x, 0.0)[:, None], ~present[:, None])
 
 
@@ -46,6 +46,12 @@ def present(x: Modality) -> Tensor | None:
 def values(x: Modality) -> Tensor:
     """The numbers of a modality, without its padding."""
     return x.values if isinstance(x, Tokens) else x
+
+
+def mean_token(x: Tokens) -> Tensor:
+    """The mean of a sequence's tokens; padding and hidden tokens do not count."""
+    visible = (~x.padding).to(x.values.dtype)[..., None]
+    return (x.values * visible).sum(-2) / visible.sum(-2).clamp(min=1.0)
 
 
 def with_values(x: Modality, new: Tensor) -> Modality:
@@ -96,5 +102,6 @@ def _each(function: Callable[..., Tensor], *batches: Modality) -> Modality:
     return function(*batches)
 
 
-def _came(x: object) -> str:
+def describe(x: object) -> str:
+    """What came instead of a modality, for a sentence: shape and type of a tensor, or a class."""
     return f"{tuple(x.shape)} of {x.dtype}" if isinstance(x, Tensor) else type(x).__name__

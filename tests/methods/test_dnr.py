@@ -5,8 +5,7 @@ import torch
 from torch import nn
 from torch.func import vmap
 
-from synib import Bernoulli, Categorical, FusionModel, Gaussian, keys
-from synib.methods import Vanilla
+from synib import Bernoulli, Categorical, FusionModel, keys
 from synib.methods.dnr import DnR, kmeans, purity
 from synib.objective.base import Batch
 from synib.studies.spurious_xor.data import parity
@@ -220,32 +219,7 @@ def trained(method, epochs=5, modalities=2, seed=0):
     return model
 
 
-def same(one, other):
-    return [torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True)]
-
-
 def test_training_calls_it_at_those_epochs():
     spy = Spy(every=2, times=2, family=Bernoulli())
     trained(spy, epochs=7)
     assert spy.seen == (2, 4)
-
-
-def test_with_strength_0_it_is_vanilla_step_for_step_and_otherwise_not():
-    vanilla = trained(Vanilla(Bernoulli()))
-    assert all(same(trained(DnR(0.0, every=1, family=Bernoulli())), vanilla))
-    assert not any(same(trained(DnR(3.0, every=1, family=Bernoulli())), vanilla))
-
-
-# What is refused
-
-
-@pytest.mark.parametrize("wrong", [{"strength": -1.0}, {"every": 0}, {"times": -1}, {"threshold": -0.1}])
-def test_settings_out_of_range_are_refused(wrong):
-    ((name, value),) = wrong.items()
-    with pytest.raises(ValueError, match=rf"D&R takes every of at least 1.*got.*{name}={value}"):
-        DnR(**wrong)
-
-
-def test_a_family_without_classes_is_refused():
-    with pytest.raises(ValueError, match=r"DnR clusters latents into classes: use Bernoulli\(\) or .*; got Gaussian"):
-        DnR(family=Gaussian())

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from synib import Bernoulli, Categorical, FusionModel, Gaussian, RandomMask, ShuffledNoise, SynIB
+from synib import Bernoulli, Categorical, FusionModel, RandomMask, ShuffledNoise, SynIB
 from synib.data import Dataset, Split
 from synib.methods import Confidence, DnR, Ensemble, Vanilla
 from synib.methods.experts import Experts, experts, stack
@@ -162,32 +162,9 @@ def test_it_is_made_from_plain_settings():
     assert (method.l2, method.unimodal_weight, method.family) == (0.1, 0.5, method.synergy.family)
 
 
-def test_a_family_without_classes_is_refused():
-    with pytest.raises(
-        ValueError,
-        match=r"log-odds of classes: use Bernoulli\(\) or .*; got Gaussian\(dim=1, covariance='diagonal'\)",
-    ):
-        experts(family=Gaussian())
-
-
 def test_a_method_that_does_more_than_a_loss_says_is_refused():
     with pytest.raises(ValueError, match="DnR also changes weights between epochs"):
         Experts(DnR())
-
-
-@pytest.mark.parametrize("l2", [0.0, -1.0, float("nan")])
-def test_a_price_that_is_not_positive_is_refused(l2):
-    with pytest.raises(ValueError, match=f"l2 is positive, or separable classes would have no best weights; got {l2}"):
-        experts(l2=l2)
-
-
-def test_a_model_that_lacks_heads_is_refused_with_the_modalities():
-    model = model_of(WIDTHS)
-    del model.heads["b"], model.heads["c"]
-    with pytest.raises(
-        ValueError, match="Experts trains copies of the unimodal heads, and the model has none for 'b', 'c'"
-    ):
-        experts().attach(model)
 
 
 def test_a_step_before_there_are_experts_is_refused(key):

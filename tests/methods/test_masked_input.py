@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from synib import Bernoulli, FusionModel, LearnedMask, OracleMask, RandomMask, StandardNoise, keys
-from synib.methods import MaskedInput, Vanilla
+from synib.methods import MaskedInput
 
 
 @pytest.fixture
@@ -15,12 +15,6 @@ def model():
 @pytest.fixture
 def batch():
     return {"a": torch.randn(12, 5), "b": torch.randn(12, 4)}, torch.randint(2, (12,))
-
-
-def test_a_mask_of_nothing_is_vanilla(model, batch):
-    masked, _ = MaskedInput(RandomMask(0.0), StandardNoise(), family=Bernoulli())(model, *batch)
-    vanilla, _ = Vanilla(Bernoulli())(model, *batch)
-    torch.testing.assert_close(masked, vanilla)
 
 
 def test_the_loss_is_the_mean_over_intact_and_masked_copies(model, batch):

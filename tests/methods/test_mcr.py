@@ -5,12 +5,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from synib import Bernoulli, Categorical, FusionModel, Gaussian, Tokens, keys
+from synib import Bernoulli, Categorical, FusionModel, Tokens, keys
 from synib.methods import Vanilla
 from synib.methods.mcr import MCR, contrastive, jensen_shannon
-from synib.studies.spurious_xor.data import parity
 from synib.training import backward
-from synib.training.loop import fit
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
 FAMILIES = [(Bernoulli(), 1), (Categorical(), 3)]
@@ -216,21 +214,6 @@ def test_latents_may_be_tokens(key):
     torch.testing.assert_close(found["fusion.linear.weight"], plain["fusion.linear.weight"])
 
 
-def test_without_game_and_contrast_it_trains_as_vanilla_does():
-    data = parity(3, 1.0, train=40, validation=16, test=16)
-
-    def trained(method):
-        torch.manual_seed(0)
-        model = FusionModel.mlp(data.widths, hidden=[8], head_hidden=[], fusion_hidden=[8], dropout=0.3)
-        fit(method, model, data, lr=1e-2, weight_decay=1e-3, epochs=2, batch_size=16)
-        return model
-
-    vanilla = trained(Vanilla(family=Bernoulli()))
-    same, other = (trained(MCR(game=game, contrast=0.0, family=Bernoulli())) for game in (0.0, 1.0))
-    assert all(torch.equal(p, q) for p, q in zip(vanilla.parameters(), same.parameters(), strict=True))
-    assert not torch.allclose(vanilla.encoders["x1"][0].weight, other.encoders["x1"][0].weight, atol=1e-3)
-
-
 def test_latents_of_different_widths_are_refused_unless_nothing_is_contrasted(key):
     class Concatenated(nn.Module):
         def __init__(self):
@@ -249,23 +232,6 @@ def test_latents_of_different_widths_are_refused_unless_nothing_is_contrasted(ke
     loss, parts = MCR(contrast=0.0)(model, x, y, key=key)
     torch.testing.assert_close(loss, F.cross_entropy(model(x), y))
     assert parts["game/a"] > 0
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"game": -1.0}, "game and contrast of at least 0 and a positive temperature; got game=-1.0, contrast=1.0"),
-        ({"contrast": -1.0}, "got game=1.0, contrast=-1.0"),
-        ({"temperature": 0.0}, "got game=1.0, contrast=1.0, temperature=0.0"),
-        (
-            {"family": Gaussian()},
-            r"probabilities of classes: use Bernoulli\(\) or Categorical\(\); got Gaussian\(dim=1",
-        ),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        MCR(**settings)
 
 
 def test_a_plain_callable_has_no_encoders_to_play():

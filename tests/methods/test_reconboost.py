@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from synib import Bernoulli, Categorical, FusionModel, Gaussian, keys
+from synib import Bernoulli, Categorical, FusionModel, keys
 from synib.methods.reconboost import ReconBoost
 from synib.studies.spurious_xor.data import parity
 from synib.training import backward
@@ -221,28 +221,6 @@ def test_without_its_two_terms_a_stage_is_training_one_modality_alone():
 # What is refused
 
 
-def test_a_model_without_heads_is_refused():
-    model = FusionModel.mlp({"a": 4, "b": 3}, hidden=[6], classes=3)
-    x, y = {"a": torch.randn(6, 4), "b": torch.randn(6, 3)}, torch.arange(6) % 3
-    for ask in (lambda: ReconBoost()(model, x, y), lambda: ReconBoost().predict(model, x)):
-        with pytest.raises(
-            ValueError, match=r"ReconBoost is made of unimodal heads, and the model has none for 'a', 'b'"
-        ):
-            ask()
-
-
 def test_training_without_being_told_the_modalities_is_refused(case):
     with pytest.raises(ValueError, match=r"was not told which: call attach\(model\) first"):
         backward(ReconBoost(), *case)
-
-
-@pytest.mark.parametrize("wrong", [{"stage": 0}, {"rectify": -1}, {"reconcile": -1.0}, {"consistency": -0.1}])
-def test_settings_out_of_range_are_refused(wrong):
-    ((name, value),) = wrong.items()
-    with pytest.raises(ValueError, match=rf"ReconBoost takes stage of at least 1.*got.*{name}={value}"):
-        ReconBoost(**wrong)
-
-
-def test_a_family_without_logits_is_refused():
-    with pytest.raises(ValueError, match=r"ReconBoost sums logits of classes: use Bernoulli\(\) or .*; got Gaussian"):
-        ReconBoost(family=Gaussian())

@@ -66,20 +66,6 @@ def test_an_unknown_modality_is_answered_with_those_there_are(call):
         method(model, x, torch.arange(6) % 3) if call == "loss" else method.predict(model, x)
 
 
-def test_a_model_without_heads_is_refused():
-    model, x = model_of(WIDTHS, head_hidden=None), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
-    with pytest.raises(
-        ValueError, match=r"UnimodalModel trains unimodal heads, and the model has none for 'a': give the F"
-    ):
-        UnimodalModel("a")(model, x, torch.arange(6) % 3)
-
-
-def test_a_target_outside_the_familys_support_is_refused():
-    model, x = model_of(WIDTHS), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
-    with pytest.raises(ValueError, match="classes 0 to 2; got 3"):
-        UnimodalModel("a")(model, x, torch.arange(6) % 4)
-
-
 def test_any_family_will_do_and_a_plain_callable_brings_its_own_predictor():
     x, y = {name: torch.randn(6, width) for name, width in WIDTHS.items()}, torch.randn(6)
     model = model_of(WIDTHS, classes=2)

@@ -7,7 +7,7 @@ from torch import nn
 
 from synib import FusionModel, LinearWarmup, SynIB
 from synib.checks import shown
-from synib.methods import METHODS, Additive, Ensemble, Experts, UnimodalModel, build, settings_of
+from synib.methods import METHODS, Experts, build, settings_of
 from synib.models import ConcatFusion, Dropout, mlp, pid_xor_model
 
 WIDTHS, N = {"image": 3, "text": 2}, 8
@@ -123,14 +123,8 @@ METHODS_REFUSED = [  # a method, settings, what is said
     ("unimodal", {}, "unimodal needs the setting 'modality'; it takes modality, family"),
     ("unimodal-a", {"modality": "b"}, "unimodal-a has no setting 'modality'; it takes family"),
     ("synib-random", {"p": "0.5"}, r"p lies between 0 and 1; got '0\.5'"),
-    ("agm", {"alpha": "1"}, "alpha is at least 0; got '1'"),
-    ("ogm", {"alpha": "1"}, "alpha is at least 0; got '1'"),
-    ("ogm", {"start": 0.5}, r"whole numbers of epochs; got start=0\.5, stop=None"),
-    ("mcr", {"game": "1"}, "game and contrast of at least 0 .*; got game='1'"),
-    ("mmpareto", {"scale": "1"}, "scale is above 0; got '1'"),
-    ("reconboost", {"stage": 1.5}, r"both whole, .*; got stage=1\.5"),
-    ("dnr", {"every": 2.5}, r"whole numbers, .*got every=2\.5"),
-    ("experts", {"l2": "1"}, "l2 is positive, .*; got '1'"),
+    ("ogm", {"start": 3, "stop": 3}, "stop is a whole number of at least 4; got 3"),
+    ("ogm", {"unimodal_weight": 0.0}, "heads must learn; set unimodal_weight above 0"),
     ("synib-random", {**WARM, "weight_schedule": "cosine"}, "is one of warmup, anneal, .*; got 'cosine' and 5"),
     ("synib-random", {**WARM, "weight_schedule": ["warmup"]}, r"weight_schedule is .*; got \['warmup'\] and 5"),
     ("synib-random", {"p": 0.5, "weight_schedule": "warmup"}, "over weight_steps steps; got 'warmup' and None"),
@@ -157,17 +151,6 @@ def test_a_method_that_cannot_be_is_refused(method, settings, said):
 def test_experts_are_made_of_an_objective_and_a_fusion_model():
     refused(lambda: Experts("synib"), r"synergy is an Objective such as SynIB\(\); got 'synib'")
     refused(lambda: build("experts").attach(lambda m: m), "heads of a FusionModel; got the function <lambda>")
-
-
-@pytest.mark.parametrize(
-    "method", [Ensemble(), Additive(), UnimodalModel("text")], ids=["ensemble", "additive", "unimodal"]
-)
-@pytest.mark.parametrize(
-    "target", [torch.full((N,), 3), torch.zeros(N), torch.zeros(N, 2)], ids=["class", "float", "shape"]
-)
-def test_methods_without_a_fusion_refuse_the_same_targets(method, target):
-    model = FusionModel.mlp(WIDTHS, [4], 3, head_hidden=[])
-    refused(lambda: method(model, X, target), "Categorical (targets are classes 0 to 2|expects 8 whole class numbers)")
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -29,7 +29,7 @@ from synib import (
     keys,
 )
 from synib.checks import shown
-from synib.methods import MaskedInput
+from synib.methods import AGM, MCR, OGM, DnR, Experts, MaskedInput, MMPareto, ReconBoost
 from synib.objective import Constant
 
 WIDTHS, N = {"image": 3, "text": 2}, 8
@@ -72,6 +72,23 @@ SETTINGS = [  # what is made, the setting, values that it cannot have
     (OnLatents, "objective", [Vanilla(), SynIB]),
     (lambda noise: MaskedInput(RandomMask(), noise), "noise", ["standard"]),
     (lambda mask: MaskedInput(mask, StandardNoise()), "mask", [0.5]),
+    (AGM, "alpha", ["1", -1.0]),
+    (MCR, "game", ["1", -1.0]),
+    (MCR, "contrast", [-1.0]),
+    (MCR, "temperature", [0.0]),
+    (OGM, "alpha", ["1", -0.1]),
+    (OGM, "start", [0.5, -1]),
+    (OGM, "stop", [1.5, 0]),
+    (MMPareto, "scale", ["1", 0.0]),
+    (DnR, "strength", [-1.0]),
+    (DnR, "every", [2.5, 0]),
+    (DnR, "times", [-1]),
+    (DnR, "threshold", [-0.1]),
+    (ReconBoost, "stage", [1.5, 0]),
+    (ReconBoost, "rectify", [-1]),
+    (ReconBoost, "reconcile", [-1.0]),
+    (ReconBoost, "consistency", [-0.1]),
+    (lambda l2: Experts(SynIB(), l2), "l2", ["1", 0.0, NAN]),
     (RandomMask, "p", ["0.5", {"image": 0.5}, -0.01, 1.01, NAN]),
     (RandomMask, "over", ["pixels", "channels"]),
     (LearnedMask, "steps", [2.5, 0]),

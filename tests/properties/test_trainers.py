@@ -13,24 +13,26 @@ import pytest
 import torch
 from torch import nn
 
-from synib import Bernoulli, FusionModel, methods
+from synib import Bernoulli, Categorical, FusionModel, methods
 from synib.data import Dataset, Split
 from synib.methods import METHODS
 from synib.training import Cell, fleet, loop, solo
 from synib.training.cells import Learner
 
 WIDTHS = {"x1": 6, "x2": 5}
+MORE = {**WIDTHS, "x3": 4, "x4": 3}
 TRAINING = {"lr": 1e-2, "weight_decay": 1e-2, "epochs": 3, "batch_size": 12}  # of two steps; D&R acts after the second
 FROZEN = ("encoders.x1.0.weight", "heads.x2.0.bias", "fusion.bias")
 ONE_PROCESS = {"agm"}  # it remembers scores from batch to batch, and each process those of its own part
 
 
-def data():
+def data(modalities=2, classes=2):
     drawn = torch.Generator().manual_seed(1)
 
     def split(n):
-        seen = {name: torch.randn(n, width, generator=drawn) for name, width in WIDTHS.items()}
-        return Split(seen, (seen["x1"][:, 0] * seen["x2"][:, 0] > 0).long())
+        seen = {name: torch.randn(n, MORE[name], generator=drawn) for name in list(MORE)[:modalities]}
+        target = (seen["x1"][:, 0] * seen["x2"][:, 0] > 0).long()
+        return Split(seen, target if classes == 2 else target + (seen["x2"][:, 1] > 0))
 
     return Dataset(split(24), split(16), None)
 
@@ -157,6 +159,37 @@ def test_every_trainer_trains_what_a_plain_loop_trains(by_loop, settings, name, 
     found = trainer(name, settings[name])
     assert_same(found, by_loop(name))
     assert_frozen_and_trained(name, found)
+
+
+MANY = [(name, {}, modalities, 1) for name in ("agm", "mcr", "ogm", "reconboost") for modalities in (3, 4)]
+MANY += [("mmpareto", {"form": form}, 3, 1) for form in ("per-encoder", "three-way")]
+MANY += [("mmpareto", {}, 4, 3), ("experts", {"weight": 2.0, "draws": 3}, 3, 3), ("dnr", {"every": 1}, 3, 3)]
+
+
+@pytest.mark.parametrize(("name", "own", "modalities", "classes"), MANY)
+def test_more_modalities_and_classes_are_trained_together_as_alone(name, own, modalities, classes):
+    class Many(Recipe):
+        def data(self, cell):
+            return data(modalities, max(classes, 2))
+
+        def model(self, cell, data):
+            return FusionModel.mlp(data.widths, hidden=[8], classes=classes, head_hidden=[], fusion_hidden=[8])
+
+        def method(self, cell, data):
+            return methods.build(name, family=Bernoulli() if classes == 1 else Categorical(), **own)
+
+    epochs = 5 if name == "reconboost" else 2
+    cells = [
+        Cell("tiny", name, {}, TRAINING | own | {"lr": lr, "epochs": epochs}, seed)
+        for lr, seed in ((1e-2, 0), (1e-3, 1))
+    ]
+    together = fleet.train(Many(), cells).learners
+    for cell, learner in zip(cells, together, strict=True):
+        assert_same(tensors(learner), tensors(fleet.train(Many(), [cell]).learners[0]))
+    torch.manual_seed(0)
+    own_model, how = Many().model(None, data(modalities)), Many().method(None, None)
+    loop.fit(how, own_model, Many().data(None), **TRAINING | {"epochs": epochs})
+    assert_same(tensors(together[0]), tensors(Learner(own_model, how)))
 
 
 @pytest.mark.parametrize("name", METHODS)

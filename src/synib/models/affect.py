@@ -6,11 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from synib.checks import check_number, check_whole, check_widths, shown
+from synib.checks import check_whole, check_widths, shown
 from synib.models.fusion import ConcatFusion, FusionModel
 from synib.models.mlp import mlp
-from synib.models.transformer import TransformerLayer, check_heads
-from synib.tokens import Modality, Tokens
+from synib.models.transformer import TransformerLayer
+from synib.tokens import Modality, Tokens, mean_token
 
 Pool = Literal["first", "mean"]
 
@@ -40,9 +40,7 @@ class SequenceEncoder(nn.Module):
         pool: Pool = "first",
     ) -> None:
         super().__init__()
-        check_whole("features", features)
         check_whole("layers", layers)
-        check_heads(width, heads)
         if pool not in ("first", "mean"):
             raise ValueError(f"pool is 'first' or 'mean'; got {shown(pool)}.")
         self.pool = pool
@@ -55,15 +53,13 @@ class SequenceEncoder(nn.Module):
         steps, padding = x
         if steps.shape[-1] != self.map.in_features:
             raise ValueError(f"A step is {self.map.in_features} wide for this encoder; got {steps.shape[-1]}.")
-        hidden = padding[..., None]
         # Padding may hold anything, and the first step is read even where it is hidden: it brings nothing of its own.
-        tokens = self.map(torch.where(hidden, 0.0, steps))
+        tokens = self.map(torch.where(padding[..., None], 0.0, steps))
         for layer in self.layers:
             tokens = layer(tokens, padding)
         if self.pool == "first":
             return tokens[..., 0, :]
-        there = (~hidden).to(tokens.dtype)
-        return (tokens * there).sum(-2) / there.sum(-2).clamp(min=1.0)
+        return mean_token(Tokens(tokens, padding))
 
 
 class NormedConcatFusion(ConcatFusion):
@@ -117,7 +113,6 @@ def affect_model(
     check_widths("widths", widths, module=True)
     check_whole("classes", classes)
     check_whole("fusion_hidden", fusion_hidden)
-    check_number("dropout", dropout, least=0, below=1)
     encoders = {
         name: SequenceEncoder(n, width, layers, heads, feedforward, dropout, pool) for name, n in widths.items()
     }

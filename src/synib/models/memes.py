@@ -6,11 +6,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from synib.checks import check_number, check_whole, check_widths
+from synib.checks import check_whole
 from synib.models.fusion import FusionModel
 from synib.models.pretrained import Normalise, Pretrained, Tune, load_network
-from synib.models.transformer import TransformerLayer, check_heads
-from synib.tokens import Modality, Tokens
+from synib.models.transformer import TransformerLayer
+from synib.tokens import Modality, Tokens, mean_token
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_DEVIATION = (0.26862954, 0.26130258, 0.27577711)
@@ -56,8 +56,7 @@ class ImageEncoder(Pretrained):
     """
 
     def __init__(self, weights: Any = None, tune: Tune = "full", rank: int = 8, download: bool = False) -> None:
-        given = {} if weights is None else weights
-        network: Any = load_network("CLIPVisionModel", given, ("clip", "clip_vision_model"), download, **CLIP_B16)
+        network: Any = load_network("CLIPVisionModel", weights, ("clip", "clip_vision_model"), download, **CLIP_B16)
         super().__init__(network, tune, rank)
         self.normalise = Normalise(CLIP_MEAN, CLIP_DEVIATION)
         self.size, self.width = int(network.config.image_size), int(network.config.hidden_size)
@@ -109,8 +108,7 @@ class TextEncoder(Pretrained):
     """
 
     def __init__(self, weights: Any = None, tune: Tune = "full", rank: int = 8, download: bool = False) -> None:
-        given = {} if weights is None else weights
-        network: Any = load_network("DebertaV2Model", given, ("deberta-v2",), download, **DEBERTA_V3_BASE)
+        network: Any = load_network("DebertaV2Model", weights, ("deberta-v2",), download, **DEBERTA_V3_BASE)
         super().__init__(network, tune, rank)
         self.width, self.padding_id = int(network.config.hidden_size), int(network.config.pad_token_id or 0)
 
@@ -152,11 +150,7 @@ class TokenFusion(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        check_widths("widths", widths, module=True)
-        check_whole("classes", classes)
         check_whole("layers", layers)
-        check_heads(width, heads)
-        check_number("dropout", dropout, least=0, below=1)
         self.maps = nn.ModuleDict(
             {name: nn.Sequential(nn.LayerNorm(n), nn.Linear(n, width)) for name, n in widths.items()}
         )
@@ -200,9 +194,7 @@ class TokenHead(nn.Module):
         self.norm, self.out = nn.LayerNorm(width), nn.Linear(width, classes)
 
     def forward(self, latent: Tokens) -> Tensor:
-        there = (~latent.padding).to(latent.values.dtype)[..., None]
-        mean = (latent.values * there).sum(1) / there.sum(1).clamp(min=1.0)
-        return self.out(self.norm(mean))
+        return self.out(self.norm(mean_token(latent)))
 
 
 class MemesModel(FusionModel):

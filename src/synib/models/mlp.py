@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from synib import keys
 from synib.checks import check_number, check_whole, is_whole, shown
-from synib.tokens import Tokens
+from synib.tokens import Tokens, describe
 
 
 def mlp(
@@ -64,8 +64,9 @@ class OptionalEncoder(nn.Module):
 
     def forward(self, x: Tokens) -> Tensor:
         if not isinstance(x, Tokens) or x.values.shape[-2] != 1:
-            came = tuple(x.shape) if isinstance(x, Tensor) else [tuple(part.shape) for part in x]
-            raise ValueError(f"A modality that rows may lack is made by synib.tokens.optional(x, present); got {came}.")
+            raise ValueError(
+                f"A modality that rows may lack is made by synib.tokens.optional(x, present); got {describe(x)}."
+            )
         return torch.where(x.padding, self.missing, self.encoder(x.values.squeeze(-2)))
 
 

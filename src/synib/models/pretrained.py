@@ -82,7 +82,7 @@ def load_network(kind: str, weights: Any, types: tuple[str, ...], download: bool
         kind: Its class there, such as ``"CLIPVisionModel"``.
         weights: A folder with ``config.json`` and weights; the id of a model on the hub, such as
             ``"openai/clip-vit-base-patch16"``, taken from transformers' cache; or, for random weights, a configuration: an
-            object of transformers or a dict of its settings.
+            object of transformers or a dict of its settings (``None`` for none).
         types: The ``model_type`` that a folder's ``config.json`` may name.
         download: Whether a model that is not in the cache is fetched from the hub.
         **config: Settings beside those of a configuration.
@@ -92,11 +92,12 @@ def load_network(kind: str, weights: Any, types: tuple[str, ...], download: bool
     """
     network_class = transformers(kind)
     check_flag("download", download)
-    if isinstance(weights, Mapping):
+    if weights is None or isinstance(weights, Mapping):
+        settings = dict(weights or {})
         try:
-            return network_class(network_class.config_class(**{**config, **weights}))
+            return network_class(network_class.config_class(**config | settings))
         except Exception as e:  # of many kinds, some of the hub's own
-            raise ValueError(f"{kind} cannot be made of the settings {shown(dict(weights))}: {_short(e)}.") from e
+            raise ValueError(f"{kind} cannot be made of the settings {shown(settings)}: {_short(e)}.") from e
     if isinstance(weights, network_class.config_class):
         return network_class(weights)
     if not isinstance(weights, str | Path):

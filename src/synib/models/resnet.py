@@ -9,7 +9,7 @@ from synib.checks import check_modality, check_number, check_whole, shown
 from synib.models.fusion import ConcatFusion, FusionModel
 from synib.models.mlp import mlp
 from synib.models.pretrained import Normalise, Pretrained, load_network
-from synib.tokens import Tokens
+from synib.tokens import Tokens, describe
 
 Kind = Literal["frames", "spectrogram"]
 RESNET_18: dict[str, Any] = {
@@ -21,7 +21,19 @@ RESNET_18: dict[str, Any] = {
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-class SpectrogramEncoder(Pretrained):
+class ResNetEncoder(Pretrained):
+    """Base of both encoders: a ResNet of so many channels, and the width of its output."""
+
+    def __init__(self, channels: int, weights: Any, tune: Literal["full", "frozen"], download: bool) -> None:
+        if tune not in ("full", "frozen"):
+            raise ValueError(f"tune is 'full' or 'frozen' for a ResNet, which has no attention; got {shown(tune)}.")
+        config = RESNET_18 | {"num_channels": channels}
+        network: Any = load_network("ResNetModel", weights, ("resnet",), download, **config)
+        super().__init__(network, tune)
+        self.width = int(network.config.hidden_sizes[-1])
+
+
+class SpectrogramEncoder(ResNetEncoder):
     """A spectrogram, ``(batch, frequencies, times)``, to a vector, through a ResNet of one channel.
 
     Args:
@@ -32,17 +44,16 @@ class SpectrogramEncoder(Pretrained):
     """
 
     def __init__(self, weights: Any = None, tune: Literal["full", "frozen"] = "full", download: bool = False) -> None:
-        super().__init__(_one_channel(_resnet(weights, 1, download)), _tune(tune))
-        self.width = _width(self.network)
+        super().__init__(1, weights, tune, download)
+        _sum_channels(self.network)
 
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(x, Tokens) or x.ndim != 3:
-            came = "synib.Tokens" if isinstance(x, Tokens) else str(tuple(x.shape))
-            raise ValueError(f"Spectrograms are (batch, frequencies, times); got {came}.")
+            raise ValueError(f"Spectrograms are (batch, frequencies, times); got {describe(x)}.")
         return self.network(x[:, None]).pooler_output.flatten(1)
 
 
-class FramesEncoder(Pretrained):
+class FramesEncoder(ResNetEncoder):
     """A few frames, ``(batch, frames, 3, height, width)``, to a vector, through a ResNet and the mean over frames.
 
     Bytes are normalised here, as ImageNet is; real numbers are taken as they are.
@@ -52,14 +63,12 @@ class FramesEncoder(Pretrained):
     """
 
     def __init__(self, weights: Any = None, tune: Literal["full", "frozen"] = "full", download: bool = False) -> None:
-        super().__init__(_resnet(weights, 3, download), _tune(tune))
+        super().__init__(3, weights, tune, download)
         self.normalise = Normalise(*IMAGENET)
-        self.width = _width(self.network)
 
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(x, Tokens) or x.ndim != 5 or x.shape[2] != 3:
-            came = "synib.Tokens" if isinstance(x, Tokens) else str(tuple(x.shape))
-            raise ValueError(f"Frames are (batch, frames, 3, height, width); got {came}.")
+            raise ValueError(f"Frames are (batch, frames, 3, height, width); got {describe(x)}.")
         seen = self.network(self.normalise(x.flatten(0, 1))).pooler_output
         return seen.flatten(1).unflatten(0, x.shape[:2]).mean(1)
 
@@ -118,30 +127,16 @@ def resnet_model(
     return FusionModel(encoders, fusion, heads, detach_heads)
 
 
-def _resnet(weights: Any, channels: int, download: bool) -> nn.Module:
-    given = RESNET_18 if weights is None else weights
-    return load_network("ResNetModel", given, ("resnet",), download, **RESNET_18, num_channels=channels)
-
-
-def _width(network: Any) -> int:
-    return int(network.config.hidden_sizes[-1])
-
-
-def _one_channel(network: Any) -> nn.Module:
+def _sum_channels(network: Any) -> None:
+    """Make the first layer take one channel, as if it were given to each of several."""
     embedder = network.embedder
     first = embedder.embedder.convolution
-    if first.in_channels != 1:
-        one = nn.Conv2d(
-            1, first.out_channels, first.kernel_size, first.stride, first.padding, bias=first.bias is not None
-        )
-        one.weight = nn.Parameter(first.weight.detach().sum(1, keepdim=True))
-        one.bias = first.bias
-        embedder.embedder.convolution = one
-        embedder.num_channels = network.config.num_channels = 1
-    return network
-
-
-def _tune(tune: Any) -> Any:
-    if tune not in ("full", "frozen"):
-        raise ValueError(f"tune is 'full' or 'frozen' for a ResNet, which has no attention; got {shown(tune)}.")
-    return tune
+    if first.in_channels == 1:
+        return
+    summed = nn.Conv2d(
+        1, first.out_channels, first.kernel_size, first.stride, first.padding, bias=first.bias is not None
+    )
+    summed.weight = nn.Parameter(first.weight.detach().sum(1, keepdim=True), first.weight.requires_grad)
+    summed.bias = first.bias
+    embedder.embedder.convolution = summed.train(first.training)
+    embedder.num_channels = network.config.num_channels = 1

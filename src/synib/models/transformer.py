@@ -37,10 +37,12 @@ class TransformerLayer(nn.Module):
         activation: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        check_heads(width, heads)
-        check_whole("feedforward", feedforward)
+        for name, size in {"width": width, "heads": heads, "feedforward": feedforward}.items():
+            check_whole(name, size)
+        if width % heads:
+            raise ValueError(f"heads divide the width of a token, {width}; got {heads}.")
         self.heads, self.dropout = heads, check_number("dropout", dropout, least=0, below=1)
-        self.norm_first, self.keyed = check_flag("norm_first", norm_first), check_flag("keyed", keyed)
+        self.norm_first = check_flag("norm_first", norm_first)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         nn.init.xavier_uniform_(self.qkv.weight)  # as torch's attention begins
         nn.init.zeros_(self.qkv.bias)
@@ -48,11 +50,8 @@ class TransformerLayer(nn.Module):
         self.up, self.down = nn.Linear(width, feedforward), nn.Linear(feedforward, width)
         self.activation = nn.ReLU() if activation is None else activation
         self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
-
-        def drop() -> nn.Module:
-            return Dropout(dropout) if keyed else nn.Dropout(dropout)
-
-        self.drops = nn.ModuleList([drop(), drop(), drop()])
+        kind = Dropout if check_flag("keyed", keyed) else nn.Dropout
+        self.drops = nn.ModuleList([kind(dropout), kind(dropout), kind(dropout)])
         self.drop_weights = Dropout(dropout) if keyed else None
 
     def forward(self, x: Tensor, padding: Tensor, queries: int | None = None) -> Tensor:
@@ -94,11 +93,3 @@ class TransformerLayer(nn.Module):
 
     def _by_head(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
-
-
-def check_heads(width: int, heads: int) -> None:
-    """Raise ``ValueError`` if so many heads cannot share the width."""
-    check_whole("width", width)
-    check_whole("heads", heads)
-    if width % heads:
-        raise ValueError(f"heads divide the width of a token, {width}; got {heads}.")

@@ -1,5 +1,6 @@
 """The predictive distribution: its negative log-likelihood, and its KL to a reference in closed form."""
 
+import copy
 import math
 from collections.abc import Sequence
 
@@ -103,7 +104,9 @@ class Bernoulli(Family):
         self.label_smoothing = check_number("label_smoothing", label_smoothing, least=0, below=1)
 
     def unweighted(self) -> "Bernoulli":
-        return type(self)()
+        plain = copy.copy(self)
+        plain.pos_weight, plain.label_smoothing = None, 0.0
+        return plain
 
     def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
         logit = _one_logit(parameters)
@@ -217,7 +220,9 @@ class Categorical(Family):
         self.weighs_examples = self.weight is not None or self.ignore_index is not None
 
     def unweighted(self) -> "Categorical":
-        return type(self)(ignore_index=self.ignore_index)
+        plain = copy.copy(self)
+        plain.weight, plain.label_smoothing, plain.weighs_examples = None, 0.0, self.ignore_index is not None
+        return plain
 
     def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
         logits = full_precision(parameters)
@@ -241,7 +246,9 @@ class Categorical(Family):
         return (log_q.exp() * (log_q.clamp(min=LOWEST) - log_r)).sum(-1)
 
     def average(self, parameters: Tensor) -> Tensor:
-        return torch.logsumexp(full_precision(parameters).log_softmax(-1).clamp(min=LOWEST), 0) - math.log(parameters.shape[0])
+        return torch.logsumexp(full_precision(parameters).log_softmax(-1).clamp(min=LOWEST), 0) - math.log(
+            parameters.shape[0]
+        )
 
     def from_targets(self, target: Tensor) -> Tensor:
         if target.ndim == 2 and target.is_floating_point():
