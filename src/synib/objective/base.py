@@ -108,8 +108,10 @@ class Objective(nn.Module):
         Returns:
             The total loss, and its parts by name, detached.
         """
-        plain = isinstance(predict, MultimodalModel) and not unimodal
-        model = predict if plain else as_multimodal(predict, unimodal, modalities)
+        if isinstance(predict, MultimodalModel) and not unimodal:
+            model = predict
+        else:
+            model = as_multimodal(predict, unimodal, modalities)
         compiling = torch.compiler.is_compiling()
         look = False
         if not compiling:
