@@ -91,17 +91,6 @@ def test_the_shared_pass_is_separate_ones(key, mask, noise, separate_passes):
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
 
 
-def test_each_encoder_runs_once(key):
-    model = small()
-    x, y = batch()
-    seen = []
-    model.encoders["text"].register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0].values)))
-    objective = SynIB(RandomMask(0.5), StandardNoise())
-    objective(model, x, y, key=key)
-    objective(model.on_latents(), model.encode_all(x), y, key=key)
-    assert seen == [12, 6]
-
-
 TRAINING = {"lr": 1e-3, "weight_decay": 1e-3, "epochs": 2, "batch_size": 8}
 
 

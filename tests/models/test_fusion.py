@@ -92,16 +92,6 @@ def test_detached_heads_can_be_looked_through():
     assert torch.autograd.grad(model.head("a", latent, through=True).sum(), latent)[0].any()
 
 
-def test_modules_of_the_unimodal_path_are_the_encoder_and_the_head():
-    model = FusionModel.mlp({"a": 4, "b": 3}, hidden=[6], classes=3, head_hidden=[])
-    assert model.unimodal_modules("a") == [model.encoders["a"], model.heads["a"]]
-    assert model.on_latents().unimodal_modules("a") == [model.heads["a"]]
-    headless = FusionModel.mlp({"a": 4, "b": 3}, hidden=[6], classes=3)
-    assert headless.unimodal_modules("a") == [headless.encoders["a"]]
-    assert headless.on_latents().unimodal_modules("a") == []
-    assert headless.unimodal(batch("ab")) == {}
-
-
 def test_only_some_modalities_may_have_heads():
     encoders = {"a": nn.Linear(4, 6), "b": nn.Linear(3, 6)}
     model = FusionModel(encoders, ConcatFusion({"a": 6, "b": 6}, [3]), heads={"b": nn.Linear(6, 3)})

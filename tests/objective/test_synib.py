@@ -152,17 +152,6 @@ def test_unimodal_predictors_may_be_given_with_the_call(key, batch):
     assert loss == objective(BlackBoxModel(model, own), x, y, key=key)[0]
 
 
-def test_the_paper_in_one_line_each(key, batch, fusion_model):
-    """Task, penalty per modality, weight: the parts add up to the total."""
-    x, y = batch(2)
-    model = fusion_model(2)
-    loss, parts = SynIB(Stripes(), Ramp(), weight=WEIGHT, unimodal_weight=0.05)(model, x, y, key=key)
-    assert set(parts) == {"task", "unimodal/a", "unimodal/b", "penalty/a", "penalty/b", "weight"}
-    assert not any(p.requires_grad for p in parts.values())
-    own = 0.05 * (parts["unimodal/a"] + parts["unimodal/b"])
-    torch.testing.assert_close(loss, parts["task"] + own + WEIGHT * (parts["penalty/a"] + parts["penalty/b"]))
-
-
 def test_a_pinned_loss_has_not_changed():
     x = {"a": torch.arange(8.0).view(4, 2) / 8, "b": torch.arange(8.0).flip(0).view(4, 2) / 4}
     objective = SynIB(RandomMask(0.5), StandardNoise(), weight=2.0)
@@ -196,21 +185,6 @@ def test_swapping_whole_modalities_equals_a_pass_for_every_draw(draws, subsets, 
     fills = {name: x[name][rows] for name, rows in zip("abc", noise.asked, strict=False)}
     whole = {name: torch.ones(1, 1, dtype=torch.bool) for name in x}
     assert_same(loss, naive(model, x, y, whole, fills, subsets, draws), model)
-
-
-# What a mask acts on
-
-
-@pytest.mark.parametrize("mask", ["stripes", "random", "learned"])
-def test_masks_on_latents_equal_latents_masked_by_hand(mask, key, batch, fusion_model):
-    x, y = batch(2)
-    model = fusion_model(2)
-    watched, noise = WatchedMask(MASKS[mask]()), WatchedNoise(StandardNoise())
-    loss, _ = SynIB(watched, noise, weight=WEIGHT)(model.on_latents(), model.encode_all(x), y, key=key)
-    latents = {name: encoder(x[name]) for name, encoder in model.encoders.items()}
-    expected = naive(model.fusion, latents, y, watched.seen, noise.seen, own=model.unimodal(x))
-    assert watched.seen["a"].shape == (ROWS, 5)
-    assert_same(loss, expected, model)
 
 
 # Averaged draws

@@ -1,21 +1,20 @@
+import pytest
 import torch
 
 from synib import Annealing, FusionModel, LinearWarmup, RandomMask, StandardNoise, SynIB
 from synib.objective import Constant
 
 
-def test_a_constant_weight_is_the_same_at_every_step():
-    assert [Constant(3.0)(torch.tensor(step)).item() for step in (0, 1, 1000)] == [3.0, 3.0, 3.0]
-
-
-def test_a_warm_up_grows_linearly_and_then_stays():
-    weights = [LinearWarmup(8.0, steps=4)(torch.tensor(step)).item() for step in range(7)]
-    assert weights == [2.0, 4.0, 6.0, 8.0, 8.0, 8.0, 8.0]
-
-
-def test_an_annealed_weight_falls_linearly_to_nothing_and_stays_there():
-    weights = [Annealing(8.0, steps=4)(torch.tensor(step)).item() for step in (0, 1, 2, 3, 4, 5, 1000)]
-    assert weights == [8.0, 6.0, 4.0, 2.0, 0.0, 0.0, 0.0]
+@pytest.mark.parametrize(
+    ("schedule", "weights"),
+    [
+        (Constant(8.0), [8.0] * 6),
+        (LinearWarmup(8.0, steps=4), [2.0, 4.0, 6.0, 8.0, 8.0, 8.0]),
+        (Annealing(8.0, steps=4), [8.0, 6.0, 4.0, 2.0, 0.0, 0.0]),
+    ],
+)
+def test_a_weight_is_constant_grows_linearly_and_stays_or_falls_linearly_to_nothing(schedule, weights):
+    assert [schedule(torch.tensor(step)).item() for step in range(6)] == weights
 
 
 def test_a_penalty_that_was_annealed_away_teaches_nothing(key):
