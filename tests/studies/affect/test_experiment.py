@@ -204,6 +204,19 @@ def test_the_table_states_the_size_of_the_subset_that_tests_are_shared_and_the_i
     assert "tested on the same" in other.tables(other.summary(rows))[0].note
 
 
+def test_folds_that_are_each_tested_once_have_corrected_resampled_t_intervals_in_note_and_figure(compared):
+    low, high = interval(0.04, 0.02 / math.sqrt(3), 3, test_share=1 / 5)
+    other = AffectMUStARD(seeds=2, fold=(0, 1, 2), methods=("vanilla", "experts"), scheme=("official",))
+    summary = other.summary(RESULTS)
+    note = other.tables(summary)[0].note
+    assert f"(corrected resampled t): experts +0.040 [{low:+.3f}, {high:+.3f}]" in note
+    row = other.charts(summary, [])[0].panels[0].rows["experts"]
+    assert (row["low"], row["high"]) == pytest.approx(interval(row["mean"], row["se"], 3, test_share=1 / 5))
+    assert all("low" not in r for r in summary)  # the published table stays mean, standard error and n
+    shared, its_summary, _ = compared
+    assert "low" not in shared.charts(its_summary, [])[0].panels[0].rows["experts"]
+
+
 def test_the_table_states_how_far_the_best_unimodal_network_is_above_the_control():
     text = [{**r, "method": "unimodal-text", "subset_accuracy": 0.35} for r in RESULTS if r["method"] == "experts"]
     audio = [{**r, "method": "unimodal-audio", "subset_accuracy": 0.1} for r in text]

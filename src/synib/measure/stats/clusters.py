@@ -55,7 +55,7 @@ def clustered_means(x: Array, weights: Array | None = None, groups: ArrayLike | 
         by_row = bool(number.max(initial=-1) + 1 == x.shape[1])
         if not by_row:
             sums = np.stack([np.bincount(number, row) for row in sums])
-            sizes = np.bincount(number, sizes)
+            sizes = np.bincount(number, sizes).astype(np.float64)
     total = sizes.sum()
     mean = sums.sum(1) / total
     residuals = sums - mean[:, None] * sizes

@@ -131,7 +131,7 @@ def chart(
 ) -> Bars:
     """Accuracy, and beside it the subset accuracy above the control's; see :func:`note` for ``shared_test``."""
     if not shared_test:
-        summary = [row | dict(zip(("low", "high"), _over_folds(row), strict=True)) for row in summary]
+        summary = [{**row, **dict(zip(("low", "high"), _over_folds(row), strict=True))} for row in summary]
     rows: Mapping[tuple[str, str], Row] = {(row["method"], row["metric"]): row for row in summary}
     constant = rows[baseline_name("constant"), "test_accuracy"]["mean"]
     columns = {"accuracy": "test_accuracy", "subset accuracy above the control": f"subset_accuracy_over_{CONTROL}"}
