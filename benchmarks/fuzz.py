@@ -33,6 +33,8 @@ from unittest.mock import patch
 
 from fuzz_targets import TARGETS, prepare
 
+from synib.own.arrow_child import WORKER
+
 COUNTED = ("answered", "said", "traceback", "untidy", "hang", "crash", "outside", "forbidden")
 FORBIDDEN = (
     "os.system",
@@ -43,6 +45,7 @@ FORBIDDEN = (
     "socket.connect",
     "pickle.find_class",
 )
+DECODER = [sys.executable, "-P", str(WORKER)]  # the process of its own that Parquet is decoded in
 CHANGES = {
     "os.mkdir": 1,
     "os.remove": 1,
@@ -68,6 +71,8 @@ class Watch:
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.allowed is None:
+            return
+        if event == "subprocess.Popen" and arguments[1] == DECODER:
             return
         if event in FORBIDDEN:
             self.forbidden.append(f"{event} {str(arguments)[:100]}")

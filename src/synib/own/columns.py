@@ -1,5 +1,6 @@
 """What every format of a user's file comes down to: columns of one value for each row, and vectors that are held once."""
 
+import unicodedata
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from synib.checks import shown
+from synib.own.budget import Budget
 
 Array = np.ndarray[Any, Any]
 Kind = Literal["vector", "number", "flag", "text", "other"]
 STEP = 1024  # rows that are looked at together, so that looking costs no second copy
-MOST, SWELL = 4 * 2**30, 100  # bytes, and times its own size: a file that unpacks to more than both is refused
+MOST, SWELL = 2**30, 100  # bytes, and times its own size: a file that unpacks to more than both is refused
 LONGEST = 256  # characters of a class, a group, a split: arrays of texts are as wide as their longest
 
 
@@ -43,6 +45,7 @@ class Source(ABC):
     """
 
     split: str | None = None  # the column of the parts of the data, where the format itself has parts
+    rows = 0  # how many there are, where the head says so
     shared = False  # whether the arrays that it loads belong to somebody else, and must not be written to
 
     def __init__(self, path: Path, kinds: Mapping[str, Kind], descriptions: Mapping[str, str] | None = None) -> None:
@@ -74,15 +77,19 @@ class Source(ABC):
 
 
 class Vectors:
-    """Vectors of one modality that come in blocks of rows, of which nobody knows the number beforehand.
+    """Vectors of one modality that come in blocks of rows.
 
     Args:
         path, name: For sentences.
+        budget: The memory that all modalities of a file share.
+        expected: How many rows there will be, where the file says so: their place is then there from the beginning.
     """
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, name: str, budget: Budget | None = None, expected: int = 0) -> None:
         self.path, self.name, self.rows, self.width = path, name, 0, 0
+        self._budget, self._expected = budget or Budget(path), expected
         self._held = array("f")  # grows in place: a list of blocks would be there twice when it is joined
+        self._place = np.empty((0, 0), np.float32)
 
     def add(self, values: Array, present: Array) -> None:
         """Add rows.
@@ -93,21 +100,42 @@ class Vectors:
         """
         if len(values) and not self.width:
             self.width = values.shape[1]
-            self._held.frombytes(np.full(self.rows * self.width, np.nan, np.float32).tobytes())
+            self._begin()
         if len(values) and values.shape[1] != self.width:
             raise ragged(self.path, self.name, self.rows + int(np.argmax(present)), values.shape[1], self.width)
+        if self._expected and self.rows + len(present) > self._expected:
+            raise ValueError(
+                f"{self.path} is damaged: {self.name} has more than the {self._expected:,} rows of its head."
+            )
+        if not self._expected:
+            self._budget.take(4 * len(present) * self.width)
         block = np.full((len(present), self.width), np.nan, np.float32)
         if len(values):
             with np.errstate(over="ignore", invalid="ignore"):  # infinite and NaN are looked for in the end
                 block[present] = values
-        self._held.frombytes(block.tobytes())
+        if self._expected and self.width:
+            self._place[self.rows : self.rows + len(present)] = block
+        elif not self._expected:
+            self._held.frombytes(block.tobytes())
         self.rows += len(present)
 
     def done(self) -> Array:
         """All rows."""
         if not self.width:
             raise ValueError(f"{self.path}: {self.name} is missing in every row: leave it out, or give it vectors.")
+        if self._expected:
+            return self._place[: self.rows]
         return np.frombuffer(self._held, np.float32).reshape(-1, self.width)
+
+    def _begin(self) -> None:
+        """Take the memory of all rows, if their number is known, and of those before the first that has a vector."""
+        if self._expected:
+            self._budget.take(4 * self._expected * self.width)
+            self._place = np.empty((self._expected, self.width), np.float32)
+            self._place[: self.rows] = np.nan
+        else:
+            self._budget.take(4 * self.rows * self.width)
+            self._held.frombytes(np.full(self.rows * self.width, np.nan, np.float32).tobytes())
 
 
 def ragged(path: Path, name: str, row: int, width: int, expected: int) -> ValueError:
@@ -146,6 +174,13 @@ def short_columns(load: Callable[[str], Column], names: Sequence[str]) -> dict[s
     return columns
 
 
+def printable(name: str) -> str:
+    """A name as it may reach a terminal or a table: control characters and lone surrogates are written as escapes."""
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else repr(c)[1:-1] for c in name)
+
+
 def first_repeated(names: Sequence[str]) -> str | None:
     """The first name that occurs a second time."""
     seen: set[str] = set()
@@ -156,16 +191,21 @@ def check_unpacked(path: Path, size: int, unpacked: int) -> None:
     """Raise ``ValueError`` if a compressed file swells as data do not: a few bytes can ask for all the memory there is."""
     if unpacked > max(MOST, SWELL * size):
         raise ValueError(
-            f"{path} has {size:,} bytes and would unpack to {unpacked:,}: what swells so much is not read."
+            f"{path} has {size:,} bytes and would unpack to {unpacked:,}: what swells so much is not read. If it is right, "
+            "save it without compression, as a folder of .npy files."
         )
 
 
 def texts(path: Path, name: str, values: Sequence[str]) -> Array:
     """An array of texts, if none is so long that it must be something else than a name."""
-    longest = max(map(len, values), default=0)
+    check_length(path, name, max(map(len, values), default=0))
+    return np.array(values, dtype=np.str_)
+
+
+def check_length(path: Path, name: str, longest: int) -> None:
+    """Raise ``ValueError`` if the longest text of a column is too long for a name."""
     if longest > LONGEST:
         raise ValueError(
             f"{path}: {name} holds a text of {longest:,} characters; a class, a group or a split has a name of at "
             f"most {LONGEST}."
         )
-    return np.array(values, dtype=np.str_)

@@ -2,14 +2,10 @@
 
 import json
 import math
-import mmap
 import re
 import struct
 import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -17,90 +13,14 @@ import numpy as np
 
 from synib.checks import shown
 from synib.data.files import inside
-from synib.own.columns import LONGEST, Array, Column, Kind, Source, check_unpacked, short_columns, texts
+from synib.own.budget import Budget
+from synib.own.columns import LONGEST, Array, Column, Source, check_unpacked, short_columns, texts
+from synib.own.stored import Stored, zipped
 
 HEAD = 2**20  # bytes of an .npy's head at most
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, UnicodeDecodeError)
 TENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1"} | {
     f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)
 }
-
-
-@dataclass(frozen=True)
-class Stored:
-    """Where the numbers of an array lie, and what its head says of them; the file is known to be long enough.
-
-    Args:
-        path: The file.
-        offset: Where they begin in it, or in the member of an archive.
-        dtype, shape, fortran: What they are.
-        member: The compressed member of an archive that they are in.
-        bfloat: Whether two bytes are the upper half of a float32.
-    """
-
-    path: Path
-    offset: int
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    fortran: bool = False
-    member: zipfile.ZipInfo | None = None
-    bfloat: bool = False
-
-    @property
-    def kind(self) -> Kind:
-        """What a column of it would hold."""
-        whole, vector = self.dtype.kind in "iuf", len(self.shape) == 2
-        if vector and (whole or self.dtype.kind == "b"):
-            return "vector"
-        is_single = len(self.shape) == 1
-        kinds: dict[str, Kind] = {"b": "flag", "U": "text", "S": "text"}
-        return ("number" if whole else kinds.get(self.dtype.kind, "other")) if is_single else "other"
-
-    def mapped(self) -> Array:
-        """The array in the file's own pages; what is written to it goes to memory, never to the file."""
-        before = self.offset % mmap.ALLOCATIONGRANULARITY
-        length = before + math.prod(self.shape) * self.dtype.itemsize
-        with self.path.open("rb") as stream:
-            pages = mmap.mmap(stream.fileno(), length, access=mmap.ACCESS_COPY, offset=self.offset - before)
-        return np.ndarray(self.shape, self.dtype, pages, before, order="F" if self.fortran else "C")
-
-    def read(self, dtype: np.dtype[Any] | None = None) -> Array:
-        """The array in memory, once, as ``dtype``."""
-        shape = (self.shape[::-1] if self.fortran else self.shape) or (1,)
-        out = np.empty(shape, dtype or self.dtype)
-        row = math.prod(shape[1:]) * self.dtype.itemsize
-        step = max(1, 2**22 // max(row, 1))
-        with self._opened() as stream:
-            stream.seek(self.offset)
-            for start in range(0, len(out), step):
-                part = out[start : start + step]
-                held = stream.read(len(part) * row)
-                if len(held) != len(part) * row:
-                    raise ValueError(f"{self.path} is cut or damaged: fewer numbers are in it than its head says.")
-                with np.errstate(over="ignore", invalid="ignore"):  # infinite and NaN are looked for in the end
-                    part[...] = self._values(held).reshape(part.shape)
-        return out.T if self.fortran else out.reshape(self.shape)
-
-    def vectors(self) -> Array:
-        """The array as float16, if it is that, or float32: mapped if it lies there so."""
-        half = self.dtype.kind == "f" and self.dtype.itemsize == 2
-        wanted = np.dtype(np.float16 if half else np.float32)
-        mappable = self.dtype == wanted and self.member is None and math.prod(self.shape) > 0
-        return self.mapped() if mappable else self.read(wanted)
-
-    def _values(self, held: bytes) -> Array:
-        if self.bfloat:
-            return (np.frombuffer(held, "<u2").astype(np.uint32) << 16).view(np.float32)
-        return np.frombuffer(held, self.dtype)
-
-    @contextmanager
-    def _opened(self) -> Iterator[BinaryIO]:
-        if self.member is None:
-            with self.path.open("rb") as stream:
-                yield stream
-        else:
-            with zipped(self.path) as archive, archive.open(self.member) as member:
-                yield cast(BinaryIO, member)
 
 
 class Arrays(Source):
@@ -125,9 +45,20 @@ class Arrays(Source):
     def load(
         self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
     ) -> tuple[dict[str, Column], dict[str, Array]]:
+        budget = Budget(self.path)
+        budget.take(sum(self._size(name) for name in singles))
+        for columns in vectors.values():
+            of_numbers = len(self._stored[columns[0]].shape) == 1
+            budget.take(sum((4 * self._stored[c].size if of_numbers else self._stored[c].memory) for c in columns))
+        optional = [name for name in optional if self._size(name) < budget.limit - budget.taken]
         return {name: self._single(name) for name in singles} | short_columns(self._single, optional), {
             name: self._vectors(columns) for name, columns in vectors.items()
         }
+
+    def _size(self, name: str) -> int:
+        """Bytes that a column of one value for each row takes: itself, and as Python's texts."""
+        stored = self._stored[name]
+        return stored.size * (stored.dtype.itemsize + (64 if stored.kind == "text" else 0))
 
     def _vectors(self, columns: Sequence[str]) -> Array:
         first = self._stored[columns[0]]
@@ -150,7 +81,6 @@ class Arrays(Source):
         if stored.kind == "text":
             try:
                 decoded = [x.decode() if isinstance(x, bytes) else x for x in values.tolist()]
-                "".join(decoded).encode()
             except (ValueError, SystemError) as mistake:
                 raise ValueError(f"{self.path} is damaged: {name} holds texts that are none.") from mistake
             values = texts(self.path, name, decoded)
@@ -163,6 +93,7 @@ def npz(path: Path) -> Arrays:
     size, stored = path.stat().st_size, {}
     with zipped(path) as archive:
         check_unpacked(path, size, sum(info.file_size for info in archive.infolist()))
+        unpacked = 0  # as the float32 that vectors become
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if ".." in re.split(r"[/\\]", info.filename) or info.filename.startswith(("/", "\\")):
@@ -179,8 +110,12 @@ def npz(path: Path) -> Arrays:
                 start = _start(path, info)
                 if start + info.file_size > size:
                     raise ValueError(f"{path} is cut or damaged: {name} ends after the file.")
-                stored[name] = Stored(path, start + head.offset, head.dtype, head.shape, head.fortran)
+                checked = (name, start, info.file_size, info.CRC)
+                at = start + head.offset
+                stored[name] = Stored(path, at, head.dtype, head.shape, head.fortran, checked=checked)
             else:
+                unpacked += head.memory if head.kind == "vector" else info.file_size
+                check_unpacked(path, size, unpacked)
                 stored[name] = Stored(path, head.offset, head.dtype, head.shape, head.fortran, info)
     if not stored:
         raise ValueError(f"{path} holds no arrays.")
@@ -199,6 +134,7 @@ def safetensors(path: Path) -> Arrays:
             tensors = {name: _tensor(path, 8 + length, entry) for name, entry in head.items() if name != "__metadata__"}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as mistake:
             raise ValueError(f"{path} is no .safetensors, or is cut or damaged ({mistake}).") from mistake
+    _check_disjoint(path, tensors, 8 + length)
     end = max((s.offset + math.prod(s.shape) * s.dtype.itemsize for s in tensors.values()), default=0)
     if end != size:
         raise ValueError(f"{path} is cut or damaged: its tensors should end at byte {end:,}, the file has {size:,}.")
@@ -210,19 +146,11 @@ def npy_folder(path: Path, files: Iterable[Path]) -> Arrays:
     stored = {}
     for file in files:
         inside(path, file.name)
+        if not file.is_file():
+            raise ValueError(f"{file} is a device or a pipe; expected a file: copy what it gives into one first.")
         with file.open("rb") as stream:
             stored[file.stem] = npy_head(file, file.stem, stream, file.stat().st_size)
     return Arrays(path, stored)
-
-
-@contextmanager
-def zipped(path: Path) -> Iterator[zipfile.ZipFile]:
-    """An archive, of which every kind of damage is one kind of error."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except (*DAMAGE, OSError) as mistake:
-        raise ValueError(f"{path} is no .npz, or is cut or damaged ({mistake}).") from mistake
 
 
 def _start(path: Path, info: zipfile.ZipInfo) -> int:
@@ -253,6 +181,8 @@ def npy_head(path: Path, name: str, stream: BinaryIO, size: int) -> Stored:
         if descr is None or order is None or shape is None:
             raise ValueError
         dtype = np.dtype(descr[1])
+        if not dtype.itemsize:
+            raise ValueError
         sides = tuple(int(side) for side in shape[1].split(",") if side.strip())
     except (ValueError, TypeError, OverflowError):
         raise ValueError(f"{path}: {name} is no plain array of numbers or texts, or is damaged.") from None
@@ -260,6 +190,16 @@ def npy_head(path: Path, name: str, stream: BinaryIO, size: int) -> Stored:
     if offset + math.prod(sides) * dtype.itemsize != size:
         raise ValueError(f"{path} is cut or damaged: {name} has other than {sides} numbers in it.")
     return Stored(path, offset, dtype, sides, order[1] == "True" and len(sides) > 1)
+
+
+def _check_disjoint(path: Path, tensors: Mapping[str, Stored], start: int) -> None:
+    """Raise ``ValueError`` if tensors share bytes, so that a small file would become a large one, or leave some out."""
+    for name, stored in sorted(tensors.items(), key=lambda item: (item[1].offset, item[1].size)):
+        if stored.offset < start:
+            raise ValueError(f"{path} is damaged: {name} begins at byte {stored.offset:,}, inside another tensor.")
+        if stored.offset > start:
+            raise ValueError(f"{path} is cut or damaged: bytes {start:,} to {stored.offset:,} belong to no tensor.")
+        start = stored.offset + stored.size * stored.dtype.itemsize
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ import numpy as np
 
 from synib.checks import shown
 from synib.data.files import inside
+from synib.own.arrow_child import parquet_batches, parquet_head
+from synib.own.budget import Budget
 from synib.own.columns import (
     STEP,
     Array,
@@ -21,8 +23,10 @@ from synib.own.columns import (
     Kind,
     Source,
     Vectors,
+    check_length,
     check_unpacked,
     first_repeated,
+    printable,
     ragged,
     short_columns,
     texts,
@@ -53,7 +57,8 @@ class Batches(Source):
         self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
     ) -> tuple[dict[str, Column], dict[str, Array]]:
         parts: dict[str, list[Column]] = {name: [] for name in (*singles, *optional)}
-        collected = {name: Vectors(self.path, name) for name in vectors}
+        budget = Budget(self.path)
+        collected = {name: Vectors(self.path, name, budget, self.rows) for name in vectors}
         names = list(dict.fromkeys([*parts, *(column for columns in vectors.values() for column in columns)]))
         with damage(self.path):
             for batch in self.batches(names):
@@ -61,6 +66,7 @@ class Batches(Source):
                     array.validate(full=True)
                 for name in singles:
                     parts[name].append(_single(self.path, name, batch[name]))
+                    budget.take(parts[name][-1].values.nbytes)
                 for name in set(optional) & parts.keys():
                     kept = short_columns(partial(_from_batch, self.path, batch), [name])
                     parts[name].append(kept[name]) if kept else parts.pop(name)
@@ -85,27 +91,20 @@ class Batches(Source):
 
 
 class Parquet(Batches):
-    """A .parquet file."""
+    """A .parquet file, decoded by a process of its own."""
 
     def __init__(self, path: Path) -> None:
         pyarrow(path)
         with damage(path):
-            file = self._file(path)
-            groups = (file.metadata.row_group(k) for k in range(file.metadata.num_row_groups))
-            values = sum(group.column(k).num_values for group in groups for k in range(group.num_columns))
-            check_unpacked(path, path.stat().st_size, 4 * values)
-            super().__init__(path, file.schema_arrow)
+            schema, self.rows, self._values = parquet_head(path)
+            super().__init__(path, schema)
 
     def batches(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        file = self._file(self.path)
-        for batch in file.iter_batches(STEP, columns=list(names), use_threads=False):
+        # Texts are sent once each, however often they occur.
+        numbers = sum(self._values[name] for name in names if self.kinds[name] != "text")
+        check_unpacked(self.path, self.path.stat().st_size, 4 * numbers)
+        for batch in parquet_batches(self.path, names, STEP):
             yield {name: batch.column(name) for name in names}
-
-    def _file(self, path: Path) -> Any:
-        from pyarrow import parquet  # type: ignore[import-untyped]
-
-        # Without these it would hold the whole file, or a column of a whole group of rows.
-        return parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False)
 
 
 class HuggingFace(Batches):
@@ -183,6 +182,9 @@ def _parts(path: Path) -> list[tuple[str, Path]]:
         files = [entry.get("filename") if isinstance(entry, dict) else entry
                  for entry in _said(folder / "state.json", "_data_files")]  # fmt: skip
         files_of_parts += [(split, inside(folder, str(file))) for file in files]
+    twice = first_repeated([str(file) for _, file in files_of_parts])
+    if twice is not None:
+        raise ValueError(f"{path} names {Path(twice).name} twice: each file of data should be listed once.")
     for _, file in files_of_parts:
         if not file.is_file():
             raise ValueError(f"{path} should hold {file.name}, which is not there.")
@@ -207,7 +209,11 @@ def _class_names(schema: Any) -> dict[str, tuple[str, ...]]:
     """Column → the names of its classes, which ``datasets`` notes beside the columns."""
     try:
         features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
-        return {name: tuple(map(str, of["names"])) for name, of in features.items() if of.get("_type") == "ClassLabel"}
+        return {
+            name: tuple(map(printable, map(str, of["names"])))
+            for name, of in features.items()
+            if of.get("_type") == "ClassLabel"
+        }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
@@ -235,17 +241,22 @@ def _from_batch(path: Path, batch: Mapping[str, Any], name: str) -> Column:
 def _single(path: Path, name: str, array: Any) -> Column:
     from pyarrow import types
 
+    held = array.dictionary if types.is_dictionary(array.type) else array
+    if types.is_string(held.type) or types.is_large_string(held.type):
+        import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+        check_length(path, name, pc.max(pc.utf8_length(held)).as_py() or 0)  # before a long text is there for every row
     if types.is_dictionary(array.type):
         array = array.dictionary_decode()
     has_value = array.is_valid().to_numpy(zero_copy_only=False)
     if types.is_string(array.type) or types.is_large_string(array.type):
         return Column(texts(path, name, [text or "" for text in array.to_pylist()]), has_value)
     filled = array.fill_null(False if types.is_boolean(array.type) else 0) if array.null_count else array
-    return Column(filled.to_numpy(zero_copy_only=False), has_value)
+    return Column(np.array(filled.to_numpy(zero_copy_only=False)), has_value)  # a view would hold the whole batch
 
 
 def _add_lists(vectors: Vectors, array: Any) -> None:
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
+    import pyarrow.compute as pc
 
     has_value = array.is_valid().to_numpy(zero_copy_only=False)
     widths = pc.list_value_length(array).drop_null().to_numpy(zero_copy_only=False)

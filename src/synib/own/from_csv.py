@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from synib.checks import shown
+from synib.own.budget import Budget
 from synib.own.columns import LONGEST, Array, Column, Kind, Source, Vectors, first_repeated, ragged, texts
 
 CELL = 16 * 2**20  # characters: Python's own limit is a vector of some 6,000 numbers
 LINES = 256  # parsed together
+CELL_SIZE = 64  # bytes that Python holds a short text in
 FLAGS = {"true": True, "false": False}
 
 
@@ -36,9 +38,11 @@ class CSV(Source):
     ) -> tuple[dict[str, Column], dict[str, Array]]:
         at = {name: place for place, name in enumerate(self._header)}
         cells: dict[str, list[str]] = {name: [] for name in (*singles, *optional)}
-        collected = {name: Vectors(self.path, name) for name in vectors}
+        budget = Budget(self.path)
+        collected = {name: Vectors(self.path, name, budget) for name in vectors}
         with _lines(self.path) as (_, lines):
             while block := list(islice(lines, LINES)):
+                budget.take(CELL_SIZE * len(block) * len(cells))
                 for name in list(cells):
                     cells[name].extend(line[at[name]].strip() for line in block)
                     if name not in singles and any(len(cell) > LONGEST for cell in cells[name][-len(block) :]):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from synib.checks import shown
+from synib.own.budget import Budget
 from synib.own.columns import STEP, Array, Column, Kind, Source, Vectors, ragged, short_columns, texts
 from synib.own.from_arrow import Batches, pyarrow
 
@@ -54,6 +55,7 @@ class Memory(Source):
         if first.ndim == 2:
             if first.dtype in (np.float32, np.float16):
                 return first
+            Budget(self.path).take(4 * first.size)
             with np.errstate(over="ignore", invalid="ignore"):  # infinite and NaN are looked for in the end
                 return first.astype(np.float32)
         together = np.empty((len(first), len(columns)), np.float32)

@@ -18,6 +18,8 @@ from synib.files import atomic_file, check_writable
 from synib.measure.stats import Scale
 from synib.methods.hooks import AddsModules
 from synib.own.answers import Answers
+from synib.own.budget import Budget
+from synib.own.columns import printable
 from synib.own.predictor import Predictor
 from synib.own.recipe import KINDS as TARGETS
 from synib.own.recipe import family_of, make_method, make_model
@@ -27,6 +29,7 @@ from synib.training import Learner
 FORMAT = 2
 READ = (1, 2)  # the first has no kind of target: with classes it is classification
 HOTTEST = 1e6  # temperature; a fit looks between exp(-5) and exp(5)
+LONGEST = 2**26  # bytes of the JSON
 BACKGROUND = 1024  # rows of a background
 PLAIN, TENSORS = "model.json", "model.safetensors"
 KINDS: dict[str, type | tuple[type, ...]] = {
@@ -109,6 +112,9 @@ def load(folder: str | Path) -> Predictor:
         raise ValueError(f"A model is a folder that synib fit wrote; {folder} is {what}.")
     plain = _read_plain(folder)
     try:
+        if (folder / TENSORS).exists() and not (folder / TENSORS).is_file():
+            raise ValueError(f"{folder / TENSORS} is no file: fit the model again.")
+        Budget(folder / TENSORS).take(2 * (folder / TENSORS).stat().st_size)  # the file, and the tensors
         content = (folder / TENSORS).read_bytes()
     except OSError as e:
         raise ValueError(f"{folder} has no {TENSORS} that can be read ({e.strerror}): fit the model again.") from e
@@ -196,6 +202,8 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor
 def _read_plain(folder: Path) -> dict[str, Any]:
     """What ``model.json`` says, if it is one of ours."""
     path = folder / PLAIN
+    if path.exists() and (not path.is_file() or path.stat().st_size > LONGEST):
+        raise ValueError(f"{path} is no file of at most {LONGEST:,} bytes: it is no model of ours.")
     try:
         plain = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_no_number)
     except OSError as e:
@@ -206,8 +214,8 @@ def _read_plain(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{path} does not describe a model of ours.")
     if plain["format"] not in READ:
         raise ValueError(
-            f"{path} is of format {shown(plain['format'])}, made by synib {shown(plain['synib'])}; this one reads formats up to "
-            f"{FORMAT}."
+            f"{path} is of format {shown(plain['format'])}, made by synib {shown(plain['synib'])}; this one reads formats up "
+            f"to {FORMAT}."
         )
     for name, kind in KINDS.items():
         if not isinstance(plain.get(name), kind) or isinstance(plain[name], bool):
@@ -218,6 +226,8 @@ def _read_plain(folder: Path) -> dict[str, Any]:
 def _texts(name: str, value: Sequence[Any]) -> tuple[str, ...]:
     if not all(isinstance(text, str) for text in value):
         _wrong(f"{name} are texts; got {shown(value)}")
+    if not all(printable(text) == text for text in value):
+        _wrong(f"{name} hold characters that cannot be printed: {shown(value)}")
     return tuple(value)
 
 

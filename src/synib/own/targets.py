@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from synib.checks import shown
-from synib.own.columns import Array, Column, Source, list_names, list_rows
+from synib.own.columns import Array, Column, Source, list_names, list_rows, printable
 
 TargetKind = Literal["classification", "ordinal", "multilabel", "regression"]
 Task = Literal["auto", "classification", "ordinal", "multilabel", "regression"]
@@ -134,7 +134,7 @@ def _separated(source: Source, name: str, column: Column) -> Target:
                          f"{name}_1, … or an array of 0 and 1 with a column for each label.")  # fmt: skip
     texts = column.values.tolist()
     mark = next((mark for mark in SEPARATORS if any(mark in text for text in texts)), SEPARATORS[0])
-    rows = [{label.strip() for label in text.split(mark)} - {""} for text in texts]
+    rows = [{printable(label.strip()) for label in text.split(mark)} - {""} for text in texts]
     labels = sorted(set().union(*rows))
     if len(labels) > LABELS:
         raise _too_many(source, name, len(labels))
@@ -178,5 +178,5 @@ def _too_many(source: Source, name: str, count: int) -> ValueError:
 
 def _class(value: Any, names: tuple[str, ...]) -> str:
     if names and isinstance(value, int) and 0 <= value < len(names):
-        return names[value]
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        return printable(names[value])
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else printable(str(value))

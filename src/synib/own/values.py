@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from synib.checks import shown
-from synib.own.columns import STEP, Array, Column, Source, list_names, list_rows
+from synib.own.columns import STEP, Array, Column, Source, list_names, list_rows, printable
 
 SPLITS = {"train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
           "dev": "validation", "test": "test", "testing": "test"}  # fmt: skip
@@ -87,7 +87,15 @@ def groups_of(source: Source, name: str, column: Column) -> Array:
     unknown = np.flatnonzero(~is_known(column))
     if len(unknown):
         raise ValueError(f"{source.path}: {name} is missing in {list_rows(unknown)}: give each row a group.")
-    return column.values.astype(np.str_)
+    return _printable_values(column.values.astype(np.str_))
+
+
+def _printable_values(values: Array) -> Array:
+    """Texts without control characters, which are written out; others are left as they are."""
+    if values.dtype.kind != "U":
+        return values
+    different, which = np.unique(values, return_inverse=True)
+    return np.array([printable(text) for text in different.tolist()])[which.reshape(-1)]
 
 
 def weights_of(source: Source, name: str, column: Column) -> Array:
@@ -100,7 +108,7 @@ def weights_of(source: Source, name: str, column: Column) -> Array:
 
 def nuisance_of(column: Column) -> Array:
     if column.present.all() or column.values.dtype.kind == "U":
-        return column.values
+        return _printable_values(column.values)
     return np.where(column.present, column.values, np.nan)
 
 
