@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("sklearn", reason="scikit-learn is part of synib[audit]")
-PLAN = {"k": 3, "seeds": 1, "budget": 1}
+PLAN = {"k": 3, "seeds": 1, "budget": 1, "judge": False, "tries": 1}
 
 
 @pytest.fixture
@@ -46,7 +46,11 @@ def test_a_file_ends_in_a_verdict_a_page_and_sentences(synib_command, file, tmp_
     record = json.loads((out / "run.json").read_text())
     assert record["command"].startswith("synib audit ")
     assert record["data"] == {"mine.npz": {"mine.npz": hashlib.sha256(file.read_bytes()).hexdigest()}}
-    assert record["plan"] == PLAN
+    assert record["plan"] == PLAN | {"metric": None, "seed": 0, "device": "auto"}
+    assert record["options"]["group"] == "who"
+    assert verdict["recommendation"]["method"]
+    assert f"--from-audit {out}" in printed
+    assert "90 rows of 2 modalities" in printed  # what was found about the data, too
     assert record["seeds"] == [0]
     page = (out / "report.html").read_text()
     assert "Audit of mine.npz" in page
@@ -63,6 +67,7 @@ def test_a_file_ends_in_a_verdict_a_page_and_sentences(synib_command, file, tmp_
         (["--quick", "--thorough"], "Use either --quick or --thorough, not both."),
         (["--task", "ranking"], "task"),
         (["--device", "tpu"], "auto, cpu or cuda"),
+        (["--metric", "explained_variance"], "The metric of classification is one of accuracy"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_leaves_nothing(synib_command, file, tmp_path, options, sentence):
@@ -81,3 +86,20 @@ def test_a_folder_with_other_files_is_not_written_into(synib_command, file, tmp_
     code, _, err = synib_command("audit", file, "--out", file)
     assert code == 2
     assert "--out is a folder" in err
+
+
+def test_json_alone_is_printed_and_refutations_are_part_of_it(synib_command, file, tmp_path, brief):
+    code, printed, _ = synib_command(
+        "audit", file, "--quick", "--json", "--refute", "--out", tmp_path / "out", "--static"
+    )
+    assert code == 0
+    verdict = json.loads(printed)
+    assert verdict == json.loads((tmp_path / "out" / "verdict.json").read_text())
+    assert [r["name"] for r in verdict["refutations"]][:2] == ["pairing shuffled within class", "dummy target"]
+
+
+def test_a_missing_package_is_named_before_any_work(synib_command, file, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "cvxpy" else True)
+    code, _, err = synib_command("audit", file, "--quick", "--out", tmp_path / "out")
+    assert code == 2
+    assert 'An audit needs cvxpy: pip install "synib[audit]"' in err

@@ -11,7 +11,7 @@ from torch import nn
 from synib import Bernoulli, Categorical, FusionModel, RandomMask, ShuffledNoise, SynIB
 from synib.data import Dataset, Split
 from synib.methods import Confidence, DnR, Ensemble, Vanilla
-from synib.methods.experts import Experts, experts, stack
+from synib.methods.experts import Experts, experts, stack, stacked
 from synib.methods.synib import synib_amortized, synib_marginal
 from synib.training.loop import fit
 
@@ -184,3 +184,16 @@ def test_a_head_that_does_not_show_how_wide_its_answer_is_is_refused():
         ValueError, match="as wide as a prediction, 3 numbers; the last parameter of the head of 'a' has 1"
     ):
         method.predict(model, {name: torch.randn(6, width) for name, width in WIDTHS.items()})
+
+
+def test_stacked_plain_fusion_is_experts_with_weight_0():
+    trained = []
+    for method in (experts(weight=0.0, draws=2, family=Categorical()), stacked(family=Categorical())):
+        torch.manual_seed(0)
+        model = model_of(WIDTHS)
+        fit(method, model, noise_only(), **HOW)
+        trained.append((model, method))
+    (first, with_penalty), (second, without) = trained
+    for a, b in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+    assert torch.allclose(with_penalty.weights, without.weights, atol=1e-3)

@@ -56,14 +56,15 @@ def test_folds_are_cut_to_one_size_where_that_costs_less_than_a_row_each_and_tes
     made = table(n=43, target=np.arange(43) % 2)
     parts = folds(made, 4)
     recipe = TableRecipe(made, parts)
-    assert {len(f.train) for f in parts} == {21, 22}
-    assert {(len(f.train), len(f.validation)) for f in recipe.parts} == {(21, 10)}
+    assert {len(f.train) for f in parts} == {25, 26}
+    ((train, validation),) = {(len(f.train), len(f.validation)) for f in recipe.parts}
+    assert (train, validation) == (25, 7)
     for before, after in zip(parts, recipe.parts, strict=True):
         assert np.array_equal(before.test, after.test)
         assert set(after.train) <= set(before.train)
         assert set(after.validation) <= set(before.validation)
         assert np.bincount(made.target[after.train]).min() >= 10
-    assert "each has 21 training and 10 validation rows: up to 1 of each were left out" in recipe.notes[0]
+    assert "each has 25 training and 7 validation rows: up to 1 of each were left out" in recipe.notes[0]
     assert len(programs(recipe.cells("vanilla", 2))) == 2  # with dropout and without, all folds together
 
 

@@ -1,59 +1,86 @@
 """``synib audit``: is there synergy in my data, does plain fusion find it, would SynIB help?"""
 
+import json
 import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from synib.cli.own_data import Modalities, columns_of
+from synib.cli.own_data import (
+    AsJson,
+    Device,
+    File,
+    Group,
+    Modalities,
+    Order,
+    Seed,
+    SplitColumn,
+    Target,
+    Task,
+    columns_of,
+    order_of,
+)
 from synib.files import check_writable
 
-QUICK = {"k": 3, "seeds": 1, "budget": 2}
-USUAL = {"k": 5, "seeds": 1, "budget": 6}
-THOROUGH = {"k": 5, "seeds": 3, "budget": 18}
+QUICK: dict[str, Any] = {"k": 3, "seeds": 1, "budget": 2, "judge": False, "tries": 4}
+USUAL: dict[str, Any] = {"k": 5, "seeds": 1, "budget": 6}
+THOROUGH: dict[str, Any] = {"k": 5, "seeds": 3, "budget": 18, "tries": 12}
 FILES = {"verdict.json", "summary.csv", "report.html", "figure.svg", "run.json"}  # of an audit
+EXTRAS = {"sklearn": "scikit-learn", "cvxpy": "cvxpy", "clarabel": "clarabel"}
 
 
 def audit(
-    file: Annotated[
-        Path, typer.Argument(help=".npz, .safetensors, .csv, .parquet, a folder of .npy, or a datasets folder.")
-    ],
-    target: Annotated[
-        str | None, typer.Option(help="The column to predict; label, target or y if there is one.")
-    ] = None,
+    file: File,
+    target: Target = None,
     modality: Modalities = None,
-    split: Annotated[str | None, typer.Option(help="A column of train, validation and test.")] = None,
-    group: Annotated[
-        str | None, typer.Option(help="A column (speaker, patient) that must not be on two sides.")
-    ] = None,
+    task: Task = None,
+    order: Order = None,
+    group: Group = None,
+    split: SplitColumn = None,
     nuisance: Annotated[
-        list[str] | None, typer.Option(help="A column that should not tell the target; may be repeated.")
+        list[str] | None, typer.Option(help="A column that should not predict the target; may be repeated.")
     ] = None,
-    task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="3 folds, 2 candidates: about a minute.")] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="accuracy, average_precision, auc, closeness or explained_variance.  \\[default: by the target]"
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Is there synergy? 3 folds, no SynIB: about half a minute.")
+    ] = False,
     thorough: Annotated[bool, typer.Option("--thorough", help="5 folds, 3 seeds, 18 candidates; on a GPU.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    refute: Annotated[
+        bool,
+        typer.Option("--refute", help="Audit shuffled pairs, a dummy target, half of the rows and other seeds, too."),
+    ] = False,
+    seed: Seed = 0,
+    device: Device = "auto",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the page.  \\[default: runs/audit-NAME]", show_default=False)
     ] = None,
     static: Annotated[bool, typer.Option("--static", help="A light page without scripts.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Say whether the modalities of your data tell something only together, and whether SynIB would help."""
+    """Find out whether the modalities of your data interact, and whether SynIB would help."""
     from rich.console import Console
 
+    from synib.cli import one_line
     from synib.cli.progress import progress_bar
     from synib.files import write_json
     from synib.own.audit import audit as run
+    from synib.own.refute import refute as refute_audit
     from synib.own.table import read
-    from synib.report.audit import write
+    from synib.report.audit import verdict_json, write
     from synib.studies.provenance import of_path, provenance
     from synib.training.device import choose_device
 
     if quick and thorough:
         raise ValueError("Use either --quick or --thorough, not both.")
+    _check_extras()
     folder = out if out is not None else Path("runs") / f"audit-{file.stem}"
     _check_folder(folder)
     start = time.perf_counter()
@@ -64,28 +91,53 @@ def audit(
         split=split,
         group=group,
         nuisance=tuple(nuisance or ()),
-        task=task,  # type: ignore[arg-type]
+        task=task or "auto",  # type: ignore[arg-type]
+        order=order_of(order),
     )
     data = of_path(file)
-    plan = QUICK if quick else THOROUGH if thorough else USUAL
-    console = Console()
+    plan = (QUICK if quick else THOROUGH if thorough else USUAL) | {"metric": metric, "seed": seed, "device": device}
+    console = Console(stderr=as_json)
+
+    def say(sentence: str, **style: Any) -> None:
+        console.print(one_line(sentence), markup=False, highlight=False, soft_wrap=True, **style)
+
     with progress_bar(console) as advance:
-        result = run(table, **plan, device=device, on_progress=advance)
+        result = run(table, **plan, on_progress=advance)
+        tests = []
+        if refute:
+            tests = refute_audit(result, on_progress=advance, **plan)
     facts = {"rows": f"{len(table.target):,}", "seconds": f"{time.perf_counter() - start:.0f}"}
     folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["synib", *sys.argv[1:]])
     record = provenance(command, choose_device(device), range(plan["seeds"]), data)
-    write_json(folder / "run.json", record | {"plan": plan})
-    write(result, folder, command, facts, interactive=not static)
+    options = {"target": target, "modality": modality, "task": task, "order": order, "group": group, "split": split}
+    write_json(folder / "run.json", record | {"plan": plan, "options": options})
+    write(result, folder, command, facts, interactive=not static, refutations=tests)
+    if as_json:
+        typer.echo(json.dumps(verdict_json(result, tests), indent=1))
+        return
     for finding in result.findings:
-        if finding.level == "warning":
-            console.print(f"Warning: {finding.words}", markup=False)
-    console.print(f"Synergy: {result.verdict.synergy}", style="bold", markup=False)
+        say(f"Warning: {finding.words}" if finding.level == "warning" else finding.words)
+    say(f"Synergy: {result.verdict.synergy}", style="bold")
     for sentence in result.verdict.sentences:
-        console.print(sentence, markup=False)
+        say(sentence)
     for shortcut in result.verdict.shortcuts:
-        console.print(f"Shortcut: {shortcut.words}", markup=False)
-    console.print(f"Page: {folder / 'report.html'}", soft_wrap=True, markup=False)
+        say(f"Shortcut: {shortcut.words}")
+    for test in tests:
+        say(test.words)
+    recommendation = result.verdict.recommendation
+    say(f"Recommended model: {recommendation.method}. {recommendation.why}")
+    say(f"Train it: synib fit {shlex.quote(str(file))} --from-audit {shlex.quote(str(folder))}")
+    say(f"Page: {folder / 'report.html'}")
+
+
+def _check_extras() -> None:
+    """Raise before any work where a package that an audit needs is missing."""
+    from importlib.util import find_spec
+
+    missing = [package for module, package in EXTRAS.items() if find_spec(module) is None]
+    if missing:
+        raise ValueError(f'An audit needs {", ".join(missing)}: pip install "synib[audit]"')
 
 
 def _check_folder(folder: Path) -> None:

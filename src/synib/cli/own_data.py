@@ -1,10 +1,25 @@
-"""What the commands on a user's own data share: the option that names modalities."""
+"""What the commands on a user's own data share: one set of options, and plain texts for the terminal."""
 
-from collections.abc import Sequence
-from typing import Annotated
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from synib.files import read_json
+
+File = Annotated[
+    Path, typer.Argument(help=".npz, .safetensors, .csv, .parquet, a folder of .npy, or a datasets folder.")
+]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        help="The column to predict, or the prefix of numbered columns of 0 and 1.  \\[default: label, target or y]",
+        show_default=False,
+    ),
+]
 Modalities = Annotated[
     list[str] | None,
     typer.Option(
@@ -13,6 +28,32 @@ Modalities = Annotated[
         show_default=False,
     ),
 ]
+Task = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        help="auto, classification, ordinal, multilabel or regression.  \\[default: auto]",
+        show_default=False,
+    ),
+]
+Order = Annotated[
+    str | None,
+    typer.Option(
+        "--order", help="For --task ordinal: the classes from lowest to highest, LOW,MIDDLE,HIGH.", show_default=False
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", help="The column of what must stay together (speaker, patient).", show_default=False),
+]
+SplitColumn = Annotated[
+    str | None,
+    typer.Option("--split", help="The column that says train, validation or test.", show_default=False),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed for the fold assignment and for training.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, and nothing else.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
+OPTIONS = ("target", "modality", "task", "order", "group", "split")  # which say how a file is read
 
 
 def columns_of(modality: Sequence[str] | None) -> dict[str, str] | None:
@@ -28,3 +69,43 @@ def columns_of(modality: Sequence[str] | None) -> dict[str, str] | None:
             raise ValueError(f"--modality names {name!r} twice.")
         columns[name] = column or name
     return columns
+
+
+def order_of(order: str | None) -> list[str] | None:
+    """``"low,middle,high"`` as a list."""
+    return None if order is None else [name.strip() for name in order.split(",")]
+
+
+def audit_options(folder: Path) -> tuple[dict[str, Any], str, str]:
+    """How the file of an audit was read, the method that the audit recommends, and why.
+
+    Args:
+        folder: Folder of an audit, with ``run.json`` and ``verdict.json``.
+    """
+    run, verdict = (_object(folder, name) for name in ("run.json", "verdict.json"))
+    recommendation, options = verdict.get("recommendation"), run.get("options", {})
+    method = recommendation.get("method") if isinstance(recommendation, dict) else None
+    if not isinstance(method, str) or not isinstance(options, dict):
+        raise ValueError(f"{folder} holds an audit without a recommendation: run synib audit again.")
+    known: dict[str, Any] = {}
+    for name in OPTIONS:
+        value = options.get(name)
+        if value is None:
+            continue
+        is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        if not (is_list if name == "modality" else isinstance(value, str)):
+            raise ValueError(f"{folder / 'run.json'} has {name} {json.dumps(value)[:60]}: run synib audit again.")
+        known[name] = value
+    return known, method, str(recommendation.get("why", "")) if isinstance(recommendation, dict) else ""
+
+
+def _object(folder: Path, name: str) -> Mapping[str, Any]:
+    try:
+        found = read_json(folder / name)
+    except OSError as e:
+        raise ValueError(f"--from-audit takes the folder of an audit; {folder} has no {name} that can be read.") from e
+    except (ValueError, RecursionError) as e:
+        raise ValueError(f"--from-audit takes the folder of an audit; {folder / name} is no JSON.") from e
+    if not isinstance(found, dict):
+        raise ValueError(f"--from-audit takes the folder of an audit; {folder / name} is no JSON object.")
+    return found

@@ -6,20 +6,20 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def progress_bar(console: Any) -> Iterator[Callable[[float, float], None]]:
-    """A progress bar with the time left, shown from the first call of ``advance(done, of)`` on."""
+def progress_bar(console: Any) -> Iterator[Callable[..., None]]:
+    """A progress bar with the time left, shown from the first call of ``advance(done, of, what)`` on."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("training"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeElapsedColumn(),
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeElapsedColumn(),
         TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"),
     )  # fmt: skip
     progress = Progress(*columns, console=console)
     task = progress.add_task("training", total=None)
 
-    def advance(done: float, of: float) -> None:
+    def advance(done: float, of: float, what: str = "training") -> None:
         progress.start()  # not before: an error before training needs no bar
-        progress.update(task, completed=done, total=of)
+        progress.update(task, completed=done, total=of, description=what)
 
     try:
         yield advance

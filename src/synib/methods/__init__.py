@@ -11,7 +11,7 @@ from synib.methods.agm import AGM
 from synib.methods.confidence import Confidence
 from synib.methods.dnr import DnR
 from synib.methods.ensemble import Ensemble
-from synib.methods.experts import Experts, experts
+from synib.methods.experts import Experts, experts, stacked
 from synib.methods.masked_input import MaskedInput, masked_oracle, masked_random
 from synib.methods.mcr import MCR
 from synib.methods.mmpareto import MMPareto
@@ -37,6 +37,7 @@ METHODS: dict[str, Callable[..., Objective]] = {
     "synib-marginal": synib_marginal,
     "synib-oracle": synib_oracle,
     "experts": experts,
+    "stacked": stacked,
     "dnr": DnR,
     "mmpareto": MMPareto,
     "reconboost": ReconBoost,
@@ -103,7 +104,8 @@ def settings_of(make: Callable[..., Any]) -> dict[str, bool]:
         return {name: p.default is p.empty for name, p in parameters_of(make).items()}
     own = {p.name: p.default is p.empty for p in inspect.signature(make).parameters.values() if p.kind != p.VAR_KEYWORD}
     # A function passes the rest on to what it makes, whose parts it has made itself.
-    onto = synib_marginal if make is experts else inspect.signature(make).return_annotation
+    passed_to: dict[Any, Any] = {experts: synib_marginal, stacked: Vanilla}
+    onto = passed_to.get(make) or inspect.signature(make).return_annotation
     return own | {name: needed for name, needed in settings_of(onto).items() if name not in (*PARTS, *own)}
 
 

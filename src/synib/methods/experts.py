@@ -13,6 +13,7 @@ from synib.methods.ensemble import Ensemble
 from synib.methods.hooks import AddsModules, FitsAtEnd, needs_trainer
 from synib.methods.synib import synib_marginal
 from synib.methods.unimodal import own_prediction
+from synib.methods.vanilla import Vanilla
 from synib.objective import Batch, Family, MultimodalModel, Objective, Parts
 from synib.tokens import Modality
 
@@ -137,3 +138,8 @@ def _weigh(answers: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
 def experts(*, weight: float = 10.0, draws: int = 16, l2: float = 1e-3, **settings: Any) -> Experts:
     """Experts whose fusion model is trained by SynIB with a modality marginalised out, with a strong weight."""
     return Experts(synib_marginal(weight=weight, draws=draws, **settings), l2)
+
+
+def stacked(*, l2: float = 1e-3, **settings: Any) -> Experts:
+    """Experts whose fusion model is trained by plain fusion: the control of :func:`experts`, which is this at weight 0."""
+    return Experts(Vanilla(**settings), l2)

@@ -1,27 +1,44 @@
 """The audit: from a user's rows to a verdict."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synib.measure import Estimate, PIDEstimate, pid_quantised
-from synib.measure.stats import standardised
+from synib.measure.stats import corrected_resampled_t, standardised, unknown
+from synib.own import sentences
 from synib.own.data_checks import Finding, check
 from synib.own.decision import decide
+from synib.own.evidence import Bench, Evidence, Numbers, collect
 from synib.own.fitting import Outcome, train
 from synib.own.folds import Fold, folds
-from synib.own.gains import Gain, fusion_gain, products_gain
-from synib.own.planted import planted
+from synib.own.learning_curve import learning_curve
+from synib.own.metric import Metric
+from synib.own.near_copies import dependence_groups
+from synib.own.power import detectable
 from synib.own.reliance import reliance
-from synib.own.row_scores import Numbers, lead, resampling_groups, row_scores
-from synib.own.search_space import FUSIONS, methods_of, recommended
+from synib.own.search_space import control, methods_of, recommended
 from synib.own.shortcuts import shortcuts
 from synib.own.subset import Subset, subset
 from synib.own.table import Table
-from synib.own.verdict import Verdict, sentences
+from synib.own.verdict import Verdict
+from synib.training.device import choose_device
 
 PID_ROWS = 20_000  # rows that are decomposed: clusters and counts need no more
+FEWEST_GROUPS = 3  # to train, choose and test on different ones
+# Shares of the work, for the progress bar.
+WORK = {
+    "training": 60.0,
+    "interactions": 4.0,
+    "power": 18.0,
+    "learning curve": 8.0,
+    "synergy subset": 6.0,
+    "reliance": 4.0,
+}
+
+Progress = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True)
@@ -33,10 +50,12 @@ class Audit:
         parts: How they were split.
         findings: Facts and warnings about them.
         outcome: The trained models.
-        scores: Method → accuracy (or share of variance explained) at test.
-        interactions: Fusion method, and ``"products"`` of two modalities' features → its gain over the additive combination.
-        best: The one of them that the verdict rests on.
-        synib: The form of SynIB that is compared with plain fusion.
+        metric: How models are compared.
+        evidence: The gains of fusion models and detectors over the additive model.
+        scores: Model → the metric on test rows.
+        over_additive: Model → its gain over the additive model on the same rows.
+        synib: The form of SynIB that was trained.
+        control: The same estimator with SynIB's weight at 0.
         pid: Modality → decomposition of it and the others (of two modalities: the first), by clusters; of classes.
         subset: The accuracy of fusions where every single modality is wrong; of classes.
         verdict: The answer.
@@ -46,18 +65,20 @@ class Audit:
     parts: Sequence[Fold]
     findings: Sequence[Finding]
     outcome: Outcome
+    metric: Metric
+    evidence: Evidence
     scores: Mapping[str, Estimate]
-    interactions: Mapping[str, Gain]
-    best: str
+    over_additive: Mapping[str, Estimate]
     synib: str
+    control: str
     pid: Mapping[str, PIDEstimate]
     subset: Subset | None
     verdict: Verdict
 
-    @property
-    def measure(self) -> str:
-        """What scores are."""
-        return "accuracy" if self.table.classes else "explained variance"
+    def __repr__(self) -> str:
+        return f"Audit of {self.table.source or 'arrays'}: synergy {self.verdict.synergy}\n" + "\n".join(
+            self.verdict.sentences
+        )
 
 
 def audit(
@@ -67,9 +88,12 @@ def audit(
     seeds: int = 1,
     budget: int = 6,
     epochs: int | None = None,
+    metric: str | None = None,
+    judge: bool = True,
+    tries: int = 6,
     device: str = "auto",
     seed: int = 0,
-    on_progress: Callable[[float, float], None] = lambda done, total: None,
+    on_progress: Progress = lambda done, total, what: None,
 ) -> Audit:
     """Is there synergy in these rows, does plain fusion find it, would SynIB help?
 
@@ -79,77 +103,170 @@ def audit(
         seeds: Models from different initial weights for each candidate.
         budget: Candidates for each method in each fold.
         epochs: Passes over the training rows.
+        metric: How models are compared; see :class:`~synib.own.metric.Metric` for the default.
+        judge: Whether to train SynIB and its control and to examine if plain fusion is trained to convergence. Without it
+            nothing is said about methods, and the detectors answer whether there is synergy.
+        tries: Simulated targets for each kind and size of interaction, from which the statistical power is estimated.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        seed: Seed for the fold assignment and the bootstrap.
-        on_progress: Called with the work done and the total work.
+        seed: Seed for the fold assignment, simulations and draws.
+        on_progress: Called with the work done, the total work, and what is being done.
     """
     if table.weight is not None:
         raise ValueError("An audit counts every row alike: leave out the weights of rows.")
-    parts = folds(table, k, seed)
-    findings = check(table, parts)
-    pid = _decompose(table, seed)
+    compared_by = Metric(table, metric)
+    device = choose_device(device)
+    dependent = dependence_groups(table)
+    grouped = replace(table, group=dependent) if dependent is not None else table
+    parts = folds(grouped, _folds(grouped, k), seed)
+    findings = check(grouped, parts)
+    if compared_by.chosen:
+        findings.append(Finding("fact", compared_by.chosen))
+    pid = _decompose(table, dependent, seed)  # first: a missing package is missed before hours of training
+    progress = _Phases(on_progress)
+    progress.start("training")
     outcome = train(
-        table,
+        grouped,
         parts,
-        methods_of(table),
+        methods_of(table, judge),
         seeds=seeds,
         budget=budget,
         epochs=epochs,
         device=device,
-        on_progress=on_progress,
+        on_progress=progress.part,
     )
-    scores = {method: row_scores(outcome, method) for method in outcome.methods}
-    tested = ~np.isnan(scores["vanilla"][0])
-    group = resampling_groups(table, tested)
-
-    def over(ours: Numbers, theirs: Numbers) -> Estimate:
-        return lead(ours[..., tested], theirs[..., tested], group, seed)
-
-    fusions = [method for method in FUSIONS if method in outcome.methods]
-    gains = {method: fusion_gain(outcome, method, seed) for method in fusions}
-    gains["products"] = products_gain(outcome, seed)
-    best = max(gains, key=lambda method: _standard_errors(gains[method].evidence))
-    synergy = decide(gains[best].evidence, gains[best].lead, len(gains))
-    power = planted(outcome, len(gains), seed) if synergy == "absent" else None
-    if power is not None and not power.seen:
-        synergy = "unclear"
-    unimodal = [method for method in outcome.methods if method.startswith("unimodal-")]
-    best_single = min(unimodal, key=lambda method: float(outcome.methods[method].losses.min(1).mean()))
-    synib = recommended(table)
-    additive = gains["vanilla"].additive
-    pooling, vanilla = over(additive, scores[best_single]), gains["vanilla"].lead
-    synib_gain = over(scores[synib], scores["vanilla"])
-    means = {method: over(x, np.zeros_like(x)) for method, x in scores.items()}
-    means |= {"additive combination": over(additive, np.zeros_like(additive)), "products": gains["products"].score}
-    measure = "accuracy" if table.classes else "explained variance"
+    progress.start("interactions")
+    bench = Bench(outcome, compared_by, dependent, device, seed)
+    synib, rival = recommended(table), control(table)
+    fusions = ["vanilla", synib] if judge else ["vanilla"]
+    evidence = collect(bench, fusions)
+    if evidence.note:
+        findings.append(Finding("fact", evidence.note))
+    progress.start("power")
+    present = any(candidate.sure for candidate in evidence.candidates.values())
+    sizes = {} if present else detectable(bench, evidence.critical, tries=tries)
+    synergy = decide(evidence, sizes)
+    progress.start("learning curve")
+    curve = learning_curve(outcome, device) if judge else None
+    scores = {method: bench.scores(method) for method in outcome.methods}
+    single = _best_single(outcome)
+    chance = compared_by.of_chance(bench.target)
+    pooling = bench.mean(evidence.additive_scores - scores[f"unimodal-{single}"])
+    gain, over_vanilla = (
+        _lead_of_methods(bench, synib, other, scores) if judge else unknown(len(bench.rows))
+        for other in (rival, "vanilla")
+    )
+    plain_fusion = evidence.candidates["vanilla"].lead
+    best_score = max([*scores.values(), *evidence.scores.values()], key=lambda x: float(np.mean(x)))
+    progress.start("synergy subset")
+    on_subset = subset(bench, fusions, device=device) if judge else None
+    progress.start("reliance")
+    words = compared_by.words
     verdict = Verdict(
-        synergy,
-        gains[best].lead,
-        power,
-        pooling,
-        synib_gain,
-        vanilla,
-        {method: reliance(outcome, method, group, tested, seed) for method in ("vanilla", synib)},
-        shortcuts(table, parts, seed),
-        sentences(synergy, gains[best].lead, best, power, pooling, synib_gain, vanilla, measure, len(table.target)),
+        synergy=synergy,
+        metric=compared_by.name,
+        best=evidence.best,
+        interaction=evidence.candidates[evidence.best].lead,
+        candidates=evidence.candidates,
+        detectable=sizes,
+        pooling=pooling,
+        plain_fusion=plain_fusion,
+        gain=gain,
+        gain_over_vanilla=over_vanilla,
+        chance=bench.mean(chance),
+        curve=curve,
+        recommendation=sentences.recommend(synergy, gain, pooling, plain_fusion, curve, single),
+        reliance={method: reliance(bench, method, seed) for method in fusions},
+        shortcuts=shortcuts(grouped, parts, seed) if table.kind != "multilabel" else [],
+        sentences=[
+            *sentences.on_synergy(synergy, evidence, sizes, words),
+            sentences.on_pooling(pooling, single, words),
+            *sentences.on_methods(synergy, plain_fusion, gain, over_vanilla, curve, words, rival),
+            *sentences.on_chance(bench.mean(best_score), bench.mean(chance), bench.mean(best_score - chance), words),
+        ],
     )
-    on_subset = subset(outcome, fusions, group, device=device, seed=seed)
-    return Audit(table, parts, findings, outcome, means, gains, best, synib, pid, on_subset, verdict)
+    means = {method: bench.mean(x) for method, x in scores.items()}
+    means |= {name: evidence.candidates[name].score for name in bench.detectors.names}
+    means |= {"additive model": evidence.additive, "constant prediction": bench.mean(chance)}
+    over = {method: bench.mean(x - evidence.additive_scores) for method, x in scores.items()}
+    over |= {name: evidence.candidates[name].lead for name in evidence.candidates}
+    progress.end()
+    return Audit(
+        table, parts, findings, outcome, compared_by, evidence, means, over, synib, rival, pid, on_subset, verdict
+    )
 
 
-def _standard_errors(evidence: Estimate) -> float:
-    """How far a gain is from 0, in units of its interval's width."""
-    return evidence.value / max(evidence.high - evidence.low, 1e-12)
+class _Phases:
+    """One bar for all that is done, each phase with its share."""
+
+    def __init__(self, report: Progress) -> None:
+        self._report, self._total = report, sum(WORK.values())
+        self._done, self._phase = 0.0, ""
+
+    def start(self, phase: str) -> None:
+        self._done += WORK.get(self._phase, 0.0)
+        self._phase = phase
+        self._report(self._done, self._total, phase)
+
+    def part(self, done: float, total: float) -> None:
+        self._report(self._done + WORK[self._phase] * done / max(total, 1e-12), self._total, self._phase)
+
+    def end(self) -> None:
+        self._report(self._total, self._total, "done")
 
 
-def _decompose(table: Table, seed: int) -> dict[str, PIDEstimate]:
+def _folds(table: Table, k: int) -> int:
+    """So many folds, or fewer where there are fewer groups."""
+    if table.group is None or table.split is not None:
+        return k
+    groups = len(np.unique(table.group))
+    if groups < FEWEST_GROUPS:
+        raise ValueError(
+            f"The rows belong to {groups} group{'s' * (groups != 1)}; at least {FEWEST_GROUPS} are needed to train, choose and "
+            "test on different ones. Leave out the group column to treat rows as independent."
+        )
+    return min(k, groups)
+
+
+def _lead_of_methods(bench: Bench, ours: str, theirs: str, scores: Mapping[str, Numbers]) -> Estimate:
+    """What one method gains over another: the wider of the interval over rows and that over trained models.
+
+    Rows tell how far the test rows happen to favour one of them; folds and seeds how far the training does (corrected
+    resampled t, since folds share training rows).
+    """
+    gap = scores[ours] - scores[theirs]
+    by_rows = bench.mean(gap)
+    outcome = bench.outcome
+    if ours == theirs or len(outcome.parts) < 3:
+        return by_rows
+    differences = []
+    for fold in outcome.parts:
+        tested = np.isin(bench.rows, fold.test)
+        if tested.any():
+            differences.append(float(gap[tested].mean()))
+    share = len(outcome.parts[0].test) / len(outcome.parts[0].train)
+    by_models = corrected_resampled_t(np.array(differences), share)
+    low, high = min(by_rows.low, by_models.low), max(by_rows.high, by_models.high)
+    return replace(by_rows, low=low, high=high)
+
+
+def _best_single(outcome: Outcome) -> str:
+    """The modality whose own model has the lowest validation log-loss."""
+    return min(outcome.table.modalities, key=lambda n: float(outcome.methods[f"unimodal-{n}"].losses.min(1).mean()))
+
+
+def _decompose(table: Table, groups: NDArray[np.generic] | None, seed: int) -> dict[str, PIDEstimate]:
     """Each modality beside the others joined, by clusters of rows that have all; for classes with enough rows."""
     (rows,) = np.nonzero(np.stack(list(table.present.values())).all(0))
     if len(rows) > PID_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(rows, PID_ROWS, replace=False))
-    if not table.classes or np.bincount(table.target[rows], minlength=len(table.classes)).min() < 8:
+    if table.kind not in ("classification", "ordinal"):
+        return {}
+    if np.bincount(table.target[rows], minlength=len(table.classes)).min() < 8:
         return {}
     values = {name: standardised(np.asarray(x[rows], dtype=np.float64)) for name, x in table.modalities.items()}
     names = list(values)[:1] if len(values) == 2 else list(values)
     others = {name: np.concatenate([x for other, x in values.items() if other != name], 1) for name in names}
-    return {name: pid_quantised(values[name], others[name], table.target[rows], seed=seed) for name in names}
+    group = None if groups is None else groups[rows]
+    return {
+        name: pid_quantised(values[name], others[name], table.target[rows], groups=group, seed=seed) for name in names
+    }

@@ -1,23 +1,39 @@
-"""The decision: is there synergy, is there none, or is the evidence inconclusive?"""
+"""The decision: is there synergy, is there none of a stated size, or is the evidence inconclusive?"""
 
+from collections.abc import Mapping
 from typing import Literal
 
-from synib.measure.stats import Estimate, above_zero
+from synib.own.evidence import Evidence
 
 Answer = Literal["present", "absent", "unclear"]
-SMALL = 0.02  # of accuracy (or of explained variance): a smaller gain is none worth having
+SMALL = 0.02  # of the metric: a smaller gain is none worth having
+LARGEST = 0.2  # of the metric: where only larger interactions would be found, nothing can be concluded
 
 
-def decide(evidence: Estimate, lead: Estimate, tried: int) -> Answer:
-    """Present where both log-likelihood and accuracy show a gain; absent where accuracy rules out more than a small one.
+def decide(evidence: Evidence, detectable: Mapping[str, float | None]) -> Answer:
+    """Present, absent or unclear.
 
-    Log-likelihood alone does not suffice: of two networks that know the same one can be more confident where it is right.
+    *Present* where some candidate gains over the additive model in log-likelihood, at a level corrected for the number of
+    candidates, and in the metric. Log-likelihood alone does not suffice: of two models that know the same one can be more
+    confident where it is right.
+
+    *Absent* where interactions of every kind that was planted would have been found with 80 % power down to a stated size of at
+    most 20 points, and every candidate rules out a lead of that size.
 
     Args:
-        evidence: The gain of the fusion over the additive combination in log-likelihood.
-        lead: The same in accuracy, or in the share of variance explained.
-        tried: How many fusions were tried, of which this is the best; the threshold is corrected for so many comparisons.
+        evidence: The gains of all candidates.
+        detectable: Kind of interaction → the smallest size found with 80 % power; ``None`` where none up to 40 points is.
     """
-    if above_zero(evidence, tried) and lead.low > 0:
+    if any(candidate.sure for candidate in evidence.candidates.values()):
         return "present"
-    return "absent" if lead.high < SMALL else "unclear"
+    size = stated_size(detectable)
+    if size is None or size > LARGEST:
+        return "unclear"
+    return "absent" if all(c.bound.high < size for c in evidence.candidates.values()) else "unclear"
+
+
+def stated_size(detectable: Mapping[str, float | None]) -> float | None:
+    """The size of interaction that every planted kind would have been found at; ``None`` if some kind would not."""
+    if not detectable or None in detectable.values():
+        return None
+    return max(SMALL, *(size for size in detectable.values() if size is not None))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from synib.own.table import Table
 
 Rows = NDArray[np.int64]
+VALIDATION = 5  # one in so many of the rows that are not tested validates
 LEAST = 3  # folds: one to test on, one to choose on, one to train on
 BANDS = 5  # of a target that is a number: from low to high, dealt out as classes are
 NAMES = ("train", "validation", "test")
@@ -35,9 +36,10 @@ class Fold(NamedTuple):
 def folds(table: "Table", k: int = 5, seed: int = 0) -> list[Fold]:
     """Folds of a table, every row in the test part of one of them; or the one that its split column names.
 
-    Without a split column rows are dealt into ``k`` parts; each part is tested once, the next one validates, and the others
-    are trained on. Rows of one group stay together. Classes (of a number: five bands from low to high) are dealt evenly:
-    exactly, up to one row, where there are no groups, and as well as a greedy choice can, largest group first, where there are.
+    Without a split column rows are dealt into ``k`` parts. Each part is tested once; of the other rows a fifth
+    validates, and the rest is trained on. Rows of one group stay together. Classes (of a number: five bands from low
+    to high) are dealt evenly: exactly, up to one row, where there are no groups, and as well as a greedy choice can,
+    largest group first, where there are.
 
     With a split column there is one fold. If the column names no validation rows, a ``k``-th of the training rows becomes them.
 
@@ -51,7 +53,12 @@ def folds(table: "Table", k: int = 5, seed: int = 0) -> list[Fold]:
         return [_split_by_column(table, k, seed)]
     every = np.arange(len(table.target))
     part = _assign(table, every, k, seed)
-    result = [_fold(part == (i + 1) % k, part == i, every) for i in range(k)]
+    result = []
+    for i in range(k):
+        rest = every[part != i]
+        units = rest if table.group is None else np.asarray(table.group)[rest]
+        train, validation = held_out(table, rest, min(VALIDATION, len(np.unique(units))), seed + i)
+        result.append(Fold(train, validation, every[part == i]))
     for i, fold in enumerate(result):
         _check(table, fold, f"fold {i + 1} of {k}")
     return result
@@ -123,10 +130,6 @@ def _check_groups(group: NDArray[Any], fold: Fold) -> None:
                     "into one part, or leave out the split column."
                 )
             part_of[member] = name
-
-
-def _fold(validation: NDArray[np.bool_], test: NDArray[np.bool_], every: Rows) -> Fold:
-    return Fold(every[~validation & ~test], every[validation], every[test])
 
 
 def _assign(table: "Table", rows: Rows, k: int, seed: int) -> Rows:

@@ -19,27 +19,29 @@ SPECIFIC: dict[str, dict[str, Sequence[float]]] = {
     "synib-marginal": {"weight": (1.0, 3.0, 10.0)},
     "experts": {"weight": (10.0, 3.0, 1.0)},
 }
-# For classes, the two forms of SynIB that did best in docs/results/forms: one model, and experts.
 FIXED: dict[str, dict[str, Any]] = {
     "synib-random": {"p": 1.0, "noise": "shuffled"},
     "synib-marginal": {"draws": 16},
     "experts": {"draws": 16, "debias": True},
 }
 ANNEALED = ("synib-random",)  # the weight falls to 0 over four fifths of the steps
-SYNIB, SYNIB_OF_NUMBERS = ("synib-random", "experts"), ("synib-marginal",)
-FUSIONS = ("vanilla", "confidence", *SYNIB, *SYNIB_OF_NUMBERS)
 CANDIDATES = 18  # at most: all of 3 x 2 x 3
 
 
-def methods_of(table: Table) -> list[str]:
-    """Every method that is compared on a table; experts add log-odds of classes, which numbers and labels do not have."""
-    unimodal = [f"unimodal-{name}" for name in table.modalities]
-    return [*unimodal, "ensemble", "additive", "vanilla", "confidence", *(SYNIB if _has_classes(table) else SYNIB_OF_NUMBERS)]
+def methods_of(table: Table, synib: bool = True) -> list[str]:
+    """Every method that is compared on a table: unimodal and additive models, plain fusion, and SynIB with its control."""
+    more = [control(table), recommended(table)] if synib else []
+    return list(dict.fromkeys([*(f"unimodal-{name}" for name in table.modalities), "additive", "vanilla", *more]))
 
 
 def recommended(table: Table) -> str:
-    """The form of SynIB that docs/results/forms recommend."""
+    """The form of SynIB that is trained; experts add log-odds of classes, which numbers and labels do not have."""
     return "experts" if _has_classes(table) else "synib-marginal"
+
+
+def control(table: Table) -> str:
+    """The same estimator with SynIB's weight at 0: stacked plain fusion for classes, plain fusion otherwise."""
+    return "stacked" if _has_classes(table) else "vanilla"
 
 
 def _has_classes(table: Table) -> bool:

@@ -1,20 +1,22 @@
-"""The synergy subset: rows that no modality predicts alone, and the accuracy of fusions there, beyond a control."""
+"""The synergy subset: rows that no modality predicts alone, and the accuracy of fusions there, beyond their controls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from synib.data import Dataset
+from synib.data import Dataset, Split
 from synib.measure import Estimate, shuffle_within_class
+from synib.measure.stats import mean
+from synib.own.evidence import Bench
 from synib.own.fitting import Outcome, TrainedMethod, predict, train_cells
+from synib.own.metric import Metric
 from synib.own.recipe import TableRecipe, fold_of
-from synib.own.row_scores import Groups, lead, row_scores
 from synib.training import Cell
 from synib.training.device import choose_device
 
-LIKE = "vanilla"  # whose settings the control has
 LEAST = 10  # rows; of fewer nothing can be said
 
 
@@ -23,64 +25,79 @@ class Subset(NamedTuple):
 
     Args:
         size: How many rows these are.
-        accuracy: Fusion method, or ``"control"`` → share of them it gets right. Empty for fewer than 10 rows.
-        above: Fusion method → how far that is above the control.
+        accuracy: Fusion method → share of them it gets right.
+        control: Fusion method → the same of its control.
+        above: Fusion method → how far it is above its control.
     """
 
     size: int
     accuracy: Mapping[str, Estimate]
+    control: Mapping[str, Estimate]
     above: Mapping[str, Estimate]
 
 
 class ShuffledRecipe(TableRecipe):
-    """The same rows with each modality shuffled within each class, so that there is no cross-modal information to learn."""
+    """The same rows with each modality shuffled within each class, so that there is no cross-modal information to learn.
+
+    Validation rows are shuffled as well: what is fitted on them, such as the weights of a stack, must not see real pairs.
+    """
 
     def data(self, cell: Cell) -> Dataset:
         data = super().data(cell)
-        shuffled = shuffle_within_class(data.train.modalities, data.train.target, cell.seed)
-        return replace(data, train=replace(data.train, modalities=shuffled))
+        return replace(data, train=_shuffled(data.train, cell.seed), validation=_shuffled(data.validation, cell.seed))
 
 
-def subset(
-    outcome: Outcome, fusions: Sequence[str], group: Groups | None, *, device: str = "auto", seed: int = 0
-) -> Subset | None:
-    """Where unimodal models of every seed are wrong, how often fusions are right; ``None`` for numbers, which are never right.
+def _shuffled(split: Split, seed: int) -> Split:
+    return replace(split, modalities=shuffle_within_class(split.modalities, split.target, seed))
+
+
+def subset(bench: Bench, fusions: Sequence[str], *, device: str = "auto") -> Subset | None:
+    """Where unimodal models of every seed are wrong, how often fusions are right, beside controls that cannot know.
+
+    The control of a method is the same method with the same settings and the same fits, of modalities that were exchanged
+    within each class: it disagrees with unimodal models as the method does, and knows nothing of interactions.
+
+    ``None`` where the target is no class, where fewer than 10 rows are in it, or where no fusion is more accurate than the most
+    common class: then being right here is chance.
 
     Args:
-        outcome: The models trained on the data.
+        bench: The tested rows and models.
         fusions: The methods to score.
-        group: The groups of tested rows, where there are enough to resample.
-        device: Where to train the control.
-        seed: Seed of the bootstrap.
+        device: Where to train the controls.
     """
-    table = outcome.table
-    if not table.classes:
+    outcome, y = bench.outcome, bench.target
+    if outcome.table.kind != "classification":
         return None
-    unimodal = np.stack([row_scores(outcome, f"unimodal-{name}") for name in table.modalities])
-    tested = ~np.isnan(unimodal[0, 0])
-    wrong = tested & (np.nan_to_num(unimodal, nan=1.0) == 0).all((0, 1))
-    size = int(wrong.sum())
-    if size < LEAST:
-        return Subset(size, {}, {})
-    of_subset = None if group is None else group[wrong[tested]]
-    if of_subset is not None and len(np.unique(of_subset)) < 2:
-        of_subset = None
-    right = {method: row_scores(outcome, method)[:, wrong] for method in fusions}
-    with_control = replace(outcome, methods={"control": control(outcome, device)})
-    right["control"] = row_scores(with_control, "control")[:, wrong]
+    accuracy = Metric(outcome.table, "accuracy")
+    above_chance = [
+        method
+        for method in fusions
+        if bench.mean(_right(outcome, method, bench, accuracy) - accuracy.of_chance(y)).low > 0
+    ]
+    unimodal = [_right(outcome, f"unimodal-{name}", bench, accuracy) for name in outcome.table.modalities]
+    wrong = np.max(unimodal, 0) == 0
+    if wrong.sum() < LEAST or not above_chance:
+        return None
+    group = None if bench.group is None else bench.group[wrong]
+    right = {method: _right(outcome, method, bench, accuracy)[wrong] for method in fusions}
+    chance = {}
+    for method in fusions:
+        shuffled = replace(outcome, methods={method: control(outcome, method, device)})
+        chance[method] = _right(shuffled, method, bench, accuracy)[wrong]
     return Subset(
-        size,
-        {method: lead(x, np.zeros_like(x), of_subset, seed) for method, x in right.items()},
-        {method: lead(right[method], right["control"], of_subset, seed) for method in fusions},
+        int(wrong.sum()),
+        {method: mean(right[method], group) for method in fusions},
+        {method: mean(chance[method], group) for method in fusions},
+        {method: mean(right[method] - chance[method], group) for method in fusions},
     )
 
 
-def control(outcome: Outcome, device: str = "auto") -> TrainedMethod:
-    """Vanilla fusion, with the settings that were chosen for it, of modalities shuffled within each class."""
-    model = outcome.methods[LIKE]
+def control(outcome: Outcome, method: str, device: str = "auto") -> TrainedMethod:
+    """A method with the settings that were chosen for it, trained on modalities shuffled within each class."""
+    model = outcome.methods[method]
     recipe = ShuffledRecipe(outcome.table, outcome.parts, outcome.recipe.given_epochs)
     cells = [
-        Cell("own", LIKE, {"fold": fold}, model.chosen[fold], seed)
+        Cell("own", method, {"fold": fold}, model.chosen[fold], seed)
         for fold in range(len(outcome.parts))
         for seed in range(outcome.seeds)
     ]
@@ -92,3 +109,9 @@ def control(outcome: Outcome, device: str = "auto") -> TrainedMethod:
         if len(test):
             predictions[cell.seed, test] = predict(trained[cell.id].learner(), recipe.split(fold, test)).numpy()
     return replace(model, predictions=predictions)
+
+
+def _right(outcome: Outcome, method: str, bench: Bench, accuracy: Metric) -> NDArray[np.float64]:
+    """Whether each row is predicted right, averaged over seeds."""
+    predictions = outcome.methods[method].predictions[:, bench.rows]
+    return np.mean([accuracy.scores(eta, bench.target) for eta in predictions], 0)

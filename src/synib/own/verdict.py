@@ -1,41 +1,71 @@
-"""The verdict: is there synergy in the data, does plain fusion find it, would SynIB help; as numbers and as sentences."""
+"""The verdict of an audit: numbers for scripts, and sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from synib.measure import Estimate
-from synib.own.decision import SMALL, Answer
-from synib.own.planted import Planted
+from synib.own.decision import Answer
+from synib.own.evidence import Candidate
+from synib.own.learning_curve import LearningCurve
+from synib.own.power import in_points
 from synib.own.reliance import Reliance
 from synib.own.shortcuts import Shortcut
 
 
+class Recommendation(NamedTuple):
+    """What to train on these data.
+
+    Args:
+        method: ``"synib"``, ``"vanilla"``, ``"additive"``, ``"unimodal-<modality>"``, or ``"auto"`` where
+            cross-validation should
+            decide.
+        why: A sentence.
+    """
+
+    method: str
+    why: str
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """The result of the audit.
+    """The result of the audit. Gains are in units of the metric.
 
     Args:
         synergy: Whether the modalities together predict the target better than any sum of their separate predictions.
-        interaction: By how much the best fusion, or a regression on products, exceeds the best additive combination, in
-            accuracy (or explained variance).
-        planted: Where nothing was found, how often an interaction planted into the same rows was.
-        pooling: By how much that additive combination exceeds the best modality alone.
-        gain: By how much SynIB exceeds vanilla fusion.
-        found: By how much vanilla fusion exceeds the additive combination.
+        metric: How models are compared.
+        best: The fusion model or detector with the strongest evidence.
+        interaction: Its gain over the best additive model.
+        candidates: Every fusion model and detector → its gain.
+        detectable: Kind of interaction → the smallest size that would have been found with 80 % power; empty where synergy is
+            present, ``None`` for a kind that would not be found.
+        pooling: What the additive model gains over the best single modality.
+        plain_fusion: What plain fusion gains over the additive model.
+        gain: What SynIB gains over the same estimator with weight 0.
+        gain_over_vanilla: What SynIB gains over one plain fusion network.
+        chance: The metric of a constant prediction.
+        curve: Whether plain fusion is trained to convergence; ``None`` where that was not examined.
+        recommendation: What to train.
         reliance: Method → modality → what it loses without it.
         shortcuts: Alarms.
         sentences: All this in words.
     """
 
     synergy: Answer
+    metric: str
+    best: str
     interaction: Estimate
-    planted: Planted | None
+    candidates: Mapping[str, Candidate]
+    detectable: Mapping[str, float | None]
     pooling: Estimate
+    plain_fusion: Estimate
     gain: Estimate
-    found: Estimate
+    gain_over_vanilla: Estimate
+    chance: Estimate
+    curve: LearningCurve | None
+    recommendation: Recommendation
     reliance: Mapping[str, Mapping[str, Reliance]]
     shortcuts: Sequence[Shortcut]
     sentences: Sequence[str]
@@ -44,14 +74,27 @@ class Verdict:
         """For scripts: plain values."""
         return {
             "synergy": self.synergy,
+            "metric": self.metric,
+            "best": self.best,
             "interaction": _plain(self.interaction),
-            "planted": None if self.planted is None else self.planted._asdict(),
+            "candidates": {
+                name: {"nats": _plain(c.evidence), "p": round(c.p, 6), "lead": _plain(c.lead), "score": _plain(c.score)}
+                for name, c in self.candidates.items()
+            },
+            "detectable": in_points(self.detectable),
             "pooling": _plain(self.pooling),
+            "vanilla": _plain(self.plain_fusion),
             "gain": _plain(self.gain),
-            "vanilla": _plain(self.found),
+            "gain_over_vanilla": _plain(self.gain_over_vanilla),
+            "chance": _plain(self.chance),
+            "learning_curve": None if self.curve is None else {
+                "adequate": self.curve.adequate,
+                **{name: _plain(change) for name, change in self.curve._asdict().items()},
+            },
+            "recommendation": self.recommendation._asdict(),
             "modalities": {
                 name: {
-                    method: {"accuracy": _plain(r[name].accuracy), "confidence": _plain(r[name].confidence)}
+                    method: {"score": _plain(r[name].score), "confidence": _plain(r[name].confidence)}
                     for method, r in self.reliance.items()
                 }
                 for name in next(iter(self.reliance.values()), {})
@@ -61,103 +104,7 @@ class Verdict:
                 for s in self.shortcuts
             ],
             "words": list(self.sentences),
-        }
-
-
-def sentences(
-    synergy: Answer,
-    interaction: Estimate,
-    best: str,
-    planted: Planted | None,
-    pooling: Estimate,
-    gain: Estimate,
-    found: Estimate,
-    measure: str,
-    rows: int,
-) -> list[str]:
-    """The verdict in words; the first arguments are those of :class:`Verdict`.
-
-    Args:
-        best: The fusion, or ``"products"``, that the verdict rests on.
-        measure: ``"accuracy"`` or ``"explained variance"``.
-        rows: Number of rows.
-    """
-    return [
-        _on_synergy(synergy, interaction, measure, rows),
-        *_on_power(planted, measure),
-        *_on_pooling(pooling, measure),
-        *(_on_plain_fusion(found, best) if synergy == "present" else []),
-        _on_synib(gain),
-    ]
-
-
-def _on_synergy(synergy: Answer, interaction: Estimate, measure: str, rows: int) -> str:
-    if synergy == "present":
-        return (
-            "There is synergy: the modalities together predict the target better than any sum of their separate predictions "
-            f"({measure} {_signed(interaction)} over the best additive combination)."
-        )
-    over = f"the best fusion has {measure} {_signed(interaction)} over the best additive combination"
-    if synergy == "absent":
-        return f"No synergy was found: {over}. A larger model or more data might still find some."
-    return f"Inconclusive: {over} (n = {rows:,})."
-
-
-def _on_power(planted: Planted | None, measure: str) -> list[str]:
-    if planted is None:
-        return []
-    if not planted.of:
-        return ["No row has two non-constant modalities, so interactions cannot be tested."]
-    size = (
-        f"{100 * planted.worth:.0f} points of accuracy"
-        if measure == "accuracy"
-        else f"{planted.worth:.0%} of the variance"
-    )
-    sensitive = "This test was sensitive enough" if planted.seen else "This test was not sensitive enough"
-    modalities = "two modalities" if planted.unseen is None else " and ".join(planted.unseen)
-    return [
-        f"{sensitive}: an artificial interaction of {modalities} worth {size} was detected in {planted.found} of "
-        f"{planted.of} tries."
-    ]
-
-
-def _on_pooling(pooling: Estimate, measure: str) -> list[str]:
-    if pooling.low > 0:
-        return [
-            "Combining the modalities' separate predictions beats the best single modality "
-            f"({measure} {_signed(pooling)})."
-        ]
-    if pooling.high < SMALL:
-        return [
-            "Combining the modalities' separate predictions does not beat the best single modality "
-            f"({measure} {_signed(pooling)})."
-        ]
-    return []
-
-
-def _on_plain_fusion(found: Estimate, best: str) -> list[str]:
-    finds = found.low > 0 and found.value >= SMALL
-    over = f"({_signed(found)} over the additive combination)"
-    result = [f"Plain fusion {'finds it, or part of it' if finds else 'does not show it'} {over}."]
-    if best == "products":
-        result.append(
-            "The strongest evidence comes from a regression on products of two modalities' features, not from a network."
-        )
-    return result
-
-
-def _on_synib(gain: Estimate) -> str:
-    if gain.low > 0:
-        return f"SynIB is better than plain fusion, by {_signed(gain)}."
-    if gain.high < 0:
-        return f"SynIB is worse than plain fusion, by {_signed(gain)}: keep plain fusion."
-    if gain.high < SMALL:
-        return f"SynIB gains nothing worth having over plain fusion ({_signed(gain)})."
-    return f"These rows do not show whether SynIB beats plain fusion ({_signed(gain)})."
-
-
-def _signed(e: Estimate) -> str:
-    return f"{e.value:+.3f} [{e.low:+.3f}, {e.high:+.3f}]"
+        }  # fmt: skip
 
 
 def _plain(e: Estimate) -> dict[str, float | int | None]:

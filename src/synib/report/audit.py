@@ -8,49 +8,88 @@ from typing import Any
 from synib.files import write_csv, write_json
 from synib.measure import Estimate
 from synib.own.audit import PID_ROWS, Audit
+from synib.own.learning_curve import changes
+from synib.own.refute import Refutation
+from synib.own.sentences import KINDS
 from synib.own.subset import Subset
 from synib.report.page import Page, write_page
 from synib.studies.charts import Bars, Figure, Row, Table
 
 NORMAL = 1.959964  # half a 95 % interval, in standard errors
 ABOUT = (
-    "Unimodal models, fusion models and additive combinations of unimodal models were trained on some rows of the data and "
-    "tested on others, which were used neither for training nor for choosing settings. Synergy is the gain of a fusion model "
-    "over the best additive combination of the unimodal models: two noisy views of the same thing also predict better "
-    'together, and that is not synergy. "Products" is a regression, not a network: it adds products of two modalities\' '
-    "features to the additive combination, and detects such an interaction in fewer rows than a network needs to learn it."
+    "Models were trained on some rows and tested on others, which were used neither for training nor for choosing settings. "
+    "Synergy is what a fusion model, or a regression with interactions (products, kernel, table), gains over the best additive "
+    "model: a combination of unimodal models, an additive network and nonlinear effects within each modality. Two "
+    "noisy views of "
+    "the same thing also predict better together than alone; that is pooling, and not synergy."
 )
 
 
-def write(audit: Audit, folder: Path, command: str, facts: Mapping[str, str], interactive: bool = True) -> None:
+def write(
+    audit: Audit,
+    folder: Path,
+    command: str,
+    facts: Mapping[str, str],
+    interactive: bool = True,
+    refutations: Sequence[Refutation] = (),
+) -> None:
     """Write ``verdict.json``, ``summary.csv``, figures and ``report.html``."""
     rows = summary(audit)
     write_csv(folder / "summary.csv", rows)
-    write_page(page(audit, rows, command, facts), folder, interactive)
-    write_json(folder / "verdict.json", audit.verdict.plain())  # last, so that its presence means a complete audit
+    write_page(page(audit, rows, command, facts, refutations), folder, interactive)
+    # Last, so that its presence means a complete audit.
+    write_json(folder / "verdict.json", verdict_json(audit, refutations))
+
+
+def verdict_json(audit: Audit, refutations: Sequence[Refutation] = ()) -> dict[str, Any]:
+    """The verdict as plain values, with refutation tests where there were any."""
+    return audit.verdict.plain() | ({"refutations": [r._asdict() for r in refutations]} if refutations else {})
+
+
+def label(audit: Audit, name: str) -> str:
+    """What the page calls a model."""
+    if name == audit.synib:
+        return "SynIB"
+    known = {"vanilla": "plain fusion", "stacked": "SynIB, weight 0 (control)", "additive": "additive network"}
+    if name.startswith("unimodal-"):
+        return f"{name.removeprefix('unimodal-')} alone"
+    if name.startswith("products-"):
+        return f"products of {name.removeprefix('products-')} components"
+    return known.get(name, name)
 
 
 def summary(audit: Audit) -> list[dict[str, Any]]:
-    """A row for each number: method or modality, metric, value, interval and the number of rows it is based on."""
-    rows = [_row(method, audit.measure, e) for method, e in audit.scores.items()]
-    for method, interaction in audit.interactions.items():
-        rows.append(_row(method, "over_additive", interaction.lead))
-        rows.append(_row(method, "over_additive_nats", interaction.evidence))
-    rows += [_row(audit.synib, "over_vanilla", audit.verdict.gain)]
-    for method, reliance in audit.verdict.reliance.items():
+    """A row for each number: model or modality, metric, value, interval and the number of rows it is based on."""
+    verdict, metric = audit.verdict, audit.metric.name
+    rows = [_row(label(audit, name), metric, e) for name, e in audit.scores.items()]
+    rows += [_row(label(audit, name), "over_additive", e) for name, e in audit.over_additive.items()]
+    for name, candidate in audit.evidence.candidates.items():
+        rows.append(_row(label(audit, name), "over_additive_nats", candidate.evidence))
+        rows.append(
+            {**_row(label(audit, name), "adjusted_p", Estimate(candidate.p, math.nan, math.nan, candidate.lead.n))}
+        )
+    if not math.isnan(verdict.gain.value):
+        rows += [_row("SynIB", "over_control", verdict.gain), _row("SynIB", "over_vanilla", verdict.gain_over_vanilla)]
+    for kind, size in verdict.detectable.items():
+        if size is not None:
+            rows.append(_row(KINDS[kind], "detectable", Estimate(size, math.nan, math.nan, len(audit.evidence.rows))))
+    if verdict.curve is not None:
+        rows += [_row(change, "validation_nats", e) for change, e in changes(verdict.curve)]
+    for method, reliance in verdict.reliance.items():
         for name, lost in reliance.items():
-            rows += [
-                _row(name, f"lost_{method}", lost.accuracy),
-                _row(name, f"confidence_lost_{method}", lost.confidence),
-            ]
+            rows += [_row(name, f"lost_{method}", lost.score), _row(name, f"confidence_lost_{method}", lost.confidence)]
     if audit.subset is not None:
-        rows += [_row(method, "subset_accuracy", e) for method, e in audit.subset.accuracy.items()]
-        rows += [_row(method, "subset_over_control", e) for method, e in audit.subset.above.items()]
+        for metric_name, estimates in (
+            ("subset_accuracy", audit.subset.accuracy),
+            ("subset_control", audit.subset.control),
+            ("subset_over_control", audit.subset.above),
+        ):
+            rows += [_row(label(audit, method), metric_name, e) for method, e in estimates.items()]
     for modality, pid in audit.pid.items():
-        for name, label in pid_labels(audit, modality).items():
+        for name, words in pid_labels(audit, modality).items():
             null = [getattr(permuted, name) for permuted in pid.null]
             null_mean = Estimate(sum(null) / len(null), min(null), max(null), len(null))
-            rows += [_row(label, "pid_bits", getattr(pid, name)), _row(label, "pid_null_bits", null_mean)]
+            rows += [_row(words, "pid_bits", getattr(pid, name)), _row(words, "pid_null_bits", null_mean)]
     return rows
 
 
@@ -72,39 +111,50 @@ def pid_labels(audit: Audit, modality: str) -> dict[str, str]:
     }
 
 
-def page(audit: Audit, rows: Sequence[Row], command: str, facts: Mapping[str, str]) -> Page:
+def page(
+    audit: Audit, rows: Sequence[Row], command: str, facts: Mapping[str, str], refutations: Sequence[Refutation] = ()
+) -> Page:
     """The page of an audit."""
     verdict, outcome = audit.verdict, audit.outcome
+    recommended = f"Recommended model: {verdict.recommendation.method}. {verdict.recommendation.why}"
     return Page(
-        title=f"Audit of {audit.table.source}",
+        title=f"Audit of {audit.table.source or 'arrays'}",
         synergy=verdict.synergy,
-        verdict=verdict.sentences,
+        verdict=[*verdict.sentences, recommended, *(r.words for r in refutations)],
         alarms=[s.words for s in verdict.shortcuts],
         about=ABOUT,
         findings=[f"{'Warning: ' if f.level == 'warning' else ''}{f.words}" for f in audit.findings],
         figures=_figures(audit, rows),
         tables=_tables(audit, rows),
-        spread=f"Means with 95 % intervals over test rows{', by group' * (audit.table.group is not None)}.",
+        spread=f"Means with 95 % intervals over test rows{', by group' * (outcome.table.group is not None)}.",
         training=f"{outcome} {' '.join(outcome.recipe.notes)}".strip(),
-        settings={method: fitted.chosen[0] for method, fitted in outcome.methods.items()},
+        settings={label(audit, method): fitted.chosen[0] for method, fitted in outcome.methods.items()},
         command=command,
         facts=facts,
     )
 
 
 def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:
-    title = "Model performance, and gain over the additive baseline"
-    panels = {audit.measure: audit.measure, "over the additive combination": "over_additive"}
+    title = "Model performance, and gain over the best additive model"
+    words = audit.metric.words
+    panels = {words: audit.metric.name, "over the additive model": "over_additive"}
     reading = (
-        f"Left: {audit.measure} on test rows. Right: the gain of each fusion model over the best additive combination of "
-        "unimodal models, which is the definition of synergy here. Lines are 95 % intervals over test rows."
+        f"Left: {words} on test rows. Right: the difference to the best additive model on the same rows; what is above 0 is "
+        "synergy. Lines are 95 % intervals over test rows, without a correction for the number of models."
     )
-    return [Bars.of("figure", title, panels, rows, audit.scores, reading=reading, over="test rows")]
+    who = list(dict.fromkeys(label(audit, name) for name in audit.scores))
+    kinds = {label(audit, name): name for name in audit.scores}
+    return [Bars.of("figure", title, panels, rows, who, reading=reading, over="test rows", kinds=kinds)]
 
 
 def _tables(audit: Audit, rows: Sequence[Row]) -> list[Table]:
-    tables = [_models(audit, rows), _reliance(audit, rows)]
-    if audit.subset is not None and audit.subset.accuracy:
+    tables = [_models(audit, rows)]
+    if audit.verdict.detectable:
+        tables.append(_power(audit, rows))
+    if audit.verdict.curve is not None:
+        tables += [_methods(rows), _curve(audit, rows)]
+    tables.append(_reliance(audit, rows))
+    if audit.subset is not None:
         tables.append(_subset(audit, audit.subset, rows))
     if audit.pid:
         tables.append(_pid(audit, rows))
@@ -113,36 +163,66 @@ def _tables(audit: Audit, rows: Sequence[Row]) -> list[Table]:
 
 def _models(audit: Audit, rows: Sequence[Row]) -> Table:
     columns = {
-        audit.measure: audit.measure,
-        "over the additive combination": "over_additive",
-        "in nats": "over_additive_nats",
+        audit.metric.words: audit.metric.name,
+        "over the additive model": "over_additive",
+        "log-likelihood over it (nats)": "over_additive_nats",
+        "adjusted p": "adjusted_p",
     }
     note = (
-        f"The verdict uses the model with the strongest evidence, {audit.best}; its threshold is corrected for choosing the "
-        f"best of {len(audit.interactions)}."
+        "Intervals of log-likelihoods are simultaneous, and p-values are adjusted for the number of candidates (max-t). The "
+        f"strongest evidence is that of {label(audit, audit.evidence.best)}."
     )
-    return Table.of_metrics("Models", columns, rows, audit.scores, note=note)
+    return Table.of_metrics("Models", columns, rows, [label(audit, name) for name in audit.scores], note=note)
+
+
+def _power(audit: Audit, rows: Sequence[Row]) -> Table:
+    note = (
+        f"In units of {audit.metric.words}: an interaction of this size is found in 8 of 10 simulated targets with "
+        f"the same rows "
+        "and the same effects of each modality alone. A kind without a number would not be found reliably up to 0.4."
+    )
+    title = "The smallest interaction that would have been found"
+    return Table.of_metrics(title, {"size": "detectable"}, rows, KINDS.values(), of="kind", note=note)
+
+
+def _methods(rows: Sequence[Row]) -> Table:
+    columns = {"over the same estimator with weight 0": "over_control", "over one plain fusion network": "over_vanilla"}
+    note = "Intervals are the wider of those over test rows and over folds (corrected resampled t)."
+    return Table.of_metrics("What SynIB gains", columns, rows, ["SynIB"], note=note)
+
+
+def _curve(audit: Audit, rows: Sequence[Row]) -> Table:
+    assert audit.verdict.curve is not None
+    note = f"{audit.verdict.curve.sentence()} Above 0 the change makes the validation log-loss worse."
+    who = [change for change, _ in changes(audit.verdict.curve)]
+    title = "Plain fusion trained otherwise"
+    return Table.of_metrics(title, {"log-loss (nats)": "validation_nats"}, rows, who, of="change", note=note)
 
 
 def _reliance(audit: Audit, rows: Sequence[Row]) -> Table:
     columns: dict[str, str] = {}
     for method in audit.verdict.reliance:
-        columns |= {f"{method}: {audit.measure} lost": f"lost_{method}"}
-        if audit.table.classes:
-            columns |= {f"{method}: confidence lost": f"confidence_lost_{method}"}
+        columns |= {f"{label(audit, method)}: {audit.metric.words} lost": f"lost_{method}"}
+        if audit.table.kind != "regression":
+            columns |= {f"{label(audit, method)}: confidence lost": f"confidence_lost_{method}"}
     note = "The loss when the modality is replaced by that of another row."
     title = "How much models rely on each modality"
     return Table.of_metrics(title, columns, rows, audit.table.modalities, of="modality", note=note)
 
 
 def _subset(audit: Audit, subset: Subset, rows: Sequence[Row]) -> Table:
-    columns = {"accuracy there": "subset_accuracy", "above the control": "subset_over_control"}
+    columns = {
+        "accuracy there": "subset_accuracy", "of its control": "subset_control", "above the control": "subset_over_control",
+    }  # fmt: skip
     note = (
-        f"{subset.size:,} of {len(audit.table.target):,} rows. The control is a plain fusion model trained on modalities that "
-        "were shuffled among the rows of each class. It cannot learn interactions, so it is right here only where it happens "
-        "to disagree with the unimodal models. Only accuracy above the control can be synergy."
+        f"{subset.size:,} of {len(audit.evidence.rows):,} rows. The control of a model is the same model with the "
+        f"same settings, "
+        "trained on modalities that were exchanged within each class: it disagrees with unimodal models as often, and "
+        "cannot know "
+        "an interaction. Only accuracy above the control can be synergy."
     )
-    return Table.of_metrics("Where every single modality is wrong", columns, rows, subset.accuracy, note=note)
+    who = [label(audit, method) for method in subset.accuracy]
+    return Table.of_metrics("Where every single modality is wrong", columns, rows, who, note=note)
 
 
 def _pid(audit: Audit, rows: Sequence[Row]) -> Table:
@@ -155,20 +235,15 @@ def _pid(audit: Audit, rows: Sequence[Row]) -> Table:
         note += " Each modality is set against the others joined into one."
     if len(audit.table.target) > PID_ROWS:
         note += f" Estimated from {PID_ROWS:,} randomly drawn rows."
-    labels = [label for modality in audit.pid for label in pid_labels(audit, modality).values()]
+    labels = [words for modality in audit.pid for words in pid_labels(audit, modality).values()]
     title = "Partial information decomposition of clustered data (BROJA, bits)"
     return Table.of_metrics(title, columns, rows, labels, of="component", note=note)
 
 
 def _row(method: str, metric: str, estimate: Estimate) -> dict[str, Any]:
     se = None if math.isnan(estimate.high) else (estimate.high - estimate.low) / 2 / NORMAL
-    interval = {"low": estimate.low, "high": estimate.high}
+    low, high = (None if math.isnan(x) else x for x in (estimate.low, estimate.high))
     return {
-        "method": method,
-        "metric": metric,
-        "mean": estimate.value,
-        "se": se,
-        **interval,
-        "n": estimate.n,
+        "method": method, "metric": metric, "mean": estimate.value, "se": se, "low": low, "high": high, "n": estimate.n,
         "paper": None,
-    }
+    }  # fmt: skip

@@ -1,0 +1,97 @@
+"""Features of interactions that are no products of directions: kernels, and tables over clusters."""
+
+import torch
+from torch import Tensor
+
+WIDTH = 32  # leading components that distances are measured in
+LANDMARKS, ALONE = 384, 128  # rows that stand for all: of a pair of modalities, and of one
+ROWS_EACH = 20  # rows for each cell of a table of clusters
+FEWEST, MOST = 3, 12  # clusters of a modality
+ROUNDS = 12  # of k-means
+
+
+def gaussian_kernel(x: Tensor, landmarks: Tensor) -> Tensor:
+    """exp(-d² / median d²) of each row and each landmark."""
+    square = torch.cdist(x, landmarks).square()
+    return torch.exp(-square / square[:: max(1, len(x) // 1000)].median().clamp(min=1e-12))
+
+
+def nystrom(kernel: Tensor, among: Tensor) -> Tensor:
+    """Features whose inner products approximate a kernel, of mean 0, with a mean square length of the number of landmarks.
+
+    Args:
+        kernel: Of each row and each landmark.
+        among: Of the landmarks themselves.
+    """
+    values, vectors = torch.linalg.eigh(among.double())
+    kept = values > 1e-4 * values.max()
+    features = kernel.double() @ (vectors[:, kept] / values[kept].sqrt())
+    features = features - features.mean(0)
+    return (features / features.square().sum(1).mean().sqrt().clamp(min=1e-12)).float() * len(among) ** 0.5
+
+
+def kernel_features(scaled: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
+    """Nyström features of each modality's Gaussian kernel, and of the product of two centred ones."""
+    first = next(iter(scaled.values()))
+    n = len(first)
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).to(first.device)
+    alone, centred = {}, {}
+    for name, x in scaled.items():
+        few = order[: min(n, ALONE)]
+        near = x[:, :WIDTH].float()
+        kernel = gaussian_kernel(near, near[few])
+        alone[name] = nystrom(kernel, kernel[few])
+        many = order[: min(n, LANDMARKS)]
+        wide = gaussian_kernel(near, near[many])
+        centred[name] = wide - wide[many].mean(0) - wide.mean(1, keepdim=True) + wide[many].mean()
+    names = list(scaled)
+    pairs = {}
+    many = order[: min(n, LANDMARKS)]
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            product = centred[a] * centred[b]
+            among = product[many]
+            pairs[a, b] = nystrom(product, (among + among.mT) / 2)
+    return alone, pairs
+
+
+def clusters(x: Tensor, count: int, seed: int) -> Tensor:
+    """The cluster of each row by k-means on leading components, from a start spread out over the rows."""
+    near = x[:, :WIDTH].float()
+    draws = torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(near.device)
+    pick = int(draws[0] * len(near))
+    centres = near[pick : pick + 1]
+    nearest = torch.cdist(near, centres).square()[:, 0]
+    for draw in draws[1:]:  # k-means++
+        total = nearest.double().cumsum(0)
+        pick = int(torch.searchsorted(total, draw * total[-1]).clamp(max=len(near) - 1))
+        centres = torch.cat([centres, near[pick : pick + 1]])
+        nearest = torch.minimum(nearest, torch.cdist(near, centres[-1:]).square()[:, 0])
+    label = torch.cdist(near, centres).argmin(1)
+    for _ in range(ROUNDS):
+        member = torch.nn.functional.one_hot(label, count).to(near)
+        size = member.sum(0)
+        centres = torch.where(size[:, None] > 0, (member.mT @ near) / size.clamp(min=1)[:, None], centres)
+        label = torch.cdist(near, centres).argmin(1)
+    return label
+
+
+def table_features(scaled: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
+    """Indicators of each modality's clusters (finer), and of the cells of a table over the clusters of two."""
+    n = len(next(iter(scaled.values())))
+    count = int(min(MOST, max(FEWEST, (n / ROWS_EACH) ** 0.5)))
+    finer = min(count * count, max(FEWEST, n // ROWS_EACH), 64)
+    alone = {name: _indicators(clusters(x, finer, seed), finer) for name, x in scaled.items()}
+    label = {name: clusters(x, count, seed + 1) for name, x in scaled.items()}
+    names = list(scaled)
+    pairs = {}
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            pairs[a, b] = _indicators(label[a] * count + label[b], count * count)
+    return alone, pairs
+
+
+def _indicators(label: Tensor, count: int) -> Tensor:
+    """Whether a row is in each cluster, minus the cluster's share."""
+    member = torch.nn.functional.one_hot(label, count).float()
+    return member - member.mean(0)

@@ -1,0 +1,187 @@
+"""What is predicted, as the response of a regression: one of several classes, several labels at once, or a number.
+
+A response turns *linear predictors* (logits, or means), ``(rows, columns)``, into log-losses and residuals, and fits how much
+each of a few features should be trusted.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from synib import logistic
+
+RIDGE = 1.0  # on the weights of features scaled to 1, against the loss summed over rows
+STEPS = 12  # of Newton's method
+Predict = Callable[[Tensor], Tensor]
+
+
+class Response(ABC):
+    """The target of each row.
+
+    Attributes:
+        y: What is predicted: ``(rows,)``, of several labels ``(rows, labels)``.
+        columns: How many numbers a linear predictor has for each row.
+    """
+
+    y: Tensor
+    columns: int
+
+    @abstractmethod
+    def residual(self, eta: Tensor) -> Tensor:
+        """Target minus predicted mean, ``(rows, columns)``."""
+
+    @abstractmethod
+    def combine(self, features: Tensor, rows: Tensor) -> Predict:
+        """Fit a weight for each feature and an intercept for each column on some rows.
+
+        Args:
+            features: ``(features, rows, columns)``.
+            rows: The rows to fit on, as numbers.
+
+        Returns:
+            From features of any rows to their linear predictor.
+        """
+
+    @abstractmethod
+    def extend(self, eta: Tensor, features: Tensor, rows: Tensor) -> Predict:
+        """Fit how much features should be trusted beside a linear predictor, which keeps a weight of its own.
+
+        Args:
+            eta: The linear predictor, ``(rows, columns)``.
+            features: ``(features, rows, columns)``.
+            rows: The rows to fit on.
+
+        Returns:
+            From ``(1 + features, rows, columns)``, the predictor first, to the extended linear predictor.
+        """
+
+    @abstractmethod
+    def log_loss(self, eta: Tensor, fitted: Tensor, fitted_rows: Tensor, rows: Tensor) -> Tensor:
+        """Negative log-likelihood of some rows, in nats.
+
+        Args:
+            eta: Linear predictor of these rows.
+            fitted: That of the rows it was fitted on, from which a number's variance is estimated.
+            fitted_rows: Which these are.
+            rows: Which rows ``eta`` belongs to.
+        """
+
+
+class OneOf(Response):
+    """One of two or more classes; two have one column, the log-odds of the second."""
+
+    def __init__(self, y: Tensor, classes: int) -> None:
+        self.y, self.classes = y.long(), classes
+        self.columns = 1 if classes == 2 else classes
+        self.truth = torch.nn.functional.one_hot(self.y, classes).double()
+
+    def residual(self, eta: Tensor) -> Tensor:
+        return self.truth[:, 1:] - eta.sigmoid() if self.columns == 1 else self.truth - eta.softmax(1)
+
+    def combine(self, features: Tensor, rows: Tensor) -> Predict:
+        x, y = features[:, rows], self.y[rows]
+        size = x.square().mean((1, 2), keepdim=True).sqrt().clamp(min=1e-12)
+        share = (torch.bincount(y, minlength=self.classes) + 1).double() / (len(y) + self.classes)
+        prior = (share[1:] / share[:1]).log() if self.columns == 1 else share.log()
+        ridge = RIDGE / len(y)
+        weights, bias = logistic.fit(x / size, y, ridge=ridge, bias_ridge=ridge, offset=prior)
+        return lambda new: torch.tensordot(weights, new / size, 1) + bias + prior
+
+    def extend(self, eta: Tensor, features: Tensor, rows: Tensor) -> Predict:
+        x = torch.cat([eta[None], features])[:, rows]
+        size = x.square().mean((1, 2), keepdim=True).sqrt().clamp(min=1e-12)
+        truth = self.truth[rows, 1:] if self.columns == 1 else self.truth[rows]
+        weights = _newton(x / size, truth, self.columns > 1, size[0, 0, 0])
+        return lambda new: torch.tensordot(weights, new / size, 1)
+
+    def log_loss(self, eta: Tensor, fitted: Tensor, fitted_rows: Tensor, rows: Tensor) -> Tensor:
+        if self.columns == 1:
+            sign = 2.0 * self.truth[rows, 1] - 1
+            return -logsigmoid(sign * eta[:, 0])
+        return -eta.log_softmax(1).gather(1, self.y[rows, None])[:, 0]
+
+
+class Labels(Response):
+    """Several labels, each there or not; a row's log-loss is the sum over its labels."""
+
+    def __init__(self, y: Tensor) -> None:
+        self.y = y.double()
+        self.columns = y.shape[1]
+
+    def residual(self, eta: Tensor) -> Tensor:
+        return self.y - eta.sigmoid()
+
+    def combine(self, features: Tensor, rows: Tensor) -> Predict:
+        each = [OneOf(self.y[:, i], 2).combine(features[..., i : i + 1], rows) for i in range(self.columns)]
+        return lambda new: torch.cat([fit(new[..., i : i + 1]) for i, fit in enumerate(each)], 1)
+
+    def extend(self, eta: Tensor, features: Tensor, rows: Tensor) -> Predict:
+        each = [
+            OneOf(self.y[:, i], 2).extend(eta[:, i : i + 1], features[..., i : i + 1], rows)
+            for i in range(self.columns)
+        ]
+        return lambda new: torch.cat([fit(new[..., i : i + 1]) for i, fit in enumerate(each)], 1)
+
+    def log_loss(self, eta: Tensor, fitted: Tensor, fitted_rows: Tensor, rows: Tensor) -> Tensor:
+        return -logsigmoid((2.0 * self.y[rows] - 1) * eta).sum(1)
+
+
+class Number(Response):
+    """A number, with normal errors of one variance."""
+
+    columns = 1
+
+    def __init__(self, y: Tensor) -> None:
+        self.y = y.double()
+
+    def residual(self, eta: Tensor) -> Tensor:
+        return self.y[:, None] - eta
+
+    def combine(self, features: Tensor, rows: Tensor) -> Predict:
+        return self._least_squares(features, rows)
+
+    def extend(self, eta: Tensor, features: Tensor, rows: Tensor) -> Predict:
+        return self._least_squares(torch.cat([eta[None], features]), rows)
+
+    def _least_squares(self, features: Tensor, rows: Tensor) -> Predict:
+        x, y = features[:, rows, 0], self.y[rows]
+        centre, middle = x.mean(1, keepdim=True), y.mean()
+        x = x - centre
+        size = x.square().mean(1, keepdim=True).sqrt().clamp(min=1e-12)
+        z = x / size
+        gram = z @ z.mT + RIDGE * torch.eye(len(z), dtype=z.dtype, device=z.device)
+        weights = torch.linalg.solve(gram, z @ (y - middle))
+        return lambda new: (torch.tensordot(weights, (new[..., 0] - centre) / size, 1) + middle)[:, None]
+
+    def log_loss(self, eta: Tensor, fitted: Tensor, fitted_rows: Tensor, rows: Tensor) -> Tensor:
+        variance = (self.y[fitted_rows] - fitted[:, 0]).square().mean().clamp(min=1e-12)
+        return 0.5 * (2 * torch.pi * variance).log() + 0.5 * (self.y[rows] - eta[:, 0]).square() / variance
+
+
+def _newton(x: Tensor, truth: Tensor, several: bool, first: Tensor) -> Tensor:
+    """Weights of a logistic regression without intercept: the first starts at, and is drawn to, ``first``, the others to 0.
+
+    Args:
+        x: ``(features, rows, columns)``.
+        truth: One-hot, or of two classes whether it is the second, ``(rows, columns)``.
+        several: Whether columns are those of several classes.
+        first: The weight that leaves the first feature as it is.
+    """
+    start = torch.zeros(len(x), dtype=x.dtype, device=x.device)
+    start[0] = first
+    weights = start.clone()
+    ridge = RIDGE * torch.eye(len(x), dtype=x.dtype, device=x.device)
+    for _ in range(STEPS):
+        eta = torch.tensordot(weights, x, 1)
+        p = eta.softmax(1) if several else eta.sigmoid()
+        slope = (x * (p - truth)).sum((1, 2)) + ridge @ (weights - start)
+        weighted = x * (p if several else p * (1 - p))
+        curvature = torch.tensordot(weighted, x, ([1, 2], [1, 2])) + ridge
+        if several:
+            means = weighted.sum(2)
+            curvature = curvature - means @ means.mT
+        weights = weights - torch.linalg.solve(curvature, slope).clamp(-4, 4)
+    return weights

@@ -1,0 +1,225 @@
+"""What fusion models and detectors of interactions gain over the best additive model, row by row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synib.measure.detectors import Comparison, Detectors, Labels, Number, OneOf, Response
+from synib.measure.stats import Estimate, Simultaneous, assign, mean, simultaneous
+from synib.own.fitting import Outcome
+from synib.own.metric import Metric
+from synib.own.table import Table
+
+Numbers = NDArray[np.float64]
+Rows = NDArray[np.int64]
+PARTS = 5  # that regressions are fitted on and tested on in turn
+ROWS = 20_000  # that detectors look at
+SURE = 0.025  # one-sided, as of a two-sided 95 % interval
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that may have found an interaction.
+
+    Args:
+        evidence: Its gain over the additive model in log-likelihood, in nats for each row, with a simultaneous interval.
+        p: Adjusted p-value of no gain (single-step max-t over all candidates).
+        lead: Its gain in the audit's metric, with an interval of its own.
+        bound: The same with a simultaneous interval.
+        score: The metric.
+    """
+
+    evidence: Estimate
+    p: float
+    lead: Estimate
+    bound: Estimate
+    score: Estimate
+
+    @property
+    def sure(self) -> bool:
+        """Whether both log-likelihood and the metric show a gain."""
+        return self.p <= SURE and self.lead.low > 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The result of :func:`collect`.
+
+    Args:
+        rows: The tested rows that were looked at.
+        candidates: Fusion method or detector → its gain.
+        additive: The metric of the additive model.
+        additive_scores: The same for each row.
+        scores: Fusion method or detector → its score of each row.
+        critical: How many standard errors a candidate needs, corrected for the number of candidates.
+        note: Which rows were looked at, where these are not all.
+    """
+
+    rows: Rows
+    candidates: Mapping[str, Candidate]
+    additive: Estimate
+    additive_scores: Numbers
+    scores: Mapping[str, Numbers]
+    critical: float
+    note: str = ""
+
+    @property
+    def best(self) -> str:
+        """The candidate with the strongest evidence; those that gain in log-likelihood and in the metric first."""
+        return max(self.candidates, key=lambda name: (self.candidates[name].sure, -self.candidates[name].p))
+
+
+class Bench:
+    """The tested rows of an audit with the detectors prepared for them; usable with the real target and with simulated ones.
+
+    Args:
+        outcome: The trained models, an additive network among them.
+        metric: How predictions are compared.
+        group: For each row of the table what it depends on (groups, near-copies); ``None`` if rows are independent.
+        device: Where detectors compute.
+        seed: Seed for the choice of rows, the parts, landmarks and clusters.
+    """
+
+    def __init__(
+        self, outcome: Outcome, metric: Metric, group: NDArray[np.generic] | None, device: str = "cpu", seed: int = 0
+    ) -> None:
+        table = outcome.table
+        self.outcome, self.metric, self.device, self.seed = outcome, metric, device, seed
+        self.rows, self.note = _chosen(outcome, seed)
+        self.group = None if group is None else np.unique(group[self.rows], return_inverse=True)[1]
+        self.part = self._parts(table)
+        self.base = torch.stack([self._eta(method) for method in _additive_models(outcome)])
+        self.offset = self.base[-1]  # of the additive network
+        modalities = {
+            n: torch.from_numpy(np.asarray(x[self.rows], dtype=np.float32)) for n, x in table.modalities.items()
+        }
+        present = {n: torch.from_numpy(np.asarray(p[self.rows], dtype=bool)) for n, p in table.present.items()}
+        self.detectors = Detectors(
+            {n: x.to(device) for n, x in modalities.items()}, {n: p.to(device) for n, p in present.items()},
+            torch.from_numpy(self.part).to(device), seed,
+        )  # fmt: skip
+
+    @property
+    def target(self) -> NDArray[np.generic]:
+        """The target of the rows."""
+        return self.outcome.table.target[self.rows]
+
+    def compare(self, target: NDArray[np.generic]) -> Comparison:
+        """What detectors add to the additive model, for this target of the rows."""
+        return self.detectors.compare(self.response(target), self.base.to(self.device), self.offset.to(self.device))
+
+    def response(self, target: NDArray[np.generic]) -> Response:
+        """A target of the rows as the response of a regression."""
+        table, y = self.outcome.table, torch.from_numpy(np.asarray(target)).to(self.device)
+        if table.kind == "regression":
+            return Number(y)
+        return Labels(y) if table.kind == "multilabel" else OneOf(y, len(table.classes))
+
+    def networks(self, methods: Sequence[str]) -> dict[str, tuple[Numbers, Numbers]]:
+        """Fusion method → its linear predictor, and the log-loss of each row after a recalibration fitted on other parts."""
+        response = self.response(self.target)
+        result = {}
+        for method in methods:
+            eta = self._eta(method).to(self.device)
+            loss = torch.empty(len(eta), dtype=torch.float64, device=self.device)
+            for fold in range(PARTS):
+                test, train = (torch.from_numpy(np.flatnonzero(x)).to(self.device) for x in self._sides(fold))
+                if len(test):
+                    calibrated = response.combine(eta[None], train)(eta[None])
+                    loss[test] = response.log_loss(calibrated[test], calibrated[train], train, test)
+            result[method] = eta.cpu().numpy(), loss.cpu().numpy()
+        return result
+
+    def scores(self, method: str) -> Numbers:
+        """A method's score of each row, averaged over seeds."""
+        predictions = self.outcome.methods[method].predictions[:, self.rows]
+        columns = slice(0, 1) if self.outcome.table.kind == "regression" else slice(None)
+        return np.mean([self.metric.scores(eta[:, columns], self.target) for eta in predictions], 0)
+
+    def mean(self, x: Numbers) -> Estimate:
+        """The mean of a number for each row, with an interval that knows which rows depend on each other."""
+        return mean(x, self.group)
+
+    def _sides(self, fold: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        return self.part == fold, self.part != fold
+
+    def _eta(self, method: str) -> Tensor:
+        return torch.from_numpy(linear_predictor(self.outcome, method)[self.rows])
+
+    def _parts(self, table: Table) -> Rows:
+        if self.group is not None:
+            return assign(len(self.rows), min(PARTS, int(self.group.max()) + 1), self.seed, groups=self.group)
+        single = table.kind in ("classification", "ordinal")
+        strata = np.asarray(table.target[self.rows], dtype=np.int64) if single else None
+        return assign(len(self.rows), PARTS, self.seed, strata=strata)
+
+
+def collect(bench: Bench, fusions: Sequence[str]) -> Evidence:
+    """The gains of fusion models and of detectors over the additive model.
+
+    Args:
+        bench: The rows and detectors.
+        fusions: Fusion methods among the trained models.
+    """
+    y = bench.target
+    compared = bench.compare(y)
+    additive_loss = compared.additive_loss.cpu().numpy()
+    additive = bench.metric.scores(compared.additive.cpu().numpy(), y)
+    gains, scores = {}, {}
+    for method, (_, loss) in bench.networks(fusions).items():
+        gains[method], scores[method] = additive_loss - loss, bench.scores(method)
+    for name in bench.detectors.names:
+        gains[name] = additive_loss - compared.losses[name].cpu().numpy()
+        scores[name] = bench.metric.scores(compared.extended[name].cpu().numpy(), y)
+    names = list(gains)
+    together = simultaneous(np.stack([gains[n] for n in names]), bench.group, seed=bench.seed)
+    leads: Simultaneous = simultaneous(np.stack([scores[n] - additive for n in names]), bench.group, seed=bench.seed)
+    candidates = {
+        name: Candidate(
+            together.estimates[i],
+            float(together.p_values[i]),
+            bench.mean(scores[name] - additive),
+            leads.estimates[i],
+            bench.mean(scores[name]),
+        )
+        for i, name in enumerate(names)
+    }
+    return Evidence(bench.rows, candidates, bench.mean(additive), additive, scores, together.critical, bench.note)
+
+
+def linear_predictor(outcome: Outcome, method: str) -> Numbers:
+    """A method's calibrated prediction of every row, averaged over seeds: log-odds, log-probabilities, or a mean."""
+    parameters, kind = outcome.calibrated(method), outcome.table.kind
+    if kind == "regression":
+        return np.asarray(parameters[..., :1].mean(0))
+    from scipy.special import expit, log_softmax, logit, logsumexp  # slow to import
+
+    if kind == "multilabel" or parameters.shape[-1] == 1:
+        return np.asarray(logit(expit(parameters).mean(0).clip(1e-12, 1 - 1e-12)))
+    return np.asarray(logsumexp(log_softmax(parameters, -1), 0) - np.log(len(parameters)))
+
+
+def _additive_models(outcome: Outcome) -> list[str]:
+    """Models that use no interaction: one of each modality, and an additive network, last."""
+    return [*(f"unimodal-{name}" for name in outcome.table.modalities), "additive"]
+
+
+def _chosen(outcome: Outcome, seed: int) -> tuple[Rows, str]:
+    """The tested rows, or a stratified choice of many."""
+    tested = np.flatnonzero(~np.isnan(outcome.methods["additive"].predictions[0, :, 0]))
+    if len(tested) <= ROWS:
+        return tested, ""
+    table = outcome.table
+    random = np.random.default_rng(seed)
+    classes = table.target[tested] if table.kind in ("classification", "ordinal") else np.zeros(len(tested))
+    kept = []
+    for label in np.unique(classes):
+        rows = tested[classes == label]
+        kept.append(random.permutation(rows)[: round(len(rows) * ROWS / len(tested))])
+    rows = np.sort(np.concatenate(kept))
+    note = f"Interactions were tested on {len(rows):,} of {len(tested):,} rows, drawn at random within classes."
+    return rows, note

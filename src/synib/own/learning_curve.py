@@ -1,0 +1,98 @@
+"""Is plain fusion trained well enough to be judged? The same model with more epochs, more width, and fewer rows."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from synib.measure.stats import Estimate, mean, tempered
+from synib.own.fitting import Outcome, TrainedCell, train_cells
+from synib.own.folds import Fold
+from synib.own.recipe import TableRecipe
+from synib.training import Cell
+from synib.training.device import choose_device
+
+WORTH = 0.01  # nats: a smaller improvement does not matter
+METHOD = "vanilla"
+
+
+class LearningCurve(NamedTuple):
+    """How the validation log-loss of plain fusion changes, in nats; above 0 the change makes it worse.
+
+    Args:
+        epochs: With twice the epochs.
+        width: With layers twice as wide.
+        rows: With half of the training rows.
+    """
+
+    epochs: Estimate
+    width: Estimate
+    rows: Estimate
+
+    @property
+    def adequate(self) -> bool:
+        """Whether neither longer training nor a wider network would lower the log-loss by much."""
+        return not any(change.high < 0 and change.value < -WORTH for change in (self.epochs, self.width))
+
+    def sentence(self) -> str:
+        """What this says of plain fusion."""
+        if self.adequate:
+            return "Plain fusion is trained to convergence: neither twice the epochs nor twice the width improves it."
+        which, change = min((("epochs", self.epochs), ("width", self.width)), key=lambda item: item[1].value)
+        return (
+            f"Plain fusion is not trained to convergence: twice the {which} lowers its validation log-loss by "
+            f"{-change.value:.3f} nats, so its gap to other models is not interpreted."
+        )
+
+
+def learning_curve(outcome: Outcome, device: str = "auto") -> LearningCurve:
+    """Train plain fusion with the settings chosen for it, changed in one way each, and compare on validation rows.
+
+    Args:
+        outcome: The trained models.
+        device: Where to train.
+    """
+    half = [Fold(_half(fold.train, i), fold.validation, fold.test) for i, fold in enumerate(outcome.parts)]
+    recipes = {"same": outcome.recipe, "rows": TableRecipe(outcome.table, half, outcome.recipe.given_epochs)}
+    losses = {
+        name: _losses(recipes.get(name, outcome.recipe), outcome, name, choose_device(device))
+        for name in ("same", "epochs", "width", "rows")
+    }
+    group = outcome.table.group
+    rows = np.concatenate([fold.validation for fold in outcome.parts])
+    dependent = rows if group is None else group[rows]  # a row may validate more than one fold
+    return LearningCurve(*(mean(losses[name] - losses["same"], dependent) for name in ("epochs", "width", "rows")))
+
+
+def _losses(recipe: TableRecipe, outcome: Outcome, change: str, device: str) -> NDArray[np.float64]:
+    cells = []
+    for fold, chosen in enumerate(outcome.methods[METHOD].chosen):
+        settings = dict(chosen)
+        if change == "epochs":
+            settings["epochs"] = 2 * settings["epochs"]
+        if change == "width":
+            settings["hidden"] = [2 * width for width in settings["hidden"]]
+        if change == "rows":
+            settings["rows"] = [len(recipe.parts[fold].train), len(recipe.parts[fold].validation)]
+            settings["epochs"] = 2 * settings["epochs"]  # as many steps
+        cells.append(Cell("own", METHOD, {"fold": fold}, settings, 0))
+    trained = train_cells(recipe, cells, device)
+    return np.concatenate([_row_losses(recipe, cell, trained[cell.id]) for cell in cells])
+
+
+def _row_losses(recipe: TableRecipe, cell: Cell, trained: TrainedCell) -> NDArray[np.float64]:
+    """The validation log-loss of each row, after the temperature."""
+    calibrated = torch.from_numpy(tempered(recipe.family, trained.validation.numpy(), trained.temperature))
+    losses = recipe.family.nll(calibrated, recipe.data(cell).validation.target)
+    return np.asarray(losses.reshape(len(calibrated), -1).sum(1).numpy())
+
+
+def _half(rows: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    return np.sort(np.random.default_rng(seed).permutation(rows)[: max(2, len(rows) // 2)])
+
+
+def changes(curve: LearningCurve) -> Sequence[tuple[str, Estimate]]:
+    """Each change with its effect, for a table."""
+    return [("twice the epochs", curve.epochs), ("twice the width", curve.width), ("half of the rows", curve.rows)]

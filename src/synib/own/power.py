@@ -1,0 +1,249 @@
+"""Statistical power: the smallest interaction, of each of several kinds, that the detectors would have found in these rows.
+
+Targets are simulated from the additive network and an interaction of known size, with everything else as in the data:
+the rows, the modalities, what each predicts alone, and whether all rows of a group share a label. The detectors are
+then tested on them with the same rule as on the real target. Networks are not retrained for it: they can only add to the power.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import combinations, cycle
+from math import erf, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synib.measure.detectors.features import clusters
+from synib.own.evidence import Bench
+from synib.own.metric import Metric
+
+Numbers = NDArray[np.float64]
+Rows = NDArray[np.int64]
+KINDS = ("product", "lookup", "gate")
+POWER = 0.8
+FIRST, SMALLEST, LARGEST = 0.1, 0.0125, 0.4  # sizes, in units of the metric: the search starts at the first
+CLUSTERS = 4  # of each modality in a lookup table
+LEAST = 20  # rows that have both modalities
+
+
+def detectable(
+    bench: Bench, critical: float, *, tries: int = 6, on_progress: Callable[[str], None] = lambda kind: None
+) -> dict[str, float | None]:
+    """Kind of interaction → the smallest size that would be found with 80 % power, in units of the metric.
+
+    - ``product``: a product of one direction in each of two modalities;
+    - ``lookup``: a table over four clusters of each of two modalities, without the effects of rows and columns;
+    - ``gate``: the side of a direction in one modality decides the sign with which a direction in the other counts.
+
+    Args:
+        bench: The rows, with detectors prepared.
+        critical: How many standard errors a detector needs, as in the real test.
+        tries: Simulated targets for each kind and size.
+        on_progress: Called with each kind before it is simulated.
+
+    Returns:
+        ``None`` for a kind that is not found up to a size of 0.4, or where no two modalities vary in the same rows.
+    """
+    result: dict[str, float | None] = {}
+    for number, kind in enumerate(KINDS):
+        on_progress(kind)
+        random = np.random.default_rng([bench.seed, number])
+        result[kind] = _smallest(lambda size: _power(bench, kind, size, tries, critical, random))  # noqa: B023
+    return result
+
+
+def _smallest(power: Callable[[float], float | None]) -> float | None:
+    """The size at which the power is 80 %, between two sizes that were simulated (linear in log size and probit)."""
+    known: dict[float, float] = {}
+    size = FIRST
+    while size not in known:
+        found = power(size)
+        if found is None:
+            return None
+        known[size] = found
+        larger, smaller = size * 2, size / 2
+        if found >= POWER and smaller > 0.99 * SMALLEST and known.get(smaller, 1.0) >= POWER:
+            size = smaller
+        elif found < POWER and larger < 1.01 * LARGEST and known.get(larger, 0.0) < POWER:
+            size = larger
+    enough = sorted(s for s, p in known.items() if p >= POWER)
+    if not enough:
+        return None
+    high = enough[0]
+    low = high / 2
+    if low not in known:
+        return high
+    a, b, wanted = (_probit(p) for p in (known[low], known[high], POWER))
+    share = (wanted - a) / max(b - a, 1e-9)
+    return float(low * 2 ** min(max(share, 0.0), 1.0))
+
+
+def _power(
+    bench: Bench, kind: str, size: float, tries: int, critical: float, random: np.random.Generator
+) -> float | None:
+    """The estimated chance that an interaction is found, from how clearly each of several simulated ones is."""
+    margins = []
+    for pair, _ in zip(cycle(_usable(bench)), range(tries), strict=False):
+        signal = _signal(bench, kind, pair, random)
+        if signal is None:
+            continue
+        target = simulate(bench, signal, size, random)
+        compared = bench.compare(target)
+        base = compared.additive_loss.cpu().numpy()
+        additive = bench.metric.scores(compared.additive.cpu().numpy(), target)
+        margin = -np.inf
+        for name in bench.detectors.names:
+            gain = bench.mean(base - compared.losses[name].cpu().numpy())
+            lead = bench.mean(bench.metric.scores(compared.extended[name].cpu().numpy(), target) - additive)
+            margin = max(margin, min(_standard_errors(gain) - critical, _standard_errors(lead) - 1.96))
+        margins.append(margin)
+    if not margins:
+        return None
+    spread = max(float(np.std(margins)), 1.0)  # a statistic varies by about 1 even where the simulated ones agree
+    return 0.5 * (1 + erf(float(np.mean(margins)) / spread / sqrt(2)))
+
+
+def _standard_errors(estimate: object) -> float:
+    """A value in units of its standard error, read off its 95 % interval."""
+    width = estimate.high - estimate.low  # type: ignore[attr-defined]
+    return float(estimate.value / (width / 2 / 1.96)) if width > 0 else 0.0  # type: ignore[attr-defined]
+
+
+def _usable(bench: Bench) -> list[tuple[str, str]]:
+    present = bench.outcome.table.present
+    pairs = combinations(bench.outcome.table.modalities, 2)
+    return [(a, b) for a, b in pairs if (present[a][bench.rows] & present[b][bench.rows]).sum() >= LEAST]
+
+
+def _signal(bench: Bench, kind: str, pair: tuple[str, str], random: np.random.Generator) -> Numbers | None:
+    """The interaction of two modalities for each unit, of mean 0 and variance 1; 0 where one is missing."""
+    unit = units(bench)
+    a, b = (_unit_means(_direction(bench, name, random), unit) for name in pair)
+    if kind == "product":
+        signal = np.sign(a - np.median(a)) * np.sign(b - np.median(b))
+    elif kind == "gate":
+        signal = np.sign(a - np.median(a)) * b
+    else:
+        first, second = (_unit_cluster(bench, name, unit, random) for name in pair)
+        table = random.choice([-1.0, 1.0], (CLUSTERS, CLUSTERS))
+        cells = np.zeros((CLUSTERS, CLUSTERS))
+        np.add.at(cells, (first, second), 1.0)
+        rows, columns = cells.sum(1, keepdims=True), cells.sum(0, keepdims=True)
+        for _ in range(10):  # without the mean of any row or column, weighted by how many units are there
+            table = table - (table * cells).sum(1, keepdims=True) / np.maximum(rows, 1)
+            table = table - (table * cells).sum(0, keepdims=True) / np.maximum(columns, 1)
+        signal = table[first, second]
+    both = np.ones(len(bench.rows), dtype=bool)
+    for name in pair:
+        both &= np.asarray(bench.outcome.table.present[name])[bench.rows]
+    has_both = _unit_means(both.astype(np.float64), unit) > 0.5
+    signal = np.where(has_both, signal, 0.0)
+    size = float(np.sqrt(np.square(signal[has_both]).mean())) if has_both.any() else 0.0
+    return signal / size if size > 1e-9 else None
+
+
+def _direction(bench: Bench, name: str, random: np.random.Generator) -> Numbers:
+    """Rows along a random direction of a modality's standardised features: mostly along those that share variance."""
+    scaled = bench.detectors.components[name].scaled
+    weights = random.normal(size=scaled.shape[1])
+    return np.asarray(scaled.cpu().numpy() @ weights)
+
+
+def _unit_cluster(bench: Bench, name: str, unit: Rows, random: np.random.Generator) -> Rows:
+    """The cluster of each unit, that of its first row."""
+    label = clusters(bench.detectors.components[name].scaled, CLUSTERS, int(random.integers(2**31))).cpu().numpy()
+    return label[np.unique(unit, return_index=True)[1]]
+
+
+def units(bench: Bench) -> Rows:
+    """The number of each row's unit, which has one target: its group, if the rows of every group agree; or else the row."""
+    if bench.group is None:
+        return np.arange(len(bench.rows))
+    _, first, unit = np.unique(bench.group, return_index=True, return_inverse=True)
+    target = bench.target
+    return unit if (target == target[first][unit]).all() else np.arange(len(bench.rows))
+
+
+def _unit_means(x: Numbers, unit: Rows) -> Numbers:
+    total = np.zeros((unit.max() + 1, *x.shape[1:]))
+    np.add.at(total, unit, x)
+    return np.asarray(total / np.bincount(unit).reshape(-1, *[1] * (x.ndim - 1)))
+
+
+def simulate(bench: Bench, signal: Numbers, size: float, random: np.random.Generator) -> NDArray[np.generic]:
+    """A target of each row, drawn from the additive network and an interaction of this size.
+
+    Args:
+        bench: The rows.
+        signal: The interaction for each unit.
+        size: By how much a model that knows it exceeds one that does not, in the metric, among rows that have both modalities.
+        random: Draws.
+    """
+    unit, table = units(bench), bench.outcome.table
+    additive = _unit_means(bench.offset.numpy(), unit)
+    if table.kind == "regression":
+        target = np.asarray(bench.target, dtype=np.float64)[np.unique(unit, return_index=True)[1]]
+        without = additive[:, 0] + random.permutation(target - additive[:, 0])
+        return np.asarray(without + signal * np.sqrt(size / (1 - size)) * without.std())[unit]
+    columns = additive.shape[1]
+    moved = random.choice([-1.0, 1.0], columns)
+    if columns > 1 and table.kind != "multilabel":
+        moved = random.permutation([-1.0, 1.0, *[0.0] * (columns - 2)])
+    uniform = random.random((len(additive), columns if table.kind == "multilabel" else 1))
+    has_both = signal != 0
+    others = np.quantile(signal[has_both], (np.arange(8) + 0.5) / 8)
+
+    def draw(shift: float) -> tuple[NDArray[np.generic], float]:
+        eta = additive + shift * signal[:, None] * moved
+        labels = _drawn(eta, uniform, table.kind == "multilabel")
+        return labels, _worth(bench.metric, additive, eta, shift, moved, others, labels, has_both)
+
+    low, high = 0.0, 30.0
+    for _ in range(18):
+        middle = (low + high) / 2
+        low, high = (low, middle) if draw(middle)[1] >= size else (middle, high)
+    return draw(high)[0][unit]
+
+
+def _drawn(eta: Numbers, uniform: Numbers, labels: bool) -> NDArray[np.generic]:
+    if labels or eta.shape[1] == 1:
+        drawn = (uniform < 1 / (1 + np.exp(-eta))).astype(np.int64)
+        return drawn if labels else drawn[:, 0]
+    odds = np.exp(eta - eta.max(1, keepdims=True))
+    share = np.cumsum(odds / odds.sum(1, keepdims=True), 1)
+    return np.minimum((share < uniform).sum(1), eta.shape[1] - 1)
+
+
+def _worth(
+    metric: Metric,
+    additive: Numbers,
+    eta: Numbers,
+    shift: float,
+    moved: Numbers,
+    others: Numbers,
+    target: NDArray[np.generic],
+    has_both: NDArray[np.bool_],
+) -> float:
+    """What the interaction adds to the metric: against predictions averaged over its values."""
+    if metric.kind == "multilabel" or eta.shape[1] == 1:
+        p = np.mean([1 / (1 + np.exp(-(additive + shift * s * moved))) for s in others], 0).clip(1e-9, 1 - 1e-9)
+        without = np.log(p / (1 - p))
+    else:
+        each = [additive + shift * s * moved for s in others]
+        without = np.log(np.mean([_softmax(e) for e in each], 0).clip(1e-12))
+    return float((metric.scores(eta, target) - metric.scores(without, target))[has_both].mean())
+
+
+def _softmax(eta: Numbers) -> Numbers:
+    odds = np.exp(eta - eta.max(1, keepdims=True))
+    return np.asarray(odds / odds.sum(1, keepdims=True))
+
+
+def _probit(p: float) -> float:
+    from scipy.stats import norm  # slow to import
+
+    return float(norm.ppf(min(max(p, 1e-4), 1 - 1e-4)))
+
+
+def in_points(sizes: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Sizes in points (hundredths), rounded for reading."""
+    return {kind: None if size is None else round(100 * size, 1) for kind, size in sizes.items()}

@@ -1,0 +1,134 @@
+"""The verdict in sentences, with the numbers in them."""
+
+from collections.abc import Mapping
+
+from synib.measure import Estimate
+from synib.own.decision import SMALL, Answer, stated_size
+from synib.own.evidence import Evidence
+from synib.own.learning_curve import LearningCurve
+from synib.own.verdict import Recommendation
+
+KINDS = {"product": "a product of two directions", "lookup": "a lookup table over clusters", "gate": "a gate"}
+DETECTORS = {"products": "a regression on products of two modalities' features", "kernel": "a product-kernel regression",
+             "table": "a table over clusters of two modalities"}  # fmt: skip
+NETWORKS = {"vanilla": "plain fusion", "experts": "SynIB", "synib-marginal": "SynIB"}
+
+
+def model_name(candidate: str) -> str:
+    """A fusion method or detector in a sentence."""
+    return NETWORKS.get(candidate) or DETECTORS.get(candidate.partition("-")[0], candidate)
+
+
+def interval(e: Estimate, metric: str) -> str:
+    """A gain with its interval: in points, or as a share of variance."""
+    unit = "% of the variance" if metric == "explained variance" else "points"
+    return f"{100 * e.value:+.1f} {unit} (95 % CI {100 * e.low:+.1f} to {100 * e.high:+.1f}, n = {e.n:,})"
+
+
+def on_synergy(synergy: Answer, evidence: Evidence, detectable: Mapping[str, float | None], metric: str) -> list[str]:
+    """Whether there is synergy, and what would have been found."""
+    best = evidence.candidates[evidence.best]
+    name, gain = model_name(evidence.best), f"{interval(best.lead, metric)} in {metric}"
+    if synergy == "present":
+        return [
+            "There is synergy: the modalities together predict the target better than any sum of their separate predictions; "
+            f"{name} exceeds the best additive model by {gain}."
+        ]
+    power = _on_power(detectable, metric)
+    if synergy == "absent":
+        size = stated_size(detectable)
+        assert size is not None
+        most = max(c.bound.high for c in evidence.candidates.values())
+        return [
+            f"No synergy of {_points(size, metric)} or more in {metric}: every fusion model and detector gains less than "
+            f"{_points(max(most, 0.0), metric)} over the best additive model (simultaneous 95 % limit, n = {best.lead.n:,}).",
+            power,
+            "This holds for these kinds of interactions; another kind, a larger model or more data might still show some.",
+        ]
+    return [f"Inconclusive: the strongest candidate is {name}, with {gain} over the best additive model.", power]
+
+
+def _on_power(detectable: Mapping[str, float | None], metric: str) -> str:
+    if not detectable or all(size is None for size in detectable.values()):
+        return "No interaction of up to 40 points would have been found reliably in these rows: more rows are needed."
+    found = [f"{KINDS[kind]} of {_points(size, metric)}" for kind, size in detectable.items() if size is not None]
+    missed = [KINDS[kind] for kind, size in detectable.items() if size is None]
+    text = f"With 80 % power these rows would have shown {_listed(found, 'or')}"
+    return f"{text}; {_listed(missed, 'or')} would not have been found reliably." if missed else f"{text}."
+
+
+def on_pooling(pooling: Estimate, single: str, metric: str) -> str:
+    """Whether the modalities pool."""
+    if pooling.low > 0:
+        return f"Adding up the modalities' separate predictions beats {single} alone by {interval(pooling, metric)}."
+    if pooling.high < SMALL:
+        return (
+            f"Adding up the modalities' separate predictions gains nothing worth having over {single} alone: "
+            f"{interval(pooling, metric)}."
+        )
+    return f"These rows do not show whether adding up the modalities helps over {single} alone: {interval(pooling, metric)}."
+
+
+def on_methods(
+    synergy: Answer,
+    plain_fusion: Estimate,
+    gain: Estimate,
+    gain_over_vanilla: Estimate,
+    curve: LearningCurve | None,
+    metric: str,
+    control: str,
+) -> list[str]:
+    """Whether plain fusion finds the synergy, and whether SynIB helps."""
+    if curve is None:
+        return ["This plan trains too few models to judge plain fusion or SynIB; run without --quick for that."]
+    if not curve.adequate:
+        return [curve.sentence()]
+    result = []
+    if synergy == "present":
+        finds = plain_fusion.low > 0 and plain_fusion.value >= SMALL
+        text = "Plain fusion finds at least part of it" if finds else "Plain fusion does not find it"
+        result.append(f"{text}: {interval(plain_fusion, metric)} over the best additive model.")
+    rival = "the same estimator with weight 0" if control != "vanilla" else "plain fusion, which is SynIB with weight 0"
+    beside = (
+        "" if control == "vanilla" else f" Over one plain fusion network it is {interval(gain_over_vanilla, metric)}."
+    )
+    if gain.low > 0:
+        result.append(f"SynIB is better than {rival}: {interval(gain, metric)}.{beside}")
+    elif gain.high < 0:
+        result.append(f"SynIB is worse than {rival}: {interval(gain, metric)}.{beside}")
+    else:
+        result.append(f"These rows do not show that SynIB is better than {rival}: {interval(gain, metric)}.{beside}")
+    return result
+
+
+def on_chance(best_score: Estimate, chance: Estimate, lead: Estimate, metric: str) -> list[str]:
+    """A warning where no model is better than a constant prediction."""
+    if lead.low > 0:
+        return []
+    return [
+        f"No model is shown to beat a constant prediction: the best has {metric} {best_score.value:.3f}, a constant one "
+        f"{chance.value:.3f}."
+    ]
+
+
+def recommend(
+    synergy: Answer, gain: Estimate, pooling: Estimate, plain_fusion: Estimate, curve: LearningCurve | None, single: str
+) -> Recommendation:
+    """What to train on these data, from the verdict."""
+    if curve is not None and curve.adequate and gain.low > 0 and gain.value >= SMALL:
+        return Recommendation("synib", "SynIB is better than the same estimator without its penalty.")
+    if synergy == "present" and curve is not None and plain_fusion.low > 0:
+        return Recommendation("vanilla", "Plain fusion finds the synergy, and SynIB is not shown to add to it.")
+    if synergy == "absent" and pooling.low > 0:
+        return Recommendation("additive", "The modalities add up, and no interaction was found.")
+    if synergy == "absent" and pooling.high < SMALL:
+        return Recommendation(f"unimodal-{single}", f"{single} alone is as good as all modalities together.")
+    return Recommendation("auto", "The evidence does not favour one model; choose by cross-validated log-loss.")
+
+
+def _points(size: float, metric: str) -> str:
+    return f"{100 * size:.0f} % of the variance" if metric == "explained variance" else f"{100 * size:.1f} points"
+
+
+def _listed(items: list[str], word: str) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {word} {items[-1]}"

@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+import torch
+
+from synib.measure.detectors import spectral
+from synib.measure.detectors.components import components
+from synib.measure.detectors.ridge import PENALTIES, RidgeFolds
+
+
+def drawn(evidence, seed=1):
+    return (np.random.default_rng(seed).random(len(evidence)) < 1 / (1 + np.exp(-evidence))).astype(np.int64)
+
+
+@pytest.mark.parametrize(
+    ("kind", "detector"), [("product", "products-8"), ("gate", "products-8"), ("lookup", "table"), ("lookup", "kernel")]
+)
+def test_an_interaction_of_each_kind_is_found(rows, compared, errors, kind, detector):
+    a, b, evidence, additive = rows(kind)
+    assert errors(compared(a, b, drawn(evidence), additive))[detector] > 5
+
+
+@pytest.mark.parametrize("kind", ["none", "additive", "copied"])
+def test_without_an_interaction_no_detector_gains_more_than_chance(rows, compared, errors, kind):
+    largest = []
+    for seed in range(12):
+        a, b, evidence, additive = rows(kind, n=400, seed=seed)
+        largest.append(max(errors(compared(a, b, drawn(evidence, seed), additive, seed=seed)).values()))
+    # Of the largest of three statistics, 5 % would exceed 2.1 if they were independent.
+    assert sum(t > 2.1 for t in largest) <= 2
+    assert max(largest) < 3.5
+
+
+def test_a_product_of_two_directions_among_many_numbers_is_found_among_all_components(rows, compared, errors):
+    a, b, evidence, additive = rows("product", n=1500, width=160, strength=8.0)
+    found = errors(compared(a, b, drawn(evidence), additive))
+    assert found["products-160"] > 5
+    assert found["products-16"] < 3
+
+
+def test_several_classes(rows, compared, errors):
+    a, b, evidence, _ = rows("product")
+    additive = np.random.default_rng(0).normal(size=(2, len(evidence), 3)) * 0.05
+    target = np.where(drawn(evidence) == 1, 2, np.random.default_rng(1).integers(2, size=len(evidence)))
+    compared = compared(a, b, target, additive)
+    assert errors(compared)["products-8"] > 5
+    assert torch.allclose(compared.additive.softmax(1).mean(0), torch.tensor([0.25, 0.25, 0.5]).double(), atol=0.04)
+
+
+def test_more_classes_than_residuals_are_projected_to(rows, compared, errors):
+    a, b, evidence, _ = rows("product", n=3000, strength=4.0)
+    target = 6 * drawn(evidence) + np.random.default_rng(1).integers(6, size=len(evidence))
+    additive = np.zeros((2, len(evidence), 12))
+    assert errors(compared(a, b, target, additive + 1e-3))["products-8"] > 5
+
+
+def test_several_labels_and_numbers(rows, compared, errors):
+    a, b, evidence, additive = rows("product")
+    labels = np.stack([drawn(evidence), drawn(-evidence, 2), drawn(0 * evidence, 3)], 1)
+    three = np.repeat(additive[..., None], 3, -1)
+    assert errors(compared(a, b, labels, three, "labels"))["products-8"] > 5
+    number = evidence + np.random.default_rng(0).normal(size=len(evidence))
+    assert errors(compared(a, b, number, additive, "number"))["products-8"] > 5
+
+
+def test_log_losses_are_those_of_the_predictions(rows, compared):
+    a, b, evidence, additive = rows("product")
+    target = drawn(evidence)
+    found = compared(a, b, target, additive)
+    for eta, loss in ((found.additive, found.additive_loss), (found.extended["kernel"], found.losses["kernel"])):
+        p = torch.sigmoid(eta[:, 0]).numpy()
+        assert np.allclose(loss.numpy(), -np.log(np.where(target == 1, p, 1 - p)))
+
+
+def test_the_targets_of_held_out_rows_do_not_change_their_predictions(rows, compared):
+    a, b, evidence, additive = rows("product", n=300)
+    target = drawn(evidence)
+    before = compared(a, b, target, additive)
+    from synib.measure.stats import assign
+
+    held_out = assign(len(target), 5, 0) == 2
+    after = compared(a, b, np.where(held_out, 1 - target, target), additive)
+    for name, eta in before.extended.items():
+        assert torch.allclose(eta[held_out], after.extended[name][held_out], atol=1e-6), name
+    assert not torch.allclose(before.additive[~held_out], after.additive[~held_out], atol=1e-3)
+
+
+def test_leading_pair_is_that_of_the_singular_value_decomposition():
+    matrices = torch.randn(3, 2, 7, 5, generator=torch.Generator().manual_seed(0)).double()
+    matrices[..., 0, :] *= 4
+    left, right = spectral.leading_pair(matrices)
+    u, _, v = torch.linalg.svd(matrices)
+    assert ((left * u[..., 0]).sum(-1).abs() > 0.999).all()
+    assert ((right * v[..., 0, :]).sum(-1).abs() > 0.999).all()
+
+
+def test_components_are_white_and_zero_where_a_modality_is_missing():
+    x = torch.randn(200, 6, generator=torch.Generator().manual_seed(0)) @ torch.diag(
+        torch.tensor([5.0, 1, 1, 1, 1, 0.0])
+    )
+    present = torch.arange(200) % 4 > 0
+    found = components(x, present)
+    white = found.white[present].double()
+    assert found.white.shape == (200, 5)  # a constant column has no component
+    assert (found.white[~present] == 0).all()
+    assert torch.allclose(white.mT @ white / present.sum(), torch.eye(5).double(), atol=0.1)
+    wide = components(
+        torch.randn(20, 300, generator=torch.Generator().manual_seed(0)), torch.ones(20, dtype=torch.bool)
+    )
+    assert wide.white.shape == (20, 10)
+
+
+def test_ridge_training_scores_leave_the_row_itself_out():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 4, generator=generator)
+    r = torch.randn(60, 1, generator=generator)
+    part = torch.arange(60) % 3
+    scores = RidgeFolds(x, part, 3).scores(r, 0)
+    train = part != 0
+    errors = {}
+    for penalty in PENALTIES:
+        left_out = []
+        for i in torch.nonzero(train)[:, 0]:
+            others = train.clone()
+            others[i] = False
+            gram = x[others].mT @ x[others] + penalty * torch.eye(4)
+            left_out.append((x[i] @ torch.linalg.solve(gram, x[others].mT @ r[others])).item())
+        left_out = torch.tensor(left_out)
+        errors[penalty] = ((r[train, 0] - left_out).square().mean().item(), left_out)
+    best = min(errors.values(), key=lambda item: item[0])[1]
+    assert torch.allclose(scores[train, 0].float(), best, atol=1e-4)
