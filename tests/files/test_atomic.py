@@ -162,3 +162,19 @@ def test_where_there_is_no_fcntl_the_locks_of_windows_serve(tmp_path, monkeypatc
     ):
         pass
     assert has_locks
+
+
+def test_no_text_of_a_table_is_a_formula_or_a_command_to_a_terminal(tmp_path):
+    path = tmp_path / "t.csv"
+    wicked = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(1)", " =1", "\x1b[31mred", "\u202eback"]
+    write_csv(
+        path, [{"=name": text, "n": -1.5} for text in wicked] + [{"=name": text} for text in ("-1", "+0.5", "a-b", "=")]
+    )
+    text = path.read_text()
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    rows = read_csv(path)
+    assert list(rows[0]) == ["'=name", "n"]
+    assert [row["'=name"] for row in rows[:5]] == [f"'{text}" for text in wicked[:5]]
+    assert [row["'=name"] for row in rows[5:]] == ["\\x1b[31mred", "\\u202eback", -1, 0.5, "a-b", "'="]
+    assert [row["n"] for row in rows[:2]] == [-1.5, -1.5]

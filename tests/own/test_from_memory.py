@@ -191,3 +191,34 @@ def test_a_table_shows_itself_in_a_line_and_in_a_notebook(table):
     assert "160" in html
     assert "\x1b" not in repr(table(classes=2).__class__(**{**vars(some), "classes": ("\x1b[31mred", "b")}))
     assert "a number from 4 to 10" in repr(table(classes=0))
+
+
+def make(**changes):
+    given = {"modalities": {"image": IMAGE, "text": TEXT}, "target": LABEL} | changes
+    return synib.Table.from_arrays(given.pop("modalities"), given.pop("target"), **given)
+
+
+def test_what_limits_the_answers_is_noted():
+    constant = make(modalities={"image": IMAGE, "text": np.ones((N, 2), np.float32)})
+    assert "text is the same in every row, so it cannot help to predict anything." in constant.notes
+    rare = np.arange(N) % 2
+    rare[7] = 2
+    assert "Only one row is of class 2: a model cannot be both trained and tested on it." in make(target=rare).notes
+    flags = np.stack([np.arange(N) % 2, np.arange(N) == 3], 1)
+    assert "Only one row has the label 1: a model cannot be both trained and tested on it." in make(target=flags).notes
+    few = make(groups=np.array(["a", "b", "c"])[np.arange(N) % 3])
+    assert "There are only 3 groups; intervals over groups need at least 4." in few.notes
+    plain = make(groups=SPEAKER).notes
+    assert not any(words in note for note in plain for words in ("only", "Only", "same in every"))
+
+
+def test_a_modality_that_no_row_has_and_groups_that_are_the_classes_are_refused():
+    with pytest.raises(ValueError, match="text is missing in every row: leave it out, or give it vectors"):
+        make(modalities={"image": IMAGE, "text": np.full((N, 2), np.nan)})
+    with pytest.raises(ValueError, match="groups says the same as the target, each group being one class"):
+        make(groups=LABEL)
+    with pytest.raises(ValueError, match="groups says the same as the target"):
+        make(groups=np.where(LABEL == "no", "g1", "g2"))
+    assert (
+        make(groups=np.char.add(LABEL, (np.arange(N) % 4).astype(str))).group is not None
+    )  # several groups of a class

@@ -274,7 +274,7 @@ def damaged_npy(folder):
 
 def damaged_safetensors(folder):
     numpy = pytest.importorskip("safetensors.numpy")
-    numpy.save_file(table(speaker=Y), folder / "a.safetensors")
+    numpy.save_file(table(speaker=np.arange(len(Y)) % 4), folder / "a.safetensors")
     return folder / "a.safetensors", folder / "a.safetensors"
 
 

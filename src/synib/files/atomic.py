@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes for the beginning of one
 IDENTIFIERS = ("cell", "shard")  # columns of texts, some of which look like numbers
 LOCK = ".lock"
 WINDOWS_OFFSET = 1 << 20  # Windows makes locked bytes unreadable: one beyond the text that names the holder is locked
@@ -137,14 +138,25 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a table atomically; floats are rounded to six decimals, missing values and NaN are empty fields."""
+    """Write a table atomically; floats are rounded to six decimals, missing values and NaN are empty fields.
+
+    Texts are written so that no spreadsheet takes them for a formula, and no terminal for a command, see :func:`plain_cell`.
+    """
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     table = csv.DictWriter(text, columns, lineterminator="\n")
-    table.writeheader()
+    table.writerow({name: plain_cell(name) for name in columns})
     for row in rows:
-        table.writerow({k: round(v, 6) if isinstance(v, float) else v for k, v in row.items() if v == v})
+        table.writerow({k: round(v, 6) if isinstance(v, float) else plain_cell(v) for k, v in row.items() if v == v})
     write_text(path, text.getvalue())
+
+
+def plain_cell(value: Any) -> Any:
+    """A text as a table may hold it: one that begins as a formula gets a quotation mark, control characters are written out."""
+    if not isinstance(value, str):
+        return value
+    shown = "".join(c if c.isprintable() or c in "\n\t\u00a0\u3000" else repr(c)[1:-1] for c in value)
+    return f"'{shown}" if shown.lstrip().startswith(FORMULA) and isinstance(_value(shown.strip()), str) else shown
 
 
 def read_csv(path: Path) -> list[dict[str, Any]]:

@@ -12,10 +12,12 @@ from synib.own.roles import check_enough, column_of, guessed, label_columns, nam
 from synib.own.suggestions import candidates, notes_of_groups, suggested_groups
 from synib.own.targets import Task, check_task, labels_of, target_of
 from synib.own.values import (
+    check_groups,
     groups_of,
     is_known,
     keep_rows,
     notes_of,
+    notes_on_use,
     nuisance_of,
     presence_of,
     rows_of,
@@ -98,6 +100,9 @@ def assemble(source: Source, given: Roles) -> dict[str, Any]:
         raise ValueError(
             f"{source.path} has {keep.sum()} rows that can be used, of {rows}; at least {ROWS} are needed."
         )
+    for name, has in present.items():
+        if not has[keep].any():
+            raise ValueError(f"{source.path}: {name} is missing in every row: leave it out, or give it vectors.")
 
     notes = notes_of(source, predicted, used, known, some)
     for name in x:
@@ -114,18 +119,19 @@ def assemble(source: Source, given: Roles) -> dict[str, Any]:
     likely = suggested_groups(
         {n: rows_of(c, keep) for n in maybe_groups if (c := columns.get(n)) and len(c.values) == rows}
     )
-    missing = [f"{name} is missing in {n:,} of {len(found.values):,} rows."
-               for name in x if (n := int((~present[name]).sum()))]  # fmt: skip
+    groups = None if group is None else groups_of(source, group, rows_of(columns[group], keep))
+    if group is not None and groups is not None:
+        check_groups(source, group, groups, found)
     return {
         "modalities": x,
         "present": present,
         "target": found.values,
         "classes": found.classes,
         "split": None if split is None else splits_of(source, split, rows_of(columns[split], keep)),
-        "group": None if group is None else groups_of(source, group, rows_of(columns[group], keep)),
+        "group": groups,
         "nuisance": {name: nuisance_of(rows_of(columns[name], keep)) for name in nuisance},
         "source": source.path.name,
-        "notes": (*notes, *found.notes, *missing, *notes_of_groups(likely)),
+        "notes": (*notes, *found.notes, *notes_on_use(present, x, found, groups), *notes_of_groups(likely)),
         "weight": None if weights is None else weights[keep],
         "kind": found.kind,
         "columns": {name: column_of(source, of) for name, of in vectors.items()},

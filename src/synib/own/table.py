@@ -15,7 +15,7 @@ from synib.own.from_memory import HuggingFaceObject, Memory, frame
 from synib.own.opening import one_kind_of_error, open_source
 from synib.own.roles import named, presence
 from synib.own.targets import TargetKind, Task
-from synib.own.values import presence_of
+from synib.own.values import presence_of, printable_values
 
 IDENTIFIERS = 32  # columns of one value that a caller may have beside the modalities
 
@@ -258,4 +258,5 @@ def read_rows(
         singles, x = source.load(list(dict.fromkeys(flags.values())), vectors, others[:IDENTIFIERS])
         rows = len(next(iter(x.values()))) if x else 0
         present = {name: presence_of(source, name, v, singles.get(flags.get(name, ""))) for name, v in x.items()}
-        return x, present, {n: singles[n] for n in others if n in singles and len(singles[n].values) == rows}
+        beside = {n: c for n in others if (c := singles.get(n)) and len(c.values) == rows}
+        return x, present, {n: Column(printable_values(c.values), c.present, c.names) for n, c in beside.items()}

@@ -1,14 +1,16 @@
 """From columns to what a table holds: which rows have a modality, splits, groups, weights and notes."""
 
 import mmap
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from synib.checks import shown
 from synib.own.columns import STEP, Array, Column, Source, list_names, list_rows, printable
+from synib.own.targets import Target
 
+GROUPS = 4  # fewer give no interval over groups
 SPLITS = {"train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
           "dev": "validation", "test": "test", "testing": "test"}  # fmt: skip
 
@@ -44,7 +46,10 @@ def presence_of(source: Source, name: str, x: Array, flag: Column | None) -> Arr
 
 
 def _blocks(x: Array) -> Iterator[tuple[int, Array]]:
-    """Some rows at a time; pages of a file go back once they are looked at, so that looking does not load it."""
+    """Some rows at a time; pages of a file go back once they are looked at, so that looking does not load it.
+
+    What was written to a mapped array goes with them: not to be used after that.
+    """
     pages: Any = x
     while isinstance(pages, np.ndarray):
         pages = pages.base
@@ -87,12 +92,12 @@ def groups_of(source: Source, name: str, column: Column) -> Array:
     unknown = np.flatnonzero(~is_known(column))
     if len(unknown):
         raise ValueError(f"{source.path}: {name} is missing in {list_rows(unknown)}: give each row a group.")
-    return _printable_values(column.values.astype(np.str_))
+    return printable_values(column.values.astype(np.str_))
 
 
-def _printable_values(values: Array) -> Array:
+def printable_values(values: Array) -> Array:
     """Texts without control characters, which are written out; others are left as they are."""
-    if values.dtype.kind != "U":
+    if values.dtype.kind != "U" or not len(values):
         return values
     different, which = np.unique(values, return_inverse=True)
     return np.array([printable(text) for text in different.tolist()])[which.reshape(-1)]
@@ -108,7 +113,7 @@ def weights_of(source: Source, name: str, column: Column) -> Array:
 
 def nuisance_of(column: Column) -> Array:
     if column.present.all() or column.values.dtype.kind == "U":
-        return _printable_values(column.values)
+        return printable_values(column.values)
     return np.where(column.present, column.values, np.nan)
 
 
@@ -131,3 +136,50 @@ def notes_of(
     if unused:
         notes.append(f"Columns that are not used: {list_names(unused)}.")
     return notes
+
+
+def notes_on_use(
+    present: Mapping[str, Array], modalities: Mapping[str, Array], target: Target, group: Array | None
+) -> list[str]:
+    """What will limit the answers: modalities without content, classes of one row, few groups."""
+    notes = []
+    for name, x in modalities.items():
+        lacking = int((~present[name]).sum())
+        if lacking:
+            notes.append(f"{name} is missing in {lacking:,} of {len(x):,} rows.")
+        if is_constant(x, present[name]):
+            notes.append(f"{name} is the same in every row, so it cannot help to predict anything.")
+    if target.kind in ("classification", "ordinal"):
+        counts = np.bincount(target.values, minlength=len(target.classes))
+        single = [name for name, count in zip(target.classes, counts, strict=True) if count == 1]
+        if single:
+            notes.append(
+                f"Only one row is of class {list_names(single)}: a model cannot be both trained and tested on it."
+            )
+    if target.kind == "multilabel":
+        rare = [name for name, count in zip(target.classes, target.values.sum(0), strict=True) if count == 1]
+        if rare:
+            notes.append(
+                f"Only one row has the label {list_names(rare)}: a model cannot be both trained and tested on it."
+            )
+    if group is not None and (groups := len(np.unique(group))) < GROUPS:
+        notes.append(f"There are only {groups} groups; intervals over groups need at least {GROUPS}.")
+    return notes
+
+
+def is_constant(x: Array, present: Array) -> bool:
+    """Whether all rows that have the modality are equal; looks no further than the first that differs."""
+    first = x[int(np.argmax(present))]
+    steps = (slice(at, at + STEP) for at in range(0, len(x), STEP))
+    return all((x[rows][present[rows]] == first).all() for rows in steps)
+
+
+def check_groups(source: Source, name: str, group: Array, target: Target) -> None:
+    """Raise ``ValueError`` if each group is one class and each class one group: every tested class would be unknown."""
+    if target.kind not in ("classification", "ordinal"):
+        return
+    groups, which = np.unique(group, return_inverse=True)
+    pairs = len(np.unique(which.reshape(-1) * len(target.classes) + target.values))
+    if pairs == len(groups) == len(target.classes):
+        raise ValueError(f"{source.path}: {name} says the same as the target, each group being one class, so a model would be "
+                         "tested on classes it has never seen: choose another column for group, or none.")  # fmt: skip
