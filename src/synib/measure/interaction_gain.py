@@ -112,7 +112,7 @@ def interaction_gain(
                 f"The calibration part needs the same modalities and classes: got {', '.join(fitted.names)} with "
                 f"{fitted.classes} classes, expected {', '.join(examples.names)} with {examples.classes}."
             )
-    group = None if groups is None else group_numbers(groups, len(examples.y))
+    group = None if groups is None else group_numbers(groups, len(examples.y), least=2 if calibration is None else 1)
     part = cross_validation(fitted.y, None if calibration is not None else group, folds, seed)
     best, candidates, cross_fitted = best_additive(fitted.unimodal, fitted.y, part)
     if calibration is None:

@@ -1,7 +1,5 @@
 """Simultaneous intervals hold their level together, and Holm's p-values are his."""
 
-import time
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -71,6 +69,22 @@ def test_groups_no_effect_is_claimed_in_one_of_twenty(count, sizes):
     assert np.mean(failed) <= 0.08
 
 
+def test_skewed_gains_hold_their_level_too():
+    """Gains in log-loss of overconfident candidates: rarely, and then all together, very negative."""
+    rng = np.random.default_rng(0)
+    claimed, failed = [], []
+    for s in range(300):
+        score = rng.normal(0, 2, 120)
+        sign = np.where(rng.random(120) < 1 / (1 + np.exp(-score)), 1, -1)
+        each = 1.5 * score + 0.1 * rng.normal(size=(5, 120))
+        gains = np.logaddexp(0, -0.5 * sign * score) - np.logaddexp(0, -sign * each)
+        one = simultaneous(gains - 0.0170, draws=250, seed=s)  # their mean
+        claimed.append(one.p_values.min() <= 0.05)
+        failed.append(any(e.low > 0 or e.high < 0 for e in one.estimates))
+    assert np.mean(claimed) <= 0.08
+    assert np.mean(failed) <= 0.08
+
+
 def test_one_good_candidate_of_ten_is_found_with_more_power_than_bonferroni():
     rng = np.random.default_rng(0)
     effect = np.zeros((10, 1))
@@ -98,13 +112,6 @@ def test_one_group_says_nothing():
     assert np.isnan(found.p_values).all()
     assert np.isnan(found.estimates[0].low)
     assert np.isnan(found.critical)
-
-
-def test_many_rows_need_no_resampling():
-    gains = np.random.default_rng(0).normal(size=(10, 20_000))
-    began = time.perf_counter()
-    simultaneous(gains)
-    assert time.perf_counter() - began < 1.0
 
 
 @pytest.mark.parametrize("gains", [np.zeros(5), np.zeros((0, 5)), np.zeros((2, 0))])
