@@ -2,7 +2,7 @@
 
 The audit is called as a library (what the command `synib audit` does between reading a file and writing a page), so that it
 runs where the command's own dependencies are not installed; without cvxpy the decomposition is left out ("pid"). Kinds of data
-are those of audit_truth.py. The first audit of a process also pays for starting the device, so a small one goes before and is
+are those of audit_sets.py. The first audit of a process also pays for starting the device, so a small one goes before and is
 not counted.
 
     python benchmarks/audit_time.py [--plan quick] [--kind mixed] [--size 2000x16] [--device auto] [--out FILE.csv]
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from audit_truth import TRUTH, made
+from audit_sets import TRUTH, made
 
 from synib.own.audit import audit
 from synib.own.table import read
@@ -27,9 +27,9 @@ from synib.training.device import choose_device, device_name
 
 HAS_PID = importlib.util.find_spec("cvxpy") is not None
 PLANS: dict[str, dict[str, Any]] = {  # of synib audit --quick, without an option, --thorough
-    "quick": {"k": 3, "seeds": 1, "budget": 2},
+    "quick": {"k": 3, "seeds": 1, "budget": 2, "judge": False, "tries": 4},
     "usual": {"k": 5, "seeds": 1, "budget": 6},
-    "thorough": {"k": 5, "seeds": 3, "budget": 18},
+    "thorough": {"k": 5, "seeds": 3, "budget": 18, "tries": 12},
 }
 
 
@@ -45,7 +45,7 @@ def timed(kind: str, rows: int, width: int, plan: str, device: str) -> dict[str,
     return {
         "plan": plan, "kind": kind, "truth": "synergy" if TRUTH[kind] else "none", "rows": rows, "width": width,
         "seconds": round(seconds, 1), "synergy": told["synergy"],
-        **{f"gain_{end}": round(told["gain"][end], 4) for end in ("mean", "low", "high")},
+        **{f"gain_{end}": told["gain"][end] for end in ("mean", "low", "high")},
         "device": device_name(choose_device(device)), "threads": torch.get_num_threads(), "torch": torch.__version__,
         "pid": HAS_PID,
     }  # fmt: skip
@@ -62,7 +62,7 @@ def main() -> None:
     sizes = [tuple(map(int, size.split("x"))) for size in options.size or ["2000x16"]]
     if not HAS_PID:
         module: Any = importlib.import_module("synib.own.audit")
-        module._pid = lambda table, seed: {}
+        module._decompose = lambda *_: {}
     audit_rows: list[dict[str, Any]] = []
     timed("both", 200, 8, "quick", options.device)
     for plan in options.plan or PLANS:

@@ -1,0 +1,315 @@
+"""Does the audit keep its promises? False claims, coverage of its intervals, and power, on data whose truth is known.
+
+Each set is drawn at random from the factors below, so that every level of every factor has its share of sets:
+
+    rows 200 to 20,000; numbers of each modality 8 to 512; target two or five classes, three labels or a number; balanced or
+    with a class of 5 %; independent rows or 10 groups with effects of their own; 2 or 3 modalities
+    truth without an interaction: noise, additive, redundant (views of one cause), unique (one modality, by a curve),
+    copied (one number in two modalities, whose square counts)
+    truth with one: product, lookup, gate, with a strength; its worth is measured on fresh rows by models that know it
+
+``--real FOLDER`` takes features of real data sets (FOLDER/NAME.npz with modalities, label and group) whose pairing is shuffled
+within class. ``--judge`` also trains SynIB and its control, as ``synib audit`` without an option does.
+
+    python benchmarks/audit_coverage.py --sets 400 --out FILE.csv [--workers 2] [--device cpu] [--seconds 600] [--judge]
+"""
+
+import argparse
+import csv
+import importlib
+import importlib.util
+import multiprocessing
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+FACTORS: dict[str, tuple[Any, ...]] = {
+    "rows": (200, 1000, 5000, 20_000),
+    "width": (8, 64, 512),
+    "target": ("two", "five", "labels", "number"),
+    "balance": ("even", "rare"),
+    "units": ("rows", "groups"),
+    "modalities": (2, 3),
+}
+NULLS = ("noise", "additive", "redundant", "unique", "copied")
+KINDS = ("product", "lookup", "gate")
+STRENGTHS = (0.5, 1.0, 2.0, 4.0)
+FRESH = 10_000  # rows on which true values are measured
+GROUPS = 10
+CLUSTERS = 4
+
+
+class Truth:
+    """How rows of one set come about; rows can be drawn again and again."""
+
+    def __init__(self, setting: dict[str, Any], seed: int) -> None:
+        self.setting = setting
+        rng = np.random.default_rng([seed, 7])
+        width, count = setting["width"], setting["modalities"]
+        self.directions = [np.linalg.qr(rng.normal(size=(width, 2)))[0].T for _ in range(count)]
+        self.centres = [2.5 * rng.normal(size=(CLUSTERS, min(width, 4))) for _ in range(count)]
+        table = rng.choice([-1.0, 1.0], (CLUSTERS, CLUSTERS))
+        self.table = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
+        self.contrast = rng.permutation([-1.0, -0.5, 0.0, 0.5, 1.0])
+        self.signs = rng.choice([-1.0, 1.0], 3)
+        self.intercept = self._intercept(np.random.default_rng([seed, 8]))
+
+    def draw(self, rows: int, rng: np.random.Generator, groups: int | None) -> dict[str, Any]:
+        """Modalities, target, group, and the linear predictors with and without the interaction."""
+        kind, strength = self.setting["kind"], self.setting["strength"]
+        x = [rng.normal(size=(rows, self.setting["width"])) for _ in self.directions]
+        group = None if groups is None else rng.integers(groups, size=rows)
+        if kind == "redundant":
+            cause = rng.normal(size=rows)
+            for values, direction in zip(x, self.directions, strict=True):
+                values += 1.5 * cause[:, None] * direction[0]
+        if kind == "copied":
+            shift = x[0] @ self.directions[0][0] - x[1] @ self.directions[1][0]
+            x[1] += shift[:, None] * self.directions[1][0]
+        cluster = [rng.integers(CLUSTERS, size=rows) for _ in x]
+        if kind == "lookup":
+            for values, label, centres in zip(x, cluster, self.centres, strict=True):
+                values[:, : centres.shape[1]] += centres[label]
+        if group is not None:
+            for values, direction in zip(x, self.directions, strict=True):
+                values += 0.7 * rng.normal(size=(groups, 1))[group] * direction[1]
+        s = [values @ direction[0] for values, direction in zip(x, self.directions, strict=True)]
+        main, interaction = np.zeros(rows), np.zeros(rows)
+        if kind in ("additive", *KINDS):
+            main = 0.8 * (s[0] + s[1])
+        if kind == "redundant":
+            main = 1.5 * cause
+        if kind == "unique":
+            main = 1.5 * np.sin(2.0 * s[0]) + s[0]
+        if kind == "copied":
+            main = 0.8 * (np.square(s[0]) - 1)
+        if kind == "product":
+            interaction = strength * np.sign(s[0] * s[1])
+        if kind == "gate":
+            interaction = strength * np.sign(s[0]) * s[1]
+        if kind == "lookup":
+            interaction = strength * self.table[cluster[0], cluster[1]]
+        if group is not None:
+            main = main + 0.5 * rng.normal(size=groups)[group]
+        with_it, without = self._predictor(main + interaction), self._predictor(main)
+        if self.setting["target"] == "number":
+            y: NDArray[Any] = with_it[:, 0] + rng.normal(size=rows)
+        elif self.setting["target"] == "five":
+            share = np.cumsum(_softmax(with_it), 1)
+            y = np.minimum((share < rng.random((rows, 1))).sum(1), 4)
+        else:
+            y = (rng.random(with_it.shape) < 1 / (1 + np.exp(-with_it))).astype(np.int64)
+            y = y if self.setting["target"] == "labels" else y[:, 0]
+        modalities = {f"m{i}": values.astype(np.float32) for i, values in enumerate(x)}
+        return {"modalities": modalities, "target": y, "group": group, "with": with_it, "without": without}
+
+    def _predictor(self, evidence: Numbers) -> Numbers:
+        if self.setting["target"] == "five":
+            return evidence[:, None] * self.contrast + self.intercept
+        if self.setting["target"] == "labels":
+            return evidence[:, None] * self.signs + self.intercept
+        return evidence[:, None] + self.intercept
+
+    def _intercept(self, rng: np.random.Generator) -> Numbers:
+        """So that classes are even, or one has 5 %."""
+        target, rare = self.setting["target"], self.setting["balance"] == "rare"
+        if target == "number":
+            return np.zeros(1)
+        if target == "five":
+            self.intercept = np.zeros(5)
+            wanted = np.array([0.05, *[0.95 / 4] * 4]) if rare else np.full(5, 0.2)
+        else:
+            wanted = np.array([0.05 if rare else 0.5] * (3 if target == "labels" else 1))
+            self.intercept = np.zeros(len(wanted))
+        eta = self.draw(4000, rng, None)["with"]
+        for _ in range(60):
+            got = (_softmax(eta) if target == "five" else 1 / (1 + np.exp(-eta))).mean(0)
+            step = np.log(wanted / got) if target == "five" else np.log(wanted / (1 - wanted)) - np.log(got / (1 - got))
+            self.intercept = self.intercept + step
+            eta = eta + step
+        return self.intercept
+
+
+def _softmax(eta: Numbers) -> Numbers:
+    odds = np.exp(eta - eta.max(1, keepdims=True))
+    return np.asarray(odds / odds.sum(1, keepdims=True))
+
+
+def settings(first: int, judge: bool, interactions: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Settings without end, drawn at random; every other one has an interaction, if asked for."""
+    for seed in range(first, 10**9):
+        rng = np.random.default_rng([seed, 3])
+        setting = {name: levels[rng.integers(len(levels))] for name, levels in FACTORS.items()}
+        if setting["target"] == "number":
+            setting["balance"] = "even"
+        if judge:
+            setting["rows"] = min(setting["rows"], 5000)
+        if setting["rows"] * setting["width"] * setting["modalities"] > 2e7:
+            setting["width"] = 64
+        if setting["rows"] == 200 and setting["balance"] == "rare":
+            setting["rows"] = 1000  # ten rows of a class are too few for folds of groups
+        with_interaction = interactions and seed % 2 == 1
+        kinds = KINDS if with_interaction else NULLS
+        setting["kind"] = kinds[rng.integers(len(kinds))]
+        setting["strength"] = float(rng.choice(STRENGTHS)) if with_interaction else 0.0
+        yield seed, setting
+
+
+def audited(seed: int, setting: dict[str, Any], plan: dict[str, Any], device: str, real: str | None) -> dict[str, Any]:
+    """What the audit says of one set, and what is true."""
+    import torch
+
+    torch.set_num_threads(1)
+    if importlib.util.find_spec("cvxpy") is None:
+        module: Any = importlib.import_module("synib.own.audit")
+        module._decompose = lambda *_: {}
+    from synib.own.audit import audit
+    from synib.own.table import Table
+
+    start = time.perf_counter()
+    grouped = setting["units"] == "groups"
+    task = {"labels": "multilabel", "number": "regression"}.get(setting["target"], "classification")
+    if real is None:
+        truth = Truth(setting, seed)
+        data = truth.draw(setting["rows"], np.random.default_rng([seed, 1]), GROUPS if grouped else None)
+    else:
+        data = _shuffled_real(Path(real) / f"{setting['kind']}.npz", seed, grouped)
+    base = {"seed": seed, **setting}
+    try:
+        table = Table.from_arrays(data["modalities"], data["target"], groups=data["group"], task=task)
+        result = audit(table, device=device, seed=seed, **plan)
+    except ValueError as e:
+        return base | {"error": str(e)[:120], "seconds": round(time.perf_counter() - start, 1)}
+    verdict = result.verdict
+    best = verdict.candidates[verdict.best]
+    row = base | {
+        "rows": len(table.target),
+        "synergy": verdict.synergy,
+        "best": verdict.best,
+        "p": round(min(c.p for c in verdict.candidates.values()), 5),
+        "lead": round(best.lead.value, 5),
+        **{f"detectable_{kind}": "" if size is None else round(size, 4) for kind, size in verdict.detectable.items()},
+        **{f"gain_{end}": round(getattr(verdict.gain, end), 5) for end in ("value", "low", "high")},
+        **{
+            f"vanilla_gain_{end}": round(getattr(verdict.gain_over_vanilla, end), 5) for end in ("value", "low", "high")
+        },
+        "adequate": "" if verdict.curve is None else verdict.curve.adequate,
+        "metric": result.metric.name,
+    }
+    if real is None:
+        row |= _true_values(result, truth, seed, grouped)
+    return row | {"error": "", "seconds": round(time.perf_counter() - start, 1)}
+
+
+def _true_values(result: Any, truth: Truth, seed: int, grouped: bool) -> dict[str, Any]:
+    """The true metric of the trained plain fusion, and what the interaction is worth, on fresh rows (and groups)."""
+    from synib.own.fitting import predict
+    from synib.own.recipe import TableRecipe
+    from synib.own.table import Table
+
+    fresh = truth.draw(FRESH, np.random.default_rng([seed, 2]), 500 if grouped else None)
+    kind = {"labels": "multilabel", "number": "regression"}.get(truth.setting["target"], "classification")
+    table = Table.from_arrays(fresh["modalities"], fresh["target"], task=kind)
+    outcome = result.outcome
+    scores = []
+    for i, learners in enumerate(outcome.methods["vanilla"].learners):
+        recipe = TableRecipe(table, outcome.parts, outcome.recipe.given_epochs)
+        recipe._scalings[i] = outcome.recipe.scaling(i)
+        split = recipe.split(i, np.arange(FRESH))
+        eta = outcome.recipe.scaling(i).undo(outcome.family, predict(learners[0], split).numpy())
+        eta = eta[:, :1] if kind == "regression" else eta
+        scores.append(result.metric.scores(eta, table.target).mean())
+    worth = result.metric.scores(fresh["with"], table.target) - result.metric.scores(fresh["without"], table.target)
+    shown = result.scores["vanilla"]
+    return {
+        "true_vanilla": round(float(np.mean(scores)), 5),
+        "vanilla_low": round(shown.low, 5),
+        "vanilla_high": round(shown.high, 5),
+        "worth": round(float(worth.mean()), 4),
+    }
+
+
+def _shuffled_real(file: Path, seed: int, grouped: bool) -> dict[str, Any]:
+    """Real features with the pairing shuffled within class, so that there is no interaction."""
+    rng = np.random.default_rng([seed, 1])
+    with np.load(file) as arrays:
+        data = {name: arrays[name] for name in arrays.files}
+    label, group = data.pop("label").astype(np.int64), data.pop("group")
+    modalities = {}
+    for i, (name, x) in enumerate(data.items()):
+        order = np.arange(len(label))
+        for value in np.unique(label) if i else ():
+            rows = np.flatnonzero(label == value)
+            order[rows] = rng.permutation(rows)
+        modalities[name] = x[order].astype(np.float32)
+    return {"modalities": modalities, "target": label, "group": group if grouped else None}
+
+
+def real_settings(folder: str, first: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    names = sorted(path.stem for path in Path(folder).glob("*.npz"))
+    for seed in range(first, 10**9):
+        units = "rows"  # shuffled pairs have no groups
+        yield seed, {"rows": 0, "width": 0, "target": "real", "balance": "even", "units": units, "modalities": 2,
+                     "kind": names[seed % len(names)], "strength": 0.0}  # fmt: skip
+
+
+def write(file: str, rows: Sequence[dict[str, Any]]) -> None:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with open(file, "w", newline="") as text:
+        writer = csv.DictWriter(text, columns, lineterminator="\n", restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no set is begun after so many seconds")
+    parser.add_argument(
+        "--judge", action="store_true", help="also SynIB against its control; sets without an interaction"
+    )
+    parser.add_argument("--nulls", action="store_true", help="only sets without an interaction")
+    parser.add_argument("--real", help="a folder of real features, NAME.npz with modalities, label and group")
+    parser.add_argument("--out", required=True)
+    options = parser.parse_args()
+    plan: dict[str, Any] = {"k": 3, "budget": 2, "tries": 3, "judge": False}
+    if options.judge:
+        plan = {"k": 5, "budget": 3, "tries": 1, "judge": True}
+    source = (
+        real_settings(options.real, options.first)
+        if options.real
+        else settings(options.first, options.judge, not options.judge and not options.nulls)
+    )
+    start, rows, begun = time.perf_counter(), [], 0
+    pending: set[Future[dict[str, Any]]] = set()
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.workers, mp_context=context) as pool:
+        while True:
+            while (
+                len(pending) < options.workers
+                and begun < options.sets
+                and time.perf_counter() - start < options.seconds
+            ):
+                seed, setting = next(source)
+                pending.add(pool.submit(audited, seed, setting, plan, options.device, options.real))
+                begun += 1
+            if not pending:
+                break
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            rows += [future.result() for future in done]
+            write(options.out, rows)  # at once: a study that is stopped keeps what it has
+            if len(rows) % 20 < len(done):
+                print(f"{len(rows)} sets in {time.perf_counter() - start:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
