@@ -82,3 +82,36 @@ def test_texts_null_and_categories_arrive_as_they_are(tmp_path):
     assert found.classes == ("no", "yes")
     assert len(found.target) == sum(word is not None for word in words)
     assert len(np.unique(found.group)) == 7
+
+
+def saved(folder, content, **options):
+    import json
+
+    with (
+        pa.OSFile(str(folder / "data.arrow"), "wb") as file,
+        pa.ipc.new_stream(file, content.schema, options=pa.ipc.IpcWriteOptions(**options)) as stream,
+    ):
+        stream.write_table(content)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data.arrow"}]}))
+    return folder
+
+
+def test_a_folder_of_datasets_is_decoded_there_too(tmp_path, monkeypatch):
+    path = saved(tmp_path, table())
+    assert len(read(path).target) == N
+    worker = tmp_path / "worker.py"
+    worker.write_text("import os\nos.abort()\n")
+    monkeypatch.setattr("synib.own.arrow_child.WORKER", worker)
+    with pytest.raises(ValueError, match=r"data\.arrow cannot be read.*\(its decoder ended by signal SIGABRT\)"):
+        read(path)
+
+
+def test_batches_that_are_compressed_are_counted_as_what_they_unpack_to(tmp_path, monkeypatch):
+    zeros = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(N * 5000, np.float32)), 5000)
+    path = saved(tmp_path, pa.table({"image": zeros, "text": zeros, "label": np.arange(N) % 2}), compression="zstd")
+    assert (path / "data.arrow").stat().st_size < 200_000
+    monkeypatch.setattr("synib.own.budget.available_memory", lambda: 50_000_000)
+    with pytest.raises(ValueError, match=r"needs [34]\d(\.\d)? MB of memory or more"):
+        read(path)
+    monkeypatch.setattr("synib.own.budget.available_memory", lambda: 200_000_000)
+    assert len(read(path).target) == N

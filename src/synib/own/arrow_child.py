@@ -1,4 +1,4 @@
-"""A Parquet file through a process of its own, see :mod:`synib.own.arrow_worker`: whatever ends that one is a sentence here.
+"""A Parquet or Arrow file through a process of its own, see :mod:`synib.own.arrow_worker`: what ends that one is a sentence.
 
 A worker that has answered waits for the next request, since starting one takes longer than most files; it ends with us.
 """
@@ -22,8 +22,8 @@ WORKER = Path(__file__).with_name("arrow_worker.py")
 _idle: list[tuple[int, Path, "subprocess.Popen[bytes]"]] = []  # the process that started it, its script, and the worker
 
 
-def parquet_head(path: Path) -> tuple[Any, int, dict[str, int]]:
-    """The columns (an Arrow schema), how many rows there are, and how many values each column has."""
+def arrow_head(path: Path) -> tuple[Any, int, dict[str, int]]:
+    """The columns (an Arrow schema), how many rows there are, and how many values each column has (0 if unknown)."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
     with _answer(path, None, 0) as answer:
@@ -33,7 +33,7 @@ def parquet_head(path: Path) -> tuple[Any, int, dict[str, int]]:
     return schema, int(said["rows"]), dict(zip(schema.names, said["values"], strict=True))
 
 
-def parquet_batches(path: Path, names: Sequence[str], rows: int) -> Iterator[Any]:
+def arrow_batches(path: Path, names: Sequence[str], rows: int) -> Iterator[Any]:
     """Batches of these columns, so many rows at a time."""
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Decode a Parquet file in a process of its own, and write it to the output as a stream of Arrow batches.
+"""Decode a Parquet or Arrow file in a process of its own, and write it to the output as a stream of Arrow batches.
 
 A damaged file can end the process that Arrow decodes it in, and a small one can unpack to all the memory there is; both
 end this process and no other. It is a script, and imports nothing of synib, whose imports take longer than most files.
@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -56,11 +57,41 @@ def main() -> None:
 
 def answer(asked: dict[str, Any], output: Blocks) -> None:
     """The head of the file, or batches of some columns."""
+    if not asked["path"].lower().endswith(".parquet"):
+        answer_stream(asked, output)
+        return
     with opened(asked["path"], []) as file:
         if asked["columns"] is None:
             send_head(file, output)
         else:
-            send_batches(asked["path"], file.schema_arrow, asked["columns"], asked["rows"], output)
+            send_batches(asked, file.schema_arrow, output)
+
+
+def answer_stream(asked: dict[str, Any], output: Blocks) -> None:
+    """The same of a stream of batches, as ``datasets`` writes it: what its batches hold is checked, and sent in small ones."""
+    with pa.memory_map(asked["path"]) as pages, pa.ipc.open_stream(pages) as stream:
+        if asked["columns"] is None:
+            output.write(json.dumps({"rows": 0, "values": [0] * len(stream.schema.names)}).encode() + b"\n")
+            with pa.ipc.new_stream(pa.PythonFile(output, mode="w"), stream.schema):
+                return
+        send(
+            (batch.slice(at, asked["rows"]) for batch in stream for at in range(0, batch.num_rows, asked["rows"])),
+            asked,
+            output,
+        )
+
+
+def send(batches: Iterable[Any], asked: dict[str, Any], output: Blocks) -> None:
+    """Columns of batches, checked to be what they say."""
+    stream = None
+    for batch in batches:
+        chosen = batch.select(asked["columns"])
+        chosen.validate(full=True)
+        if stream is None:
+            stream = pa.ipc.new_stream(pa.PythonFile(output, mode="w"), chosen.schema)
+        stream.write_batch(chosen)
+    if stream is not None:
+        stream.close()
 
 
 def address_space() -> int:
@@ -114,22 +145,12 @@ def leaves(type_: Any) -> int:
     return leaves(type_.value_type) if listed else 1
 
 
-def send_batches(path: str, schema: Any, names: list[str], rows: int, output: Blocks) -> None:
-    """The columns, checked to be what they say, some rows at a time; a text that occurs often is sent once a batch."""
-    are_texts = [
-        name
-        for name in names
-        if types.is_string(schema.field(name).type) or types.is_large_string(schema.field(name).type)
-    ]
-    stream = None
-    for batch in opened(path, are_texts).iter_batches(rows, columns=names, use_threads=False):
-        chosen = batch.select(names)
-        chosen.validate(full=True)
-        if stream is None:
-            stream = pa.ipc.new_stream(pa.PythonFile(output, mode="w"), chosen.schema)
-        stream.write_batch(chosen)
-    if stream is not None:
-        stream.close()
+def send_batches(asked: dict[str, Any], schema: Any, output: Blocks) -> None:
+    """Batches of a Parquet file; a text that occurs often is sent once a batch."""
+    kinds = {name: schema.field(name).type for name in asked["columns"]}
+    are_texts = [name for name, kind in kinds.items() if types.is_string(kind) or types.is_large_string(kind)]
+    with opened(asked["path"], are_texts) as file:
+        send(file.iter_batches(asked["rows"], columns=asked["columns"], use_threads=False), asked, output)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """A user's .parquet, and folders that Hugging Face's ``datasets`` saved: read batch by batch, nothing of it executed."""
 
 import json
-import mmap
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import numpy as np
 
 from synib.checks import shown
 from synib.data.files import inside
-from synib.own.arrow_child import parquet_batches, parquet_head
+from synib.own.arrow_child import arrow_batches, arrow_head
 from synib.own.budget import Budget
 from synib.own.columns import (
     STEP,
@@ -96,14 +95,14 @@ class Parquet(Batches):
     def __init__(self, path: Path) -> None:
         pyarrow(path)
         with damage(path):
-            schema, self.rows, self._values = parquet_head(path)
+            schema, self.rows, self._values = arrow_head(path)
             super().__init__(path, schema)
 
     def batches(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         # Texts are sent once each, however often they occur.
         numbers = sum(self._values[name] for name in names if self.kinds[name] != "text")
         check_unpacked(self.path, self.path.stat().st_size, 4 * numbers)
-        for batch in parquet_batches(self.path, names, STEP):
+        for batch in arrow_batches(self.path, names, STEP):
             yield {name: batch.column(name) for name in names}
 
 
@@ -115,10 +114,9 @@ class HuggingFace(Batches):
         self._pa = pa
         self._parts = _parts(path)
         with damage(path):
-            schema = self._stream(self._parts[0][1])[0].schema
+            schema = self._columns(self._parts[0][1])
             for _, file in self._parts[1:]:
-                other = self._stream(file)[0].schema
-                if not other.equals(schema):
+                if not self._columns(file).equals(schema):
                     raise ValueError(f"{path}: {file.name} has other columns than {self._parts[0][1].name}.")
             super().__init__(path, schema)
         if self._parts[0][0] and "split" not in self.kinds:
@@ -127,24 +125,18 @@ class HuggingFace(Batches):
 
     def batches(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         for part, file in self._parts:
-            reader, pages = self._stream(file)
-            for batch in reader:
-                for start in range(0, batch.num_rows, STEP):
-                    rows = batch.slice(start, STEP)
-                    columns = {name: rows.column(name) for name in names if name != self.split}
-                    if self.split is not None and self.split in names:
-                        columns[self.split] = self._pa.repeat(part, rows.num_rows)
-                    yield columns
-                    if hasattr(pages, "madvise"):
-                        pages.madvise(mmap.MADV_DONTNEED)  # looked at once: no reason to stay in memory
+            for rows in arrow_batches(file, [name for name in names if name != self.split], STEP):
+                columns = {name: rows.column(name) for name in names if name != self.split}
+                if self.split is not None and self.split in names:
+                    columns[self.split] = self._pa.repeat(part, rows.num_rows)
+                yield columns
 
-    def _stream(self, file: Path) -> tuple[Any, mmap.mmap]:
+    def _columns(self, file: Path) -> Any:
         with file.open("rb") as stream:
             stream.seek(max(0, file.stat().st_size - len(END)))
             if stream.read() != END:
                 raise ValueError(f"{file} is no file of batches, or is cut or damaged: it has no end.")
-            pages = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        return self._pa.ipc.open_stream(self._pa.BufferReader(self._pa.py_buffer(pages))), pages
+        return arrow_head(file)[0]
 
 
 def pyarrow(path: Path) -> ModuleType:
