@@ -104,6 +104,8 @@ BROKEN = {
     "a network of these widths is larger": lambda f: rewrite(f, widths={"a": 10**12, "b": 2}),
     "its settings do not make a model": lambda f: rewrite(f, settings={"hidden": [32, 32]}),
     "No method is called 'evil'": lambda f: rewrite(f, method="evil"),
+    "classes hold characters that cannot be printed: .*x1b": lambda f: rewrite(f, classes=["\x1b[31mno", "yes"]),
+    "classes hold characters that cannot be printed: .*ud800": lambda f: rewrite(f, classes=["\ud800", "yes"]),
     "classes are texts": lambda f: rewrite(f, classes=[1, 2]),
     "do not fit each other": lambda f: rewrite(f, learned=["a"]),
     "has other tensors: 'background.a'": lambda f: retensor(f, lambda t: t.pop("background.a")),
