@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from synib.measure import Estimate, bootstrap, interval, statistics
-from synib.measure.stats import above_zero, widen
+from synib.measure.stats import widen
 
 
 def test_a_bootstrap_interval_covers_the_truth_as_often_as_it_says():
@@ -81,9 +81,3 @@ def test_an_interval_that_draws_widen_adds_reaches_as_squares():
     assert wide.high == pytest.approx(1 + math.hypot(0.3, 1.2706), rel=1e-4)
     assert wide.low == pytest.approx(1 - math.hypot(0.3, 1.2706), rel=1e-4)
     assert widen(one, [0.9, 1.1], 0.0) == widen(one, [], 1.0) == one
-
-
-def test_the_best_of_several_needs_stronger_evidence_to_be_above_zero():
-    assert above_zero(Estimate(1.0, 0.1, 1.9, 50))
-    assert not above_zero(Estimate(1.0, 0.1, 1.9, 50), comparisons=5)
-    assert not above_zero(Estimate(1.0, -0.1, 2.1, 50))

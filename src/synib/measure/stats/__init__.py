@@ -3,7 +3,6 @@
 from synib.measure.stats.folds import assign, assign_groups, check_folds, deal, group_numbers, halves
 from synib.measure.stats.intervals import (
     Estimate,
-    above_zero,
     bootstrap,
     check_resampling,
     interval,
@@ -23,7 +22,6 @@ __all__ = [
     "Estimate",
     "Scale",
     "Simultaneous",
-    "above_zero",
     "assign",
     "assign_groups",
     "bootstrap",

@@ -140,18 +140,6 @@ def widen(estimate: Estimate, without: Sequence[float], correction: float = 1.0)
     return replace(estimate, low=low, high=high)
 
 
-def above_zero(estimate: Estimate, comparisons: int = 1) -> bool:
-    """Whether a value is above 0 at its confidence level, corrected for being the best of several (Bonferroni).
-
-    The standard error is that of a normal distribution with this interval.
-    """
-    from scipy.stats import norm  # slow to import
-
-    tail = (1 - estimate.level) / 2
-    error = (estimate.high - estimate.low) / 2 / norm.ppf(1 - tail)
-    return bool(estimate.value > norm.ppf(1 - tail / comparisons) * error)
-
-
 def check_resampling(seed: int, level: float = 0.95, **counts: int) -> None:
     """Raise ``ValueError`` where the settings of an interval are wrong.
 
