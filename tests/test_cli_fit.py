@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-FAST = ("--quick", "--device", "cpu")
+FAST = ("--quick", "--device", "cpu", "--no-baselines")
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +46,17 @@ def table(path):
 
 
 def test_a_model_is_fitted_and_predicts_new_rows(synib_command, data, tmp_path):
-    code, out, err = synib_command("fit", data, "--group", "speaker", "--split", "part", *FAST)
+    code, out, err = synib_command("fit", data, "--method", "synib", "--group", "speaker", "--split", "part", *FAST)
     assert (code, err) == (0, "")
     assert "label is treated as 2 classes: other, same." in out
-    assert re.search(r"experts, trained on \d+ rows\.\nOf 1 settings the best on \d+ other rows: lr 0\.003", out)
-    assert re.search(r"On 24 test rows: accuracy \d\.\d{3}, log-loss \d\.\d{3} nats\.\nModel: model\n$", out)
-    made = json.loads((tmp_path / "model" / "model.json").read_text())["about"]["made"]
+    assert re.search(r"experts was asked for\.\nSynIB \(experts\), trained on 96 rows \(lr 0\.003, dropout 0", out)
+    shown = r"accuracy \d\.\d{3} \(95 % CI .*\), log-loss \d\.\d{3} \(95 % CI .*\) nats, expected calibration error .*"
+    assert re.search(rf"By 5-fold cross-validation of everything .*, no group in two of them: {shown}\.\n", out)
+    assert re.search(r"Measured in the same way: the class frequencies: accuracy 0\.\d{3}, log-loss 0\.\d{3}\.\n", out)
+    assert re.search(rf"On 24 test rows: {shown}\.\nModel: model\n$", out)
+    about = json.loads((tmp_path / "model" / "model.json").read_text())["about"]
+    assert about["scores"].keys() == about["test_scores"].keys() == {"log_loss", "accuracy", "calibration_error"}
+    made = about["made"]
     assert made["command"].startswith("synib fit ")
     assert made["data"] == {data.name: {data.name: hashlib.sha256(data.read_bytes()).hexdigest()}}
     new = rows(n=30, seed=1)
@@ -80,11 +85,12 @@ def test_columns_are_remembered_and_a_modality_may_be_missing(synib_command, mod
         "picture": "image",
         "words": "text",
     }
-    np.savez(tmp_path / "one.npz", text=new["text"], id=np.arange(12))
+    np.savez(tmp_path / "one.npz", text=new["text"], id=np.arange(100, 112))
     code, out, err = synib_command("predict", "model", "one.npz", "--out", "one.csv")
     assert (code, err) == (0, "")
     assert out == "picture is not in one.npz: predictions are made without it.\nPredictions of 12 rows: one.csv\n"
     said = table(tmp_path / "one.csv")
+    assert [row["id"] for row in said] == [str(i) for i in range(100, 112)]
     assert {row["has_picture"] for row in said} == {"0"}
     assert {row["needs_both"] for row in said} == {"0"}
     new["image"][3] = np.nan
@@ -103,15 +109,13 @@ def test_numbers_get_a_mean_and_a_deviation(synib_command, tmp_path):
     made = rows()
     made["label"] = 100 + 7.5 * (made["label"] == "same") + np.random.default_rng(0).normal(size=120)
     np.savez(tmp_path / "numbers.npz", **made)
-    code, out, err = synib_command("fit", "numbers.npz", "--split", "part", *FAST)
+    code, out, err = synib_command("fit", "numbers.npz", "--method", "synib", "--split", "part", *FAST)
     assert (code, err) == (0, "")
-    assert re.search(r"synib-marginal, trained on", out)
-    assert re.search(
-        r"On 24 test rows: root mean square error [\d.]+ \(standard deviation of the target [\d.]+\)\.", out
-    )
+    assert re.search(r"SynIB \(synib-marginal\), trained on", out)
+    assert re.search(r"On 24 test rows: root mean square error [\d.]+ \(95 % CI .*\), explained variance", out)
     assert synib_command("predict", "model", "numbers.npz")[0] == 0
     said = table(tmp_path / "predictions.csv")
-    assert list(said[0])[:4] == ["row", "mean", "deviation", "needs_both"]
+    assert list(said[0])[:7] == ["row", "label", "speaker", "part", "mean", "deviation", "needs_both"]
     assert all(90 < float(row["mean"]) < 120 and float(row["deviation"]) > 0 for row in said)
 
 
@@ -126,7 +130,7 @@ def test_numbers_get_a_mean_and_a_deviation(synib_command, tmp_path):
         (["fit", "data.npz", "--device", "gpu"], r".*auto, cpu or cuda; got 'gpu'\."),
         (["fit", "data.npz", "--seeds", "0"], r"seeds is a whole number of at least 1; got 0\."),
         (["fit", "data.npz", "--budget", "19"], r"budget is the number of candidates for each method, at most 18; got 19\."),
-        (["fit", "data.npz", "--group", "part"], r"5 folds need at least 5 groups, since no group is in two; there are 2\."),
+        (["fit", "data.npz", "--group", "part"], r"3 folds need at least 3 groups, since no group is in two; there are 2\."),
         (["fit", "data.npz", "--out", "."], r"\. holds other files \(data\.npz\); choose an empty folder\."),
         (["predict", "model", "data.npz"], r"A model is a folder that synib fit wrote; model is not there\."),
     ],
@@ -151,7 +155,7 @@ def test_mistakes_in_predicting_are_sentences_and_no_other_file_is_overwritten(s
         (["data.npz", "--modality", "sound=image"], "The model has no modality 'sound': it has picture, words."),
         (["data.npz", "--out", "mine.csv"], r"mine.csv exists and is no table of predictions; choose .* --out\."),
         (["data.npz", "--out", "model"], r"--out is a file such as predictions.csv; model is a folder\."),
-        (["data.npz", "--out", "no/where.csv"], r"Cannot write no/where.csv: No such file or directory\."),
+        (["data.npz", "--out", "no/where.csv"], r"Cannot write no/where.csv: there is no folder no\."),
     ):
         code, out, err = synib_command("predict", "model", *arguments)
         assert (code, out) == (2, ""), arguments
@@ -168,3 +172,116 @@ def test_a_model_that_remembers_its_columns_wrongly_is_no_traceback(synib_comman
     code, _, err = synib_command("predict", "model", data)
     assert code == 2
     assert "has none of the model's modalities (picture, words)" in err
+
+
+def test_the_ending_of_out_says_the_format_and_an_unknown_one_is_refused_before_work(
+    synib_command, model, data, tmp_path
+):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name in ("a.parquet", "a.npz", "a.json", "a.csv"):
+        for _ in range(2):  # a table of predictions may take the place of another
+            code, out, err = synib_command("predict", "model", data, "--out", name)
+            assert (code, err) == (0, ""), err
+            assert out == f"Predictions of 120 rows: {name}\n"
+    by_csv = [row["p_same"] for row in table(tmp_path / "a.csv")]
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
+        assert arrays["label"].tolist() == rows()["label"].tolist()
+        probabilities = arrays["p_same"]
+    assert [float(p) for p in by_csv] == pytest.approx(probabilities.tolist(), rel=1e-4)
+    assert parquet.read_table(tmp_path / "a.parquet")["p_same"].to_pylist() == pytest.approx(probabilities.tolist())
+    assert [row["p_same"] for row in json.loads((tmp_path / "a.json").read_text())] == pytest.approx(
+        probabilities.tolist()
+    )
+    code, out, err = synib_command("predict", "model", "none.npz", "--out", "a.xlsx")
+    assert (code, out) == (2, "")
+    assert err == "synib: --out ends in .csv, .parquet, .npz or .json, which says its format; got 'a.xlsx'.\n"
+    (tmp_path / "mine.json").write_text("{}")
+    assert "is no table of predictions" in synib_command("predict", "model", data, "--out", "mine.json")[2]
+
+
+def test_formulas_and_escape_sequences_reach_neither_the_csv_nor_the_terminal_raw(synib_command, tmp_path):
+    made = rows()
+    names = np.where(made["label"] == "same", "=cmd|calc", "\x1b[31mred")
+    np.savez(
+        tmp_path / "bad.npz", image=made["image"], text=made["text"], label=names, note=np.array(["@sum", "-1"] * 60)
+    )
+    code, out, err = synib_command("fit", "bad.npz", "--method", "vanilla", *FAST)
+    assert (code, err) == (0, "")
+    assert "\x1b" not in out
+    assert "\\x1b[31mred" in out
+    assert synib_command("predict", "model", "bad.npz")[0] == 0
+    said = table(tmp_path / "predictions.csv")
+    assert {row["note"] for row in said} == {"'@sum", "'-1"}
+    assert all(row["answer"] in ("'=cmd|calc", "\x1b[31mred") for row in said)
+
+
+def test_a_fit_follows_an_audit(synib_command, data, tmp_path):
+    folder = tmp_path / "audited"
+    folder.mkdir()
+    options = {"target": "label", "modality": ["picture=image", "words=text"], "group": "speaker", "task": None}
+    (folder / "run.json").write_text(json.dumps({"options": options}))
+    advice = {"recommendation": {"method": "unimodal-words", "why": "One modality is enough."}}
+    (folder / "verdict.json").write_text(json.dumps(advice))
+    code, out, err = synib_command("fit", data, "--from-audit", "audited", *FAST)
+    assert (code, err) == (0, "")
+    assert "The audit recommends unimodal-words. One modality is enough." in out
+    assert "Words alone, trained on 120 rows" in out
+    code, out, _ = synib_command("fit", data, "--from-audit", "audited", "--method", "vanilla", "--json", *FAST)
+    said = json.loads(out)
+    assert (code, said["method"], said["model"]) == (0, "vanilla", "model")
+    assert said["scores"]["log_loss"].keys() == {"value", "low", "high"}
+    assert said["of_methods"].keys() == {"frequencies", "vanilla"}
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "has no run.json that can be read"),
+        ({"run.json": "{", "verdict.json": "{}"}, "run.json is no JSON"),
+        ({"run.json": "[]", "verdict.json": "{}"}, "run.json is no JSON object"),
+        ({"run.json": "{}", "verdict.json": "{}"}, "holds an audit without a recommendation: run synib audit again"),
+        (
+            {"run.json": '{"options": {"target": 3}}', "verdict.json": '{"recommendation": {"method": "vanilla"}}'},
+            "has target 3: run synib audit again",
+        ),
+    ],
+)
+def test_a_folder_that_is_no_audit_is_a_sentence(synib_command, untrained, data, tmp_path, files, said):
+    (tmp_path / "audited").mkdir()
+    for name, text in files.items():
+        (tmp_path / "audited" / name).write_text(text)
+    code, _, err = synib_command("fit", data, "--from-audit", "audited")
+    assert code == 2
+    assert said in err
+
+
+def test_what_is_not_installed_is_said_before_work_begins(synib_command, untrained, data, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "safetensors", None)
+    for arguments in (("fit", data), ("predict", "model", data)):
+        code, out, err = synib_command(*arguments)
+        assert (code, out) == (2, "")
+        assert "safetensors, which is not installed: pip install synib[audit]" in err
+
+
+def test_ordered_classes_have_an_expected_rank_and_labels_a_probability_each(synib_command, tmp_path):
+    made = rows()
+    level = np.array(["low", "high", "middle"])[(made["image"][:, 0] > 0) + (made["text"][:, 0] > 0).astype(int)]
+    np.savez(tmp_path / "ordered.npz", image=made["image"], text=made["text"], label=level)
+    how = ("--task", "ordinal", "--order", "low,high,middle", "--method", "vanilla")
+    code, _, err = synib_command("fit", "ordered.npz", *how, *FAST)
+    assert (code, err) == (0, "")
+    assert synib_command("predict", "model", "ordered.npz")[0] == 0
+    for row in table(tmp_path / "predictions.csv"):
+        expected = float(row["p_high"]) + 2 * float(row["p_middle"])
+        assert float(row["expected_rank"]) == pytest.approx(expected, abs=1e-4)
+    labels = np.stack([made["image"][:, 0] > 0, made["text"][:, 0] > 0], 1).astype(np.int64)
+    np.savez(
+        tmp_path / "labels.npz", image=made["image"], text=made["text"], label_0=labels[:, 0], label_1=labels[:, 1]
+    )
+    code, _, err = synib_command("fit", "labels.npz", "--target", "label", "--method", "vanilla", *FAST)
+    assert (code, err) == (0, "")
+    assert synib_command("predict", "model", "labels.npz")[0] == 0
+    said = table(tmp_path / "predictions.csv")
+    names = json.loads((tmp_path / "model" / "model.json").read_text())["classes"]
+    for row in said:
+        assert row["answer"].split(";") == [n for n in names if float(row[f"p_{n}"]) > 0.5] or row["answer"] == ""

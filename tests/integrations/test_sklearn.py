@@ -16,7 +16,9 @@ from synib.integrations.sklearn import SynIBClassifier, SynIBRegressor
 
 BOTH = {"a": slice(0, 3), "b": slice(3, None)}
 FAST = {"budget": 1, "epochs": 2, "random_state": 0}
-CHECKED = [kind({"a": slice(0, 1), "b": slice(1, None)}, **FAST) for kind in (SynIBClassifier, SynIBRegressor)]
+CHECKED = [
+    kind({"a": slice(0, 1), "b": slice(1, None)}, "vanilla", **FAST) for kind in (SynIBClassifier, SynIBRegressor)
+]
 
 
 def exceptions(estimator):
@@ -168,10 +170,13 @@ def test_weights_that_are_none_are_refused(weight):
 
 def test_groups_are_never_both_trained_on_and_chosen_on():
     x, label, _ = xor()
-    fitted = SynIBClassifier(BOTH, **FAST).fit(x, label, groups=np.arange(160) // 7)  # and 6 in the last
-    assert fitted.model_.about["rows"]["validation"] % 7 in (0, 6)
-    assert SynIBClassifier(BOTH, **FAST).fit(x, label).model_.about["rows"]["validation"] == 32
-    with pytest.raises(ValueError, match="5 folds need at least 5 groups"):
+    fitted = SynIBClassifier(BOTH, **FAST).fit(x, label, groups=np.arange(160) // 7)
+    assert fitted.model_.about["judged"].endswith(", no group in two of them")
+    alone = SynIBClassifier(BOTH, **FAST).fit(x, label).model_.about
+    assert "group" not in alone["judged"]
+    assert alone["scores"]["accuracy"].keys() == {"value", "low", "high"}
+    assert set(alone["of_methods"]) == {"frequencies", "experts"}
+    with pytest.raises(ValueError, match="3 folds need at least 3 groups"):
         SynIBClassifier(BOTH, **FAST).fit(x, label, groups=np.arange(160) // 80)
 
 

@@ -16,7 +16,7 @@ from synib.tokens import take
 @pytest.fixture(scope="module")
 def fitted(table):
     made = {"xor": table(), "unique": table(kind="unique"), "number": table(classes=0), "labels": table(kind="labels")}
-    return {name: (one, fit(one, budget=1, epochs=20, device="cpu")) for name, one in made.items()}
+    return {name: (one, fit(one, "synib", budget=1, epochs=20, device="cpu", baselines=False)) for name, one in made.items()}
 
 
 def test_it_predicts_what_only_both_tell_and_is_calibrated(fitted):
@@ -36,6 +36,7 @@ def test_every_label_has_a_probability_of_its_own(fitted):
     said = model.predict(one.modalities)
     assert (model.kind, model.method, said.shape) == ("multilabel", "synib-marginal", (160, 3))
     assert ((said[:, :2] > 0.5) == one.target[:, :2]).mean() > 0.9
+    assert said[:, 2].mean() == pytest.approx(one.target[:, 2].mean(), abs=0.1)
     assert np.median(model.needs_both(one.modalities)) > 0.2  # the first label is an XOR
     assert (model.needs_both({"a": one.modalities["a"]}) == 0).all()
     assert "3 labels from a (3), b (2)" in repr(model)
@@ -61,7 +62,7 @@ def test_a_prediction_without_a_modality_is_the_mean_over_the_background(fitted)
     assert {len(b) for b in model.background.values()} == {64}
     with torch.no_grad():
         each = [
-            torch.sigmoid(model.answers.combine({"a": a[None], "b": encoded["b"]}) / model.temperature)
+            torch.sigmoid(model.answers.combine({"a": a[None], "b": encoded["b"]}) / model.temperature + model.bias[0])
             for a in model.background["a"]
         ]
     assert model.predict({"b": row["b"]})[0, 1] == pytest.approx(float(torch.stack(each).mean()), abs=1e-5)

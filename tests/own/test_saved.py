@@ -17,7 +17,7 @@ from synib.own.saved import load
 def fitted(table):
     made = {"xor": table(n=60), "unique": table(n=60, kind="unique"), "number": table(n=60, classes=0)}
     made["labels"] = table(n=60, kind="labels")
-    return {name: (one, fit(one, budget=1, epochs=1, device="cpu")) for name, one in made.items()}
+    return {name: (one, fit(one, "synib", budget=1, epochs=1, device="cpu", baselines=False)) for name, one in made.items()}
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_saved_model_predicts_the_same_and_says_how_it_was_made(fitted, tmp_pa
         assert sorted(p.name for p in (tmp_path / name).iterdir()) == ["model.json", "model.safetensors"]
     plain = json.loads((tmp_path / "xor" / "model.json").read_text())
     assert plain["classes"] == ["no", "yes"]
-    assert plain["about"]["rows"] == {"train": 48, "validation": 12, "test": 0}
+    assert plain["about"]["rows"] == {"train": 60, "validation": 0, "test": 0}
     assert plain["about"]["budget"] == 1
     assert plain["settings"]["lr"] == 3e-3
     assert {"torch", "numpy", "python"} <= plain["versions"].keys()

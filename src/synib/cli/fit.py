@@ -1,7 +1,6 @@
 """``synib fit`` and ``synib predict``: a model of your own data, and what it says of new rows."""
 
-import csv
-import io
+import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -13,86 +12,141 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from synib.cli.own_data import Modalities, columns_of
+from synib.cli import one_line
+from synib.cli.own_data import (
+    AsJson,
+    Device,
+    File,
+    Group,
+    Modalities,
+    Order,
+    Seed,
+    SplitColumn,
+    Target,
+    Task,
+    audit_options,
+    columns_of,
+    order_of,
+)
 from synib.cli.progress import progress_bar
-from synib.files import check_writable, write_text
+from synib.files import check_writable
 
 if TYPE_CHECKING:
+    from synib.own.columns import Column
     from synib.own.predictor import Predictor
-    from synib.own.table import Table
 
-QUICK = {"budget": 2, "epochs": 15}
-CHOSEN = ("lr", "dropout", "weight_decay", "weight")  # what a search chooses
+QUICK = {"budget": 1, "epochs": 15}
 
 
 def fit(
-    file: Annotated[Path, typer.Argument(help="Your data: .npz, .safetensors, .csv, .parquet, or a folder.")],
-    target: Annotated[
-        str | None,
-        typer.Option(help="The column to predict.  \\[default: label, target or y]", show_default=False),
-    ] = None,
+    file: File,
+    target: Target = None,
     modality: Modalities = None,
-    split: Annotated[
-        str | None, typer.Option(help="The column that says train, validation or test.", show_default=False)
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(help="The column of what must stay together (speaker, patient).", show_default=False),
-    ] = None,
+    task: Task = None,
+    order: Order = None,
+    group: Group = None,
+    split: SplitColumn = None,
     weight: Annotated[
         str | None, typer.Option(help="The column of how much each row counts.", show_default=False)
     ] = None,
-    method: Annotated[str, typer.Option(help="synib, or any method by its name, such as vanilla.")] = "synib",
-    out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("model"),
-    seeds: Annotated[int, typer.Option(help="Models for each candidate; the best is kept.")] = 1,
-    budget: Annotated[
-        int | None, typer.Option(help="Candidate settings to try, at most 18.  \\[default: 6]", show_default=False)
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="auto (the best by cross-validated log-loss), synib, or any method by its name, such as vanilla.  "
+            "\\[default: auto]",
+            show_default=False,
+        ),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="Two candidates, 15 epochs.")] = False,
+    from_audit: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-audit",
+            help="Folder that synib audit left: read the file as it did, and train what it recommends.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("model"),
+    seeds: Annotated[int, typer.Option(help="Models for each setting; the best is kept.")] = 1,
+    budget: Annotated[
+        int | None, typer.Option(help="Settings of each method to try, at most 18.  \\[default: 3]", show_default=False)
+    ] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    baselines: Annotated[
+        bool, typer.Option(help="With --method: train simpler models as well, and show their scores beside it.")
+    ] = True,
+    quick: Annotated[bool, typer.Option("--quick", help="One setting of each method, 15 epochs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Train a model on your own data and keep it, calibrated and ready for rows that lack a modality."""
+    """Train a model on your own data and keep it, with its cross-validated scores beside those of simpler models."""
     from rich.console import Console
 
+    from synib.own.fit import AUTO
     from synib.own.fit import fit as fit_model
-    from synib.own.saved import check_free
+    from synib.own.fit_scores import sentences, test_scores
+    from synib.own.saved import check_free, need_safetensors
     from synib.own.table import read
     from synib.studies.provenance import of_path, provenance
     from synib.training.device import choose_device
 
-    columns = columns_of(modality)
+    need_safetensors()
     check_free(out)
     check_writable(out)
-    table = read(file, target=target, modalities=columns, split=split, group=group, weight=weight)
+    given = {"target": target, "modality": modality, "task": task, "order": order, "group": group, "split": split}
+    advice = ""
+    if from_audit is not None:
+        options, recommended, why = audit_options(from_audit)
+        given = {name: options.get(name) if value is None else value for name, value in given.items()}
+        if method is None:
+            method, advice = recommended, f"The audit recommends {recommended}. {why}".strip()
+    columns = columns_of(given["modality"])  # type: ignore[arg-type]
+    table = read(
+        file,
+        target=given["target"],  # type: ignore[arg-type]
+        modalities=columns,
+        split=given["split"],  # type: ignore[arg-type]
+        group=given["group"],  # type: ignore[arg-type]
+        weight=weight,
+        task=given["task"] or "auto",  # type: ignore[arg-type]
+        order=order_of(given["order"]),  # type: ignore[arg-type]
+    )
     data = of_path(file)
-    console = Console()
+    console = Console(stderr=as_json)  # standard output is for the JSON alone
 
     def say(sentence: str) -> None:
-        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        if not as_json:
+            console.print(one_line(sentence), markup=False, highlight=False, soft_wrap=True)
 
-    for note in table.notes:
+    for note in (*table.notes, *([advice] if advice else [])):
         say(note)
     settings: dict[str, Any] = (QUICK if quick else {}) | ({} if budget is None else {"budget": budget})
     try:
         with progress_bar(console) as advance:
             model = fit_model(
-                table, method, seeds=seeds, device=device, columns=columns, on_progress=advance, **settings
+                table,
+                method or AUTO,
+                seeds=seeds,
+                seed=seed,
+                device=device,
+                columns=columns or table.columns,
+                baselines=baselines,
+                on_progress=advance,
+                **settings,
             )
     except KeyboardInterrupt:
         typer.echo("synib: stopped. Nothing was written.", err=True)
         raise typer.Exit(130) from None
-    record = provenance(shlex.join(["synib", *sys.argv[1:]]), choose_device(device), range(seeds), data)
-    model = replace(model, about={**model.about, "made": record})
+    record = provenance(shlex.join(["synib", *sys.argv[1:]]), choose_device(device), range(seed, seed + seeds), data)
+    about = {**model.about, "made": record}
+    if model.about["rows"]["test"]:
+        about["test_scores"] = test_scores(model, table)
+    model = replace(model, about=about)
     model.save(out)
-    rows, tried = model.about["rows"], len(model.about["validation_log_loss"])
-    chosen = ", ".join(f"{name} {model.settings[name]:g}" for name in CHOSEN if name in model.settings)
-    say(f"{model.method}, trained on {rows['train']:,} rows.")
-    say(f"Of {tried} settings the best on {rows['validation']:,} other rows: {chosen}.")
-    say(
-        f"Log-loss there {model.about['kept']['validation_log_loss']:.3f} nats, at temperature {model.temperature:.2f}."
-    )
-    if rows["test"]:
-        say(at_test(model, table))
+    if as_json:
+        typer.echo(json.dumps({"model": str(out), "method": model.method, **_shown(about)}, indent=1))
+        return
+    for sentence in sentences(model):
+        say(sentence)
     say(f"Model: {out}")
 
 
@@ -100,44 +154,34 @@ def predict(
     folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that synib fit left.")],
     file: Annotated[Path, typer.Argument(help="Rows to predict; modalities may be missing.")],
     modality: Modalities = None,
-    out: Annotated[Path, typer.Option(help="The table to write.")] = Path("predictions.csv"),
+    out: Annotated[
+        Path, typer.Option(help="The table to write: .csv, .parquet, .npz or .json, as its ending says.")
+    ] = Path("predictions.csv"),
+    as_json: AsJson = False,
 ) -> None:
     """Predict rows with a model: calibrated, with a score that says which answers need more than one modality."""
-    from synib.own.saved import load
+    from synib.own.predictions import check_out, table_of, write
+    from synib.own.saved import load, need_safetensors
 
+    need_safetensors()
     columns = columns_of(modality)
+    check_out(out)
     model = load(folder)
-    _check_table(out)
-    rows, present, notes = rows_of(file, model, columns or {})
+    rows, present, identifiers, notes = rows_of(file, model, columns or {})
     predictions, score = model.predict(rows, present), model.needs_both(rows, present)
+    write(table_of(model, predictions, score, present, identifiers), out)
+    if as_json:
+        typer.echo(json.dumps({"rows": len(predictions), "predictions": str(out), "notes": notes}, indent=1))
+        return
     for note in notes:
-        typer.echo(note)
-    header, lines = _lines(model, predictions, score, present)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(lines)
-    try:
-        write_text(out, text.getvalue())
-    except OSError as e:
-        raise ValueError(f"Cannot write {out}: {e.strerror}.") from e
-    typer.echo(f"Predictions of {len(predictions):,} rows: {out}")
-
-
-def _check_table(out: Path) -> None:
-    """Raise ``ValueError`` where a table of predictions must not be written."""
-    if out.is_dir():
-        raise ValueError(f"--out is a file such as predictions.csv; {out} is a folder.")
-    if out.exists():
-        with out.open("rb") as file:
-            if file.read(4) != b"row,":
-                raise ValueError(f"{out} exists and is no table of predictions; choose another file with --out.")
+        typer.echo(one_line(note))
+    typer.echo(one_line(f"Predictions of {len(predictions):,} rows: {out}"))
 
 
 def rows_of(
     file: Path, model: "Predictor", columns: Mapping[str, str]
-) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.bool_]], list[str]]:
-    """The model's modalities in a file, as far as it has them: their values, which rows have them, and notes.
+) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.bool_]], dict[str, "Column"], list[str]]:
+    """The model's modalities in a file, as far as it has them: values, which rows have them, other columns, and notes.
 
     Args:
         file: The data.
@@ -145,7 +189,7 @@ def rows_of(
         columns: Modality → its column, where the user names some; otherwise that of the file that the model was fitted on.
     """
     from synib.own.columns import Source
-    from synib.own.table import read_modalities
+    from synib.own.table import read_rows
 
     for name in columns:
         if name not in model.widths:
@@ -164,43 +208,14 @@ def rows_of(
             )
         return found
 
-    x, present = read_modalities(file, choose)
+    x, present, identifiers = read_rows(file, choose, identifiers=True)
     lacking = {name: int((~has).sum()) for name, has in present.items()}
     notes = [f"{name} is not in {file}: predictions are made without it." for name in model.widths if name not in x]
     notes += [f"{name} is missing in {n:,} of {len(x[name]):,} rows." for name, n in lacking.items() if n]
-    return x, present, notes
+    return x, present, identifiers, notes
 
 
-def at_test(model: "Predictor", table: "Table") -> str:
-    """How good the model is on the rows that its split column kept for testing, in a sentence."""
-    rows = np.flatnonzero(table.split == "test")
-    predictions = model.predict(
-        {name: x[rows] for name, x in table.modalities.items()},
-        {name: has[rows] for name, has in table.present.items()},
-    )
-    y = table.target[rows]
-    if model.classes:
-        accuracy, loss = (predictions.argmax(1) == y).mean(), -np.log(predictions[np.arange(len(y)), y]).mean()
-        return f"On {len(rows):,} test rows: accuracy {accuracy:.3f}, log-loss {loss:.3f} nats."
-    error, deviation = np.sqrt(np.square(predictions[:, 0] - y).mean()), y.std()
-    return f"On {len(rows):,} test rows: root mean square error {error:.3g} (standard deviation of the target {deviation:.3g})."
-
-
-def _lines(
-    model: "Predictor",
-    predictions: NDArray[np.float64],
-    score: NDArray[np.float64],
-    present: dict[str, NDArray[np.bool_]],
-) -> tuple[list[str], list[list[Any]]]:
-    """The table of predictions: row, answer, probabilities, the score, and which modalities the row has."""
-    numbers = [[f"{x:.6g}" for x in row] for row in predictions]
-    names = list(model.widths)
-    there = [[int(present[n][i]) if n in present else 0 for n in names] for i in range(len(predictions))]
-    tail = [[f"{s:.6g}", *has] for s, has in zip(score, there, strict=True)]
-    more = ["needs_both", *(f"has_{name}" for name in names)]
-    if not model.classes:
-        lines = [[i, *n, *t] for i, (n, t) in enumerate(zip(numbers, tail, strict=True))]
-        return ["row", "mean", "deviation", *more], lines
-    answers = [model.classes[c] for c in predictions.argmax(1)]
-    header = ["row", "answer", *(f"p_{name}" for name in model.classes), *more]
-    return header, [[i, a, *n, *t] for i, (a, n, t) in enumerate(zip(answers, numbers, tail, strict=True))]
+def _shown(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What a program may want to know of a fit."""
+    names = ("choice", "judged", "rows", "scores", "of_methods", "test_scores")
+    return {name: about[name] for name in names if name in about}

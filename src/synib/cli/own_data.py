@@ -100,10 +100,10 @@ def audit_options(folder: Path) -> tuple[dict[str, Any], str, str]:
 
 
 def _object(folder: Path, name: str) -> Mapping[str, Any]:
+    if not (folder / name).is_file():
+        raise ValueError(f"--from-audit takes the folder of an audit; {folder} has no {name} that can be read.")
     try:
         found = read_json(folder / name)
-    except OSError as e:
-        raise ValueError(f"--from-audit takes the folder of an audit; {folder} has no {name} that can be read.") from e
     except (ValueError, RecursionError) as e:
         raise ValueError(f"--from-audit takes the folder of an audit; {folder / name} is no JSON.") from e
     if not isinstance(found, dict):

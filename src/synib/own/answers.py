@@ -7,8 +7,32 @@ import torch
 from torch import Tensor, nn
 
 from synib.methods import Additive, Ensemble, Experts, UnimodalModel
-from synib.tokens import Modality
+from synib.tokens import Modality, Tokens
 from synib.training import Learner
+
+
+class Frequencies(nn.Module):
+    """A model that says the same of every row: how often each class is (of a number: its mean and log-variance).
+
+    Args:
+        names: The modalities, of which it uses none.
+        parameters: The family's parameters.
+    """
+
+    constant: Tensor
+
+    def __init__(self, names: tuple[str, ...], parameters: Tensor) -> None:
+        super().__init__()
+        self.names, self.outputs = names, len(parameters)
+        self.register_buffer("constant", parameters.double())
+
+    def encode(self, name: str, x: Modality) -> Tensor:
+        """Nothing of a modality matters, ``(rows, outputs)``."""
+        rows = x.values if isinstance(x, Tokens) else x
+        return rows.new_zeros(len(rows), self.outputs).double()
+
+    def combine(self, projected: Mapping[str, Tensor]) -> Tensor:
+        return next(iter(projected.values())) * 0 + self.constant
 
 
 class Answers(nn.Module):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Rows = NDArray[np.int64]
 VALIDATION = 5  # one in so many of the rows that are not tested validates
 LEAST = 3  # folds: one to test on, one to choose on, one to train on
+FOLDS = 5  # of a fit
 BANDS = 5  # of a target that is a number: from low to high, dealt out as classes are
 NAMES = ("train", "validation", "test")
 
@@ -41,7 +42,8 @@ def folds(table: "Table", k: int = 5, seed: int = 0) -> list[Fold]:
     to high) are dealt evenly: exactly, up to one row, where there are no groups, and as well as a greedy choice can,
     largest group first, where there are.
 
-    With a split column there is one fold. If the column names no validation rows, a ``k``-th of the training rows becomes them.
+    With a split column there is one fold. If the column names no validation rows, a ``k``-th of the training rows
+    becomes them.
 
     Args:
         table: The data.
@@ -74,6 +76,53 @@ def final(table: "Table", k: int = 5, seed: int = 0) -> Fold:
     return fold
 
 
+def cross_validation(table: "Table", seed: int = 0) -> tuple[list[Fold], Rows, Rows]:
+    """How a fit is judged: folds, the rows that they test, and the part of each of these rows.
+
+    What is fitted to predictions, such as a temperature, is judged by leaving out one part of the rows after the other.
+
+    All rows but those that a split column keeps for testing are cut into 5 parts, or as many as there are groups. A fold
+    tests one part and trains on all others; its validation rows, one of these, are trained on, too. Where the split column
+    names validation rows there is one fold, which tests them, and they are cut into parts instead.
+
+    Args:
+        table: The data.
+        seed: Decides who goes where.
+    """
+    every = np.arange(len(table.target))
+    if table.split is None:
+        return _crossed(table, every, seed)
+    train, validation, test = (np.flatnonzero(np.asarray(table.split) == name) for name in NAMES)
+    _check_named(table, ("train",))
+    if table.group is not None:
+        _check_groups(table.group, Fold(train, validation, test))
+    if not len(validation):
+        return _crossed(table, train, seed)
+    fold = Fold(train, validation, validation)
+    _check(table, fold, "the split column")
+    if len(validation) < LEAST:
+        raise ValueError(
+            f"The split column needs at least {LEAST} validation rows to choose on; it names {len(validation)}."
+        )
+    groups = None if table.group is None else np.unique(table.group[validation], return_inverse=True)[1]
+    enough = groups is not None and groups.max() + 1 >= LEAST
+    parts = min(FOLDS, len(validation) if not enough or groups is None else int(groups.max()) + 1)
+    return (
+        [fold],
+        validation,
+        assign(len(validation), parts, seed, strata(table)[validation], groups if enough else None),
+    )
+
+
+def _crossed(table: "Table", rows: Rows, seed: int) -> tuple[list[Fold], Rows, Rows]:
+    k = min(FOLDS, len(rows) if table.group is None else len(np.unique(table.group[rows])))
+    part = _assign(table, rows, max(k, LEAST), seed)
+    parts = [Fold(rows[part != i], rows[part == (i + 1) % k], rows[part == i]) for i in range(k)]
+    for i, fold in enumerate(parts):
+        _check(table, fold, f"fold {i + 1} of {k}")
+    return parts, rows, part
+
+
 def held_out(table: "Table", rows: Rows, k: int = 5, seed: int = 0) -> tuple[Rows, Rows]:
     """Some rows cut in two: to train on, and a ``k``-th of them to choose on, dealt as :func:`folds` deals them."""
     chosen = _assign(table, rows, check_whole("k", k, 2), seed) == 0
@@ -96,20 +145,13 @@ def strata(table: "Table") -> NDArray[np.int64]:
 
 def kind_of(table: "Table") -> str:
     """What the target is: ``"classification"``, ``"ordinal"``, ``"multilabel"`` or ``"regression"``."""
-    if not table.classes:
-        return "regression"
-    if np.ndim(table.target) == 2:
-        return "multilabel"
-    return "ordinal" if getattr(table, "kind", "") == "ordinal" else "classification"
+    return table.kind
 
 
 def _split_by_column(table: "Table", k: int, seed: int, needed: Sequence[str] = ("train", "test")) -> Fold:
     split = np.asarray(table.split)
     train, validation, test = (np.flatnonzero(split == name) for name in NAMES)
-    for name in needed:
-        if name not in split:
-            named = ", ".join(sorted({str(s) for s in split})) or "nothing"
-            raise ValueError(f"The split column needs rows to {name}; it names {named}.")
+    _check_named(table, needed)
     if not len(validation):
         train, validation = held_out(table, train, k, seed)
     fold = Fold(train, validation, test)
@@ -117,6 +159,14 @@ def _split_by_column(table: "Table", k: int, seed: int, needed: Sequence[str] = 
         _check_groups(table.group, fold)
     _check(table, fold, "the split column")
     return fold
+
+
+def _check_named(table: "Table", needed: Sequence[str]) -> None:
+    split = np.asarray(table.split)
+    for name in needed:
+        if name not in split:
+            named = ", ".join(sorted({str(s) for s in split})) or "nothing"
+            raise ValueError(f"The split column needs rows to {name}; it names {named}.")
 
 
 def _check_groups(group: NDArray[Any], fold: Fold) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from synib.checks import shown
 from synib.measure.stats import tempered
 from synib.objective import Family
-from synib.own.answers import Answers
+from synib.own.answers import Answers, Frequencies
 from synib.own.recipe import family_of
 from synib.own.scaling import Scaling
 from synib.tokens import optional
@@ -29,7 +29,7 @@ class Predictor:
     """A trained model of a user's data: see :func:`synib.own.fit.fit` and :func:`synib.own.saved.load`.
 
     Args:
-        answers: The model in parts.
+        answers: The model in parts, or the class frequencies.
         method: Name of the method that trained it.
         settings: How it was trained.
         widths: Modality → its width.
@@ -37,13 +37,14 @@ class Predictor:
         missing: The modalities that some row lacked in training.
         learned: Those of them whose absence was learned from enough rows.
         scaling: From the user's numbers to the model's, and back.
-        temperature: Fitted on validation rows.
+        temperature: What divides the logits, or multiplies a number's standard deviation; fitted on out-of-fold predictions.
         background: For each modality what up to 64 training rows bring to the fusion.
         about: How it came to be, in plain values.
+        bias: What is added to the logits after the temperature, one number each; none of a number's prediction.
         kind: ``"classification"``, ``"ordinal"`` (ordered classes), ``"multilabel"`` or ``"regression"``.
     """
 
-    answers: Answers
+    answers: Answers | Frequencies
     method: str
     settings: Mapping[str, Any]
     widths: Mapping[str, int]
@@ -54,11 +55,14 @@ class Predictor:
     temperature: float
     background: Mapping[str, Tensor]
     about: Mapping[str, Any] = field(default_factory=dict)
+    bias: tuple[float, ...] = ()
     kind: str = "classification"
 
     def __post_init__(self) -> None:
         if not self.classes:
             object.__setattr__(self, "kind", "regression")
+        if not self.bias:
+            object.__setattr__(self, "bias", (0.0,) * self.outputs)
 
     @property
     def family(self) -> Family:
@@ -154,7 +158,7 @@ class Predictor:
                         other = self.background[name]
                         mixed[name] = other[torch.arange(draws) % len(other)].repeat_interleave(len(rows), 0)
                     raw = self.scaling.undo(self.family, self.answers.combine(mixed).double().numpy())
-                    calibrated = torch.from_numpy(tempered(self.family, raw, self.temperature))
+                    calibrated = torch.from_numpy(tempered(self.family, raw, self.temperature) + np.array(self.bias))
                     result[rows] = self.family.average(calibrated.unflatten(0, (each, len(rows))))
         return result.numpy()
 

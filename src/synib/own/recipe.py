@@ -37,6 +37,7 @@ class TableRecipe:
         table: The data.
         parts: Its folds.
         epochs: Passes over the training rows; by default so many that there are about 600 steps, at most 40.
+        width: Width of every hidden layer; by default what the number of training rows asks for.
 
     Attributes:
         family: Bernoulli for two classes, Categorical for more (ordered or not), MultiLabel for labels, Gaussian for numbers.
@@ -49,9 +50,12 @@ class TableRecipe:
 
     curves: ClassVar[bool] = False
 
-    def __init__(self, table: Table, parts: Sequence[Fold], epochs: int | None = None) -> None:
+    def __init__(
+        self, table: Table, parts: Sequence[Fold], epochs: int | None = None, width: int | None = None
+    ) -> None:
         self.table = table
         self.given_epochs = check_whole("epochs", epochs) if epochs is not None else None
+        self.given_width = check_whole("width", width) if width is not None else None
         self.family, self.outputs = family_of(table)
         self.missing = tuple(name for name, present in table.present.items() if not present.all())
         self.parts, self.notes = _cut(table, parts)
@@ -88,6 +92,8 @@ class TableRecipe:
     @cached_property
     def width(self) -> int:
         """Width of every hidden layer."""
+        if self.given_width is not None:
+            return self.given_width
         rows = min(len(fold.train) for fold in self.parts)
         return 32 if rows < 1000 else 64 if rows < 10_000 else 128
 

@@ -17,9 +17,10 @@ from synib.checks import check_widths, is_number, is_whole, shown
 from synib.files import atomic_file, check_writable
 from synib.measure.stats import Scale
 from synib.methods.hooks import AddsModules
-from synib.own.answers import Answers
+from synib.own.answers import Answers, Frequencies
 from synib.own.budget import Budget
 from synib.own.columns import printable
+from synib.own.crossfit import FREQUENCIES
 from synib.own.predictor import Predictor
 from synib.own.recipe import KINDS as TARGETS
 from synib.own.recipe import family_of, make_method, make_model
@@ -58,12 +59,15 @@ def check_free(folder: Path) -> None:
 
 def save(model: Predictor, folder: Path) -> Path:
     """Write a model, in place of an earlier one; after an interruption both files belong together or are refused."""
-    _need_safetensors()
+    need_safetensors()
     from safetensors.torch import save as as_bytes
 
     check_free(folder)
-    state = model.answers.learner.state_dict()  # trained in single precision: nothing is lost
-    tensors = {f"learner.{name}": x.float() if x.is_floating_point() else x for name, x in state.items()}
+    if isinstance(model.answers, Frequencies):
+        tensors = {"constant": model.answers.constant}
+    else:
+        state = model.answers.learner.state_dict()  # trained in single precision: nothing is lost
+        tensors = {f"learner.{name}": x.float() if x.is_floating_point() else x for name, x in state.items()}
     for name in model.widths:
         tensors[f"mean.{name}"] = torch.from_numpy(model.scaling.columns[name].mean)
         tensors[f"factor.{name}"] = torch.from_numpy(model.scaling.columns[name].factor)
@@ -82,6 +86,7 @@ def save(model: Predictor, folder: Path) -> Path:
         "learned": list(model.learned),
         "target": list(model.scaling.target),
         "temperature": model.temperature,
+        "bias": list(model.bias),
         "about": dict(model.about),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
@@ -102,7 +107,7 @@ def load(folder: str | Path) -> Predictor:
 
     It reads JSON and safetensors, and executes nothing.
     """
-    _need_safetensors()
+    need_safetensors()
     from safetensors import SafetensorError
     from safetensors.torch import load as of_bytes
 
@@ -142,35 +147,29 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor
         _wrong("the lists of classes, missing and learned modalities do not fit each other")
     if kind not in TARGETS or (kind == "regression") != (not classes):
         _wrong(f"the target is {shown(kind)}, with {len(classes)} classes")
-    family, outputs = family_of(kind, classes)
+    outputs = family_of(kind, classes)[1]
     settings, target = plain["settings"], plain["target"]
-    hidden = settings.get("hidden")
-    if not isinstance(hidden, list) or not hidden or not all(is_whole(h) and h > 0 for h in hidden):
-        _wrong(f"hidden is a list of widths; got {shown(hidden)}")
-    # Before anything is made: a text of a few bytes must not ask for more memory than the file has.
-    size = sum(x.numel() for x in tensors.values())
-    if sum(widths.values()) * hidden[0] + sum(a * b for a, b in pairwise([*hidden, outputs])) > size:
-        _wrong(f"a network of these widths is larger than {TENSORS}")
     if len(target) != 2 or not all(map(is_number, target)) or not target[1] > 0:
         _wrong(f"target is a mean and a positive deviation; got {shown(target)}")
     if not is_number(plain["temperature"]) or not 1 / HOTTEST <= plain["temperature"] <= HOTTEST:
         _wrong(f"temperature is between {1 / HOTTEST:g} and {HOTTEST:g}; got {shown(plain['temperature'])}")
-    try:
-        model = make_model(widths, outputs, missing, settings)
-        method = make_method(plain["method"], family, settings)
-        if isinstance(method, AddsModules):
-            method.attach(model)
-        answers = Answers(Learner(model, method), outputs)
-    except (KeyError, TypeError) as e:
-        raise ValueError(f"its settings do not make a model ({shown(e.args[0] if e.args else e)}).") from e
-    state = answers.learner.state_dict()
-    expected = {f"learner.{name}": x for name, x in state.items()}
+    bias = plain.get("bias", [0.0] * outputs)
+    if not isinstance(bias, list) or len(bias) != outputs or not all(map(is_number, bias)):
+        _wrong(f"bias is {outputs} numbers; got {shown(bias)}")
+    answers: Answers | Frequencies
+    if plain["method"] == FREQUENCIES:
+        answers = Frequencies(tuple(widths), torch.zeros(outputs))
+        expected, brought = {"constant": answers.constant}, outputs
+    else:
+        answers = _network(plain, widths, missing, kind, tensors)
+        expected = {f"learner.{name}": x for name, x in answers.learner.state_dict().items()}
+        brought = settings["hidden"][-1] + outputs
     for name, width in widths.items():
-        expected |= {f"{kind}.{name}": torch.zeros(width, dtype=torch.float64) for kind in ("mean", "factor")}
+        expected |= {f"{of}.{name}": torch.zeros(width, dtype=torch.float64) for of in ("mean", "factor")}
         draws = len(tensors[f"background.{name}"]) if tensors.get(f"background.{name}", torch.empty(0)).ndim == 2 else 1
         if draws > BACKGROUND:  # each costs a pass through the network for every row that lacks the modality
             _wrong(f"background.{name} has {draws:,} rows; at most {BACKGROUND:,} are read")
-        expected[f"background.{name}"] = torch.zeros(draws, hidden[-1] + outputs, dtype=torch.float64)
+        expected[f"background.{name}"] = torch.zeros(draws, brought, dtype=torch.float64)
     if expected.keys() != tensors.keys():
         _wrong(f"{TENSORS} has other tensors: {shown(min(expected.keys() ^ tensors.keys()))}")
     for name, x in tensors.items():
@@ -180,7 +179,11 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor
             )
         if not x.isfinite().all():
             _wrong(f"{name} holds numbers that are not finite")
-    answers.learner.load_state_dict({name: tensors[f"learner.{name}"] for name in state})
+    if isinstance(answers, Frequencies):
+        answers.constant.copy_(tensors["constant"])
+    else:
+        state = answers.learner.state_dict()
+        answers.learner.load_state_dict({name: tensors[f"learner.{name}"] for name in state})
     columns = {name: Scale(tensors[f"mean.{name}"].numpy(), tensors[f"factor.{name}"].numpy()) for name in widths}
     scaling = Scaling(columns, (float(target[0]), float(target[1])))
     return Predictor(
@@ -195,8 +198,36 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor
         temperature=float(plain["temperature"]),
         background={name: tensors[f"background.{name}"] for name in widths},
         about=plain["about"],
+        bias=tuple(map(float, bias)),
         kind=kind,
     )
+
+
+def _network(
+    plain: Mapping[str, Any],
+    widths: Mapping[str, int],
+    missing: Sequence[str],
+    kind: str,
+    tensors: Mapping[str, Tensor],
+) -> Answers:
+    """The network of the settings, with weights of its own, if the file of tensors is as large as it."""
+    settings = plain["settings"]
+    family, outputs = family_of(kind, plain["classes"])
+    hidden = settings.get("hidden")
+    if not isinstance(hidden, list) or not hidden or not all(is_whole(h) and h > 0 for h in hidden):
+        _wrong(f"hidden is a list of widths; got {shown(hidden)}")
+    # Before anything is made: a text of a few bytes must not ask for more memory than the file has.
+    size = sum(x.numel() for x in tensors.values())
+    if sum(widths.values()) * hidden[0] + sum(a * b for a, b in pairwise([*hidden, outputs])) > size:
+        _wrong(f"a network of these widths is larger than {TENSORS}")
+    try:
+        model = make_model(widths, outputs, missing, settings)
+        method = make_method(plain["method"], family, settings)
+        if isinstance(method, AddsModules):
+            method.attach(model)
+        return Answers(Learner(model, method), outputs)
+    except (KeyError, TypeError) as e:
+        raise ValueError(f"its settings do not make a model ({shown(e.args[0] if e.args else e)}).") from e
 
 
 def _read_plain(folder: Path) -> dict[str, Any]:
@@ -239,8 +270,9 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def _need_safetensors() -> None:
+def need_safetensors() -> None:
+    """Raise ``ValueError`` where models could not be saved or loaded."""
     try:
         import safetensors  # noqa: F401
     except ImportError as error:
-        raise ImportError("Models are kept as safetensors: pip install synib[audit]") from error
+        raise ValueError("Models are kept as safetensors, which is not installed: pip install synib[audit]") from error

@@ -1,0 +1,233 @@
+"""How good a fitted model is: scores of rows that had no part in it, with intervals, and sentences that say so."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from synib.measure.stats import Estimate, bootstrap, mean, proportion
+from synib.own.crossfit import FREQUENCIES, CrossFit
+from synib.own.folds import Rows, kind_of
+from synib.own.predictor import Predictor
+from synib.own.recipe import family_of
+from synib.own.row_scores import resampling_groups
+from synib.own.table import Table
+
+Numbers = NDArray[np.float64]
+Score = dict[str, float]
+SEARCHED = ("lr", "dropout", "weight_decay", "weight")  # settings that a search chooses
+BIN = 30  # rows of a bin of confidence, at least
+BINS = 15  # at most
+BLOCKS = 400  # of rows that are resampled together, at most: it saves time and changes nothing
+
+
+def scores_of(table: Table, parameters: Numbers, rows: Rows, folds: int = 1) -> dict[str, Score]:
+    r"""Scores of predictions, each with its 95 % interval: ``log_loss`` in nats, and what else the target has.
+
+    Classes have ``accuracy`` and ``calibration_error`` (expected calibration error), labels both over all labels;
+    numbers have ``error`` (root mean square), ``explained_variance`` and ``within_deviation`` (the share of rows
+    within one predicted standard deviation of the mean, 0.68 for a calibrated model).
+
+    Args:
+        table: The data.
+        parameters: The family's parameters for each of the rows.
+        rows: Which rows.
+        folds: By how many models, each for its part of the rows. Models trained on other rows would have other scores, too:
+            intervals are wider by the factor of Nadeau and Bengio (2003), :math:`\sqrt{1 + K / (K - 1)}`.
+    """
+    family, _ = family_of(table)
+    said, y = torch.from_numpy(parameters), np.asarray(table.target)[rows]
+    counted = np.zeros(len(table.target), dtype=bool)
+    counted[rows] = True
+    groups = resampling_groups(table, counted)
+    weight = np.ones(len(rows)) if table.weight is None else np.asarray(table.weight, dtype=np.float64)[rows]
+    weight = weight / weight.mean()
+
+    def estimate(values: Any) -> Estimate:
+        return _wider(mean(weight * np.asarray(values, dtype=np.float64), groups), folds)
+
+    result = {"log_loss": estimate(family.nll(said, torch.as_tensor(y)))}
+    kind = kind_of(table)
+    if kind == "regression":
+        squares, deviation = np.square(parameters[:, 0] - y), np.exp(parameters[:, 1] / 2)
+        square, variance = (
+            estimate(squares),
+            float(np.average(np.square(y - np.average(y, weights=weight)), weights=weight)),
+        )
+        result["error"] = Estimate(*np.sqrt(np.maximum([square.value, square.low, square.high], 0)).tolist(), square.n)
+        result["explained_variance"] = Estimate(
+            1 - square.value / variance, 1 - square.high / variance, 1 - square.low / variance, square.n
+        )
+        result["within_deviation"] = estimate(np.sqrt(squares) <= deviation)
+        return {name: as_plain(score) for name, score in result.items()}
+    if kind == "multilabel":
+        p = said.sigmoid().numpy()
+        confidence, hits = np.maximum(p, 1 - p), ((p > 0.5) == y).astype(np.float64)
+    else:
+        p = (
+            torch.cat([torch.zeros_like(said), said], 1).softmax(1).numpy()
+            if said.shape[1] == 1
+            else said.softmax(1).numpy()
+        )
+        confidence, hits = p.max(1)[:, None], (p.argmax(1) == y).astype(np.float64)[:, None]
+    counts_alike = table.weight is None and groups is None
+    result["accuracy"] = _wider(proportion(hits), folds) if counts_alike else estimate(hits.mean(1))
+    share = result["accuracy"]
+    result["accuracy"] = replace(share, low=max(0.0, share.low), high=min(1.0, share.high))
+    result["calibration_error"] = calibration_error(confidence, hits, weight, groups)
+    return {name: as_plain(score) for name, score in result.items()}
+
+
+def _wider(score: Estimate, folds: int) -> Estimate:
+    factor = np.sqrt(1 + folds / (folds - 1)) if folds > 1 else 1.0
+    return replace(
+        score,
+        low=score.value - factor * (score.value - score.low),
+        high=score.value + factor * (score.high - score.value),
+    )
+
+
+def calibration_error(confidence: Numbers, hits: Numbers, weight: Numbers, groups: NDArray[Any] | None) -> Estimate:
+    """The expected calibration error over bins of equally many predictions.
+
+    Noise makes it too large, and resampling larger still: the lower end of the interval is the bootstrap's basic one,
+    which allows for that, the upper end the percentile.
+
+    Args:
+        confidence: Probability of what is predicted, ``(rows, labels)``; one column for classes.
+        hits: Whether it is right.
+        weight: How much each row counts.
+        groups: What is resampled together; rows by default.
+    """
+    rows, labels = confidence.shape
+    bins = int(np.clip(rows // BIN, 1, BINS))
+    order = np.argsort(confidence, axis=None, kind="stable")
+    which = np.empty(confidence.size, dtype=np.int64)
+    which[order] = np.arange(confidence.size) * bins // confidence.size
+    gaps = np.zeros((rows, bins))
+    np.add.at(
+        gaps, (np.repeat(np.arange(rows), labels), which), ((hits - confidence) * weight[:, None]).ravel() / labels
+    )
+    if groups is None:  # rows come in no order that matters
+        block = np.random.default_rng(0).permutation(rows) % min(rows, BLOCKS)
+    else:
+        block = np.unique(groups, return_inverse=True)[1]
+    sums = np.zeros((block.max() + 1, bins + 1))
+    np.add.at(sums, block, np.column_stack([gaps, weight]))
+    low, high = (bootstrap(_error, *sums.T, method=method) for method in ("basic", "percentile"))
+    return Estimate(low.value, max(0.0, low.low), high.high, rows)
+
+
+def _error(*sums: Numbers, axis: int) -> Numbers:
+    """The absolute gaps of all bins, relative to the rows: sums of blocks for each bin, and their weight."""
+    *gaps, weight = (column.sum(axis) for column in sums)
+    return np.asarray(sum(np.abs(gap) for gap in gaps) / weight)
+
+
+def as_plain(score: Estimate) -> Score:
+    """A score for a file."""
+    return {"value": float(score.value), "low": float(score.low), "high": float(score.high)}
+
+
+def choice_in_words(chosen: str, is_choice: bool, cross: CrossFit, among: Sequence[str], kind: str) -> str:
+    """Why this method."""
+    if not is_choice:
+        return f"{chosen} was asked for."
+    losses = {method: cross.mean_loss(cross.best(method)) for method in among}
+    lowest = min(losses, key=lambda method: losses[method])
+    of = f"{len(among)} models were compared by cross-validated log-loss"
+    if lowest == chosen:
+        return f"{of}; the lowest is that of {in_words(chosen, kind)}, {losses[chosen]:.3f} nats."
+    return (
+        f"{of}; the lowest is that of {in_words(lowest, kind)}, {losses[lowest]:.3f} nats. The simpler model is kept, "
+        f"{in_words(chosen, kind)}: its {losses[chosen]:.3f} is within one standard error of that."
+    )
+
+
+def in_words(method: str, kind: str = "classification") -> str:
+    """What a method is called in a sentence."""
+    if method == FREQUENCIES:
+        constant = {
+            "regression": "the mean and the spread of the target",
+            "multilabel": "the frequencies of the labels",
+        }
+        return constant.get(kind, "the class frequencies")
+    if method.startswith("unimodal-"):
+        return f"{method.removeprefix('unimodal-')} alone"
+    return {
+        "additive": "the additive model",
+        "vanilla": "plain fusion",
+        "experts": "SynIB (experts)",
+        "synib-marginal": "SynIB (synib-marginal)",
+    }.get(method, method)
+
+
+def range_of(score: Mapping[str, float], places: int = 3) -> str:
+    """A score with its interval, in words."""
+    return f"{score['value']:.{places}f} (95 % CI {score['low']:.{places}f} to {score['high']:.{places}f})"
+
+
+def test_scores(model: Predictor, table: Table) -> dict[str, Score]:
+    """Scores of a model on the rows that the split column keeps for testing; see :func:`scores_of`."""
+    rows = np.flatnonzero(np.asarray(table.split) == "test")
+    said = model.predict(
+        {name: x[rows] for name, x in table.modalities.items()},
+        {name: has[rows] for name, has in table.present.items()},
+    )
+    if model.kind == "regression":
+        parameters = np.stack([said[:, 0], 2 * np.log(said[:, 1])], 1)
+    else:
+        p = np.clip(said, 1e-12, 1 - 1e-12)
+        logits = np.log(p)
+        if model.kind == "multilabel":
+            parameters = logits - np.log1p(-p)
+        else:
+            parameters = logits[:, 1:] - logits[:, :1] if logits.shape[1] == 2 else logits
+    return scores_of(table, parameters, rows)
+
+
+def sentences(model: Predictor) -> list[str]:
+    """What there is to say of a fitted model, a sentence each."""
+    about, scores = model.about, model.about["scores"]
+    rows = about["rows"]
+    chosen = ", ".join(f"{name} {model.settings[name]:g}" for name in SEARCHED if name in model.settings)
+    who = _start(in_words(model.method, model.kind))
+    trained = f"{who}, trained on {rows['train']:,} rows{f' ({chosen})' if chosen else ''}."
+    result = [about["choice"], trained]
+    result.append(f"By {about['judged']}: {_listed(scores, model.kind)}.")
+    others = {m: s for m, s in about["of_methods"].items() if m != model.method}
+    if others:
+        compared = "; ".join(f"{in_words(m, model.kind)}: {_short(s, model.kind)}" for m, s in others.items())
+        result.append(f"Measured in the same way: {compared}.")
+    if "test_scores" in about:
+        result.append(f"On {rows['test']:,} test rows: {_listed(about['test_scores'], model.kind)}.")
+    return result
+
+
+def _listed(scores: Mapping[str, Score], kind: str) -> str:
+    loss = f"log-loss {range_of(scores['log_loss'])} nats"
+    if kind == "regression":
+        error = scores["error"]
+        return (
+            f"root mean square error {error['value']:.3g} (95 % CI {error['low']:.3g} to {error['high']:.3g}), explained "
+            f"variance {range_of(scores['explained_variance'])}, {loss}"
+        )
+    of_labels = " of labels" if kind == "multilabel" else ""
+    return (
+        f"accuracy{of_labels} {range_of(scores['accuracy'])}, {loss}, expected calibration error "
+        f"{range_of(scores['calibration_error'])}"
+    )
+
+
+def _short(scores: Mapping[str, Score], kind: str) -> str:
+    loss = f"log-loss {scores['log_loss']['value']:.3f}"
+    if kind == "regression":
+        return f"root mean square error {scores['error']['value']:.3g}, {loss}"
+    return f"accuracy {scores['accuracy']['value']:.3f}, {loss}"
+
+
+def _start(words: str) -> str:
+    return words[:1].upper() + words[1:]
