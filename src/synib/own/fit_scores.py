@@ -13,11 +13,10 @@ from synib.own.crossfit import FREQUENCIES, CrossFit
 from synib.own.folds import Rows, kind_of
 from synib.own.predictor import Predictor
 from synib.own.recipe import family_of
-from synib.own.row_scores import resampling_groups
 from synib.own.table import Table
 
 Numbers = NDArray[np.float64]
-Score = dict[str, float]
+Score = dict[str, float | None]
 SEARCHED = ("lr", "dropout", "weight_decay", "weight")  # settings that a search chooses
 BIN = 30  # rows of a bin of confidence, at least
 BINS = 15  # at most
@@ -40,9 +39,7 @@ def scores_of(table: Table, parameters: Numbers, rows: Rows, folds: int = 1) -> 
     """
     family, _ = family_of(table)
     said, y = torch.from_numpy(parameters), np.asarray(table.target)[rows]
-    counted = np.zeros(len(table.target), dtype=bool)
-    counted[rows] = True
-    groups = resampling_groups(table, counted)
+    groups = None if table.group is None else np.asarray(table.group)[rows]
     weight = np.ones(len(rows)) if table.weight is None else np.asarray(table.weight, dtype=np.float64)[rows]
     weight = weight / weight.mean()
 
@@ -73,10 +70,9 @@ def scores_of(table: Table, parameters: Numbers, rows: Rows, folds: int = 1) -> 
             else said.softmax(1).numpy()
         )
         confidence, hits = p.max(1)[:, None], (p.argmax(1) == y).astype(np.float64)[:, None]
-    counts_alike = table.weight is None and groups is None
-    result["accuracy"] = _wider(proportion(hits), folds) if counts_alike else estimate(hits.mean(1))
-    share = result["accuracy"]
-    result["accuracy"] = replace(share, low=max(0.0, share.low), high=min(1.0, share.high))
+    counts_alike = table.weight is None
+    share = _wider(proportion(hits, groups=groups), folds) if counts_alike else estimate(hits.mean(1))
+    result["accuracy"] = replace(share, low=float(np.maximum(share.low, 0.0)), high=float(np.minimum(share.high, 1.0)))
     result["calibration_error"] = calibration_error(confidence, hits, weight, groups)
     return {name: as_plain(score) for name, score in result.items()}
 
@@ -118,7 +114,7 @@ def calibration_error(confidence: Numbers, hits: Numbers, weight: Numbers, group
     sums = np.zeros((block.max() + 1, bins + 1))
     np.add.at(sums, block, np.column_stack([gaps, weight]))
     low, high = (bootstrap(_error, *sums.T, method=method) for method in ("basic", "percentile"))
-    return Estimate(low.value, max(0.0, low.low), high.high, rows)
+    return Estimate(low.value, float(np.maximum(low.low, 0.0)), high.high, rows)
 
 
 def _error(*sums: Numbers, axis: int) -> Numbers:
@@ -128,8 +124,9 @@ def _error(*sums: Numbers, axis: int) -> Numbers:
 
 
 def as_plain(score: Estimate) -> Score:
-    """A score for a file."""
-    return {"value": float(score.value), "low": float(score.low), "high": float(score.high)}
+    """A score for a file; its ends are ``None`` where nothing is known of them, as with a single group."""
+    ends = {"low": float(score.low), "high": float(score.high)}
+    return {"value": float(score.value), **{name: end if np.isfinite(end) else None for name, end in ends.items()}}
 
 
 def choice_in_words(chosen: str, is_choice: bool, cross: CrossFit, among: Sequence[str], kind: str) -> str:
@@ -165,9 +162,11 @@ def in_words(method: str, kind: str = "classification") -> str:
     }.get(method, method)
 
 
-def range_of(score: Mapping[str, float], places: int = 3) -> str:
+def range_of(score: Mapping[str, float | None], places: str = ".3f") -> str:
     """A score with its interval, in words."""
-    return f"{score['value']:.{places}f} (95 % CI {score['low']:.{places}f} to {score['high']:.{places}f})"
+    if score["low"] is None or score["high"] is None:
+        return f"{score['value']:{places}} (of one group, so that its interval is not known)"
+    return f"{score['value']:{places}} (95 % CI {score['low']:{places}} to {score['high']:{places}})"
 
 
 def test_scores(model: Predictor, table: Table) -> dict[str, Score]:
@@ -210,10 +209,9 @@ def sentences(model: Predictor) -> list[str]:
 def _listed(scores: Mapping[str, Score], kind: str) -> str:
     loss = f"log-loss {range_of(scores['log_loss'])} nats"
     if kind == "regression":
-        error = scores["error"]
         return (
-            f"root mean square error {error['value']:.3g} (95 % CI {error['low']:.3g} to {error['high']:.3g}), explained "
-            f"variance {range_of(scores['explained_variance'])}, {loss}"
+            f"root mean square error {range_of(scores['error'], '.3g')}, explained variance "
+            f"{range_of(scores['explained_variance'])}, {loss}"
         )
     of_labels = " of labels" if kind == "multilabel" else ""
     return (
