@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,7 @@ class _Run:
         said: dict[tuple[str, int, int, bool], list[NDArray[Any]]] = {}
         for method, single, recipe, cells in self.work:
             work = cost_of(recipe, cells) / len(cells)
-            trained = train_cells(recipe, cells, self.device, after_epoch=lambda shard, w=work: self._advance(shard, w))
+            trained = train_cells(recipe, cells, self.device, after_epoch=partial(self._advance, work=work))
             for number, settings in enumerate(candidates(method, self.budget)):
                 for seed in range(self.seed, self.seed + self.seeds):
                     answers = []

@@ -54,7 +54,8 @@ def scores_of(table: Table, parameters: Numbers, rows: Rows, folds: int = 1) -> 
             estimate(squares),
             float(np.average(np.square(y - np.average(y, weights=weight)), weights=weight)),
         )
-        result["error"] = Estimate(*np.sqrt(np.maximum([square.value, square.low, square.high], 0)).tolist(), square.n)
+        value, low, high = np.sqrt(np.maximum([square.value, square.low, square.high], 0)).tolist()
+        result["error"] = Estimate(value, low, high, square.n)
         result["explained_variance"] = Estimate(
             1 - square.value / variance, 1 - square.high / variance, 1 - square.low / variance, square.n
         )

@@ -171,7 +171,7 @@ def _is_ours(path: Path) -> bool:
 
 def _arrow() -> tuple[Any, Any]:
     try:
-        import pyarrow
+        import pyarrow  # type: ignore[import-untyped]
         from pyarrow import parquet
     except ImportError as error:
         raise ValueError("Parquet files need pyarrow: pip install synib[audit]") from error
