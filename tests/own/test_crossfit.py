@@ -106,6 +106,22 @@ def test_what_a_fold_says_does_not_reach_its_own_choice_and_calibration():
     assert np.array_equal(cross.honest(methods)[cross.fold == 2], changed.honest(methods)[cross.fold == 2])
 
 
+def test_what_more_rows_would_bring_is_extrapolated_and_never_negative():
+    _, cross = shown_and_true(0)
+    y = cross.target
+    sure = (2.0 * y - 1)[None, :, None]
+    noisy = sure + 2 * torch.randn(5, 1, 60, 1, dtype=torch.float64)
+    for answers, paired, gains in ((sure, noisy, True), (noisy[0], sure.expand(5, -1, -1, -1), False)):
+        learns = CrossFit(
+            Bernoulli(), [Candidate("vanilla", {}, 0, answers, paired=paired)], y.numpy(), cross.fold, ["vanilla"]
+        )
+        assert (learns.more_rows(0) > 0.01) == gains
+        assert learns.more_rows(0) >= 0
+    assert (
+        CrossFit(Bernoulli(), [Candidate("vanilla", {}, 0, sure)], y.numpy(), cross.fold, ["vanilla"]).more_rows(0) == 0
+    )
+
+
 def test_groups_and_weights_decide_how_far_a_loss_is_known():
     _, cross = shown_and_true(2)
     gap = np.random.default_rng(0).normal(size=60)
