@@ -48,6 +48,17 @@ def test_members_are_the_models_that_training_each_modality_alone_gives(detach_h
     torch.testing.assert_close(ensemble.predict(together, x).softmax(-1), torch.stack(members).mean(0))
 
 
+@pytest.mark.parametrize("detach_heads", [False, True])
+def test_training_leaves_every_parameter_of_the_fusion_bit_identical(detach_heads):
+    model = model_of(WIDTHS, detach_heads=detach_heads)
+    before = copy.deepcopy(model.state_dict())
+    fit(Ensemble(unimodal_weight=0.05), model, three_modalities(), **HOW)
+    unchanged = {name for name, value in model.state_dict().items() if torch.equal(value, before[name])}
+    fusion = {name for name in before if name.startswith("fusion.")}
+    assert fusion
+    assert unchanged == fusion  # and nothing else is left untrained
+
+
 @given(names=st.sampled_from(["ab", "abc"]), size=st.floats(0.01, 30.0), seed=st.integers(0, 99))
 def test_the_answer_is_the_mean_of_the_members_probabilities(names, size, seed):
     torch.manual_seed(seed)

@@ -16,7 +16,9 @@ from synib.tokens import take
 @pytest.fixture(scope="module")
 def fitted(table):
     made = {"xor": table(), "unique": table(kind="unique"), "number": table(classes=0), "labels": table(kind="labels")}
-    return {name: (one, fit(one, "synib", budget=1, epochs=20, device="cpu", baselines=False)) for name, one in made.items()}
+    return {
+        name: (one, fit(one, "synib", budget=1, epochs=20, device="cpu", baselines=False)) for name, one in made.items()
+    }
 
 
 def test_it_predicts_what_only_both_tell_and_is_calibrated(fitted):

@@ -17,7 +17,9 @@ from synib.own.saved import load
 def fitted(table):
     made = {"xor": table(n=60), "unique": table(n=60, kind="unique"), "number": table(n=60, classes=0)}
     made["labels"] = table(n=60, kind="labels")
-    return {name: (one, fit(one, "synib", budget=1, epochs=1, device="cpu", baselines=False)) for name, one in made.items()}
+    return {
+        name: (one, fit(one, "synib", budget=1, epochs=1, device="cpu", baselines=False)) for name, one in made.items()
+    }
 
 
 @pytest.fixture
