@@ -4,8 +4,8 @@ Each set is drawn at random from the factors below, so that every level of every
 
     rows 200 to 20,000; numbers of each modality 8 to 512; target two or five classes, three labels or a number; balanced or
     with a class of 5 %; independent rows or 10 groups with effects of their own; 2 or 3 modalities
-    truth without an interaction: noise, additive, redundant (views of one cause), unique (one modality, by a curve),
-    copied (one number in two modalities, whose square counts)
+    truth without an interaction: noise, additive, redundant (views that are independent given the target), unique (one
+    modality, by a curve), copied (one number in two modalities, whose square counts)
     truth with one: product, lookup, gate, with a strength; its worth is measured on fresh rows by models that know it
 
 ``--real FOLDER`` takes features of real data sets (FOLDER/NAME.npz with modalities, label and group) whose pairing is shuffled
@@ -52,7 +52,7 @@ class Truth:
         self.setting = setting
         rng = np.random.default_rng([seed, 7])
         width, count = setting["width"], setting["modalities"]
-        self.directions = [np.linalg.qr(rng.normal(size=(width, 2)))[0].T for _ in range(count)]
+        self.directions = [np.linalg.qr(rng.normal(size=(width, 4)))[0].T for _ in range(count)]
         self.centres = [2.5 * rng.normal(size=(CLUSTERS, min(width, 4))) for _ in range(count)]
         table = rng.choice([-1.0, 1.0], (CLUSTERS, CLUSTERS))
         self.table = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
@@ -65,10 +65,6 @@ class Truth:
         kind, strength = self.setting["kind"], self.setting["strength"]
         x = [rng.normal(size=(rows, self.setting["width"])) for _ in self.directions]
         group = None if groups is None else rng.integers(groups, size=rows)
-        if kind == "redundant":
-            cause = rng.normal(size=rows)
-            for values, direction in zip(x, self.directions, strict=True):
-                values += 1.5 * cause[:, None] * direction[0]
         if kind == "copied":
             shift = x[0] @ self.directions[0][0] - x[1] @ self.directions[1][0]
             x[1] += shift[:, None] * self.directions[1][0]
@@ -78,13 +74,11 @@ class Truth:
                 values[:, : centres.shape[1]] += centres[label]
         if group is not None:
             for values, direction in zip(x, self.directions, strict=True):
-                values += 0.7 * rng.normal(size=(groups, 1))[group] * direction[1]
+                values += 0.7 * rng.normal(size=(int(group.max()) + 1, 1))[group] * direction[1]
         s = [values @ direction[0] for values, direction in zip(x, self.directions, strict=True)]
         main, interaction = np.zeros(rows), np.zeros(rows)
         if kind in ("additive", *KINDS):
             main = 0.8 * (s[0] + s[1])
-        if kind == "redundant":
-            main = 1.5 * cause
         if kind == "unique":
             main = 1.5 * np.sin(2.0 * s[0]) + s[0]
         if kind == "copied":
@@ -96,7 +90,7 @@ class Truth:
         if kind == "lookup":
             interaction = strength * self.table[cluster[0], cluster[1]]
         if group is not None:
-            main = main + 0.5 * rng.normal(size=groups)[group]
+            main = main + 0.5 * rng.normal(size=int(group.max()) + 1)[group]
         with_it, without = self._predictor(main + interaction), self._predictor(main)
         if self.setting["target"] == "number":
             y: NDArray[Any] = with_it[:, 0] + rng.normal(size=rows)
@@ -106,6 +100,13 @@ class Truth:
         else:
             y = (rng.random(with_it.shape) < 1 / (1 + np.exp(-with_it))).astype(np.int64)
             y = y if self.setting["target"] == "labels" else y[:, 0]
+        if kind == "redundant":  # views that are independent given the target: their log-odds add up exactly
+            for values, direction in zip(x, self.directions, strict=True):
+                if self.setting["target"] == "labels":
+                    values += 1.2 * (y[:, :, None] * direction[[0, 2, 3]]).sum(1)
+                else:
+                    shift = y if self.setting["target"] != "five" else 2 * self.contrast[y]
+                    values += 1.2 * shift[:, None] * direction[0]
         modalities = {f"m{i}": values.astype(np.float32) for i, values in enumerate(x)}
         return {"modalities": modalities, "target": y, "group": group, "with": with_it, "without": without}
 
@@ -182,7 +183,7 @@ def audited(seed: int, setting: dict[str, Any], plan: dict[str, Any], device: st
         data = _shuffled_real(Path(real) / f"{setting['kind']}.npz", seed, grouped)
     base = {"seed": seed, **setting}
     try:
-        table = Table.from_arrays(data["modalities"], data["target"], groups=data["group"], task=task)
+        table = Table.from_arrays(data["modalities"], data["target"], groups=data["group"], task=task)  # type: ignore[arg-type]
         result = audit(table, device=device, seed=seed, **plan)
     except ValueError as e:
         return base | {"error": str(e)[:120], "seconds": round(time.perf_counter() - start, 1)}
@@ -209,13 +210,14 @@ def audited(seed: int, setting: dict[str, Any], plan: dict[str, Any], device: st
 
 def _true_values(result: Any, truth: Truth, seed: int, grouped: bool) -> dict[str, Any]:
     """The true metric of the trained plain fusion, and what the interaction is worth, on fresh rows (and groups)."""
+    from synib.measure.stats import mean
     from synib.own.fitting import predict
     from synib.own.recipe import TableRecipe
     from synib.own.table import Table
 
     fresh = truth.draw(FRESH, np.random.default_rng([seed, 2]), 500 if grouped else None)
     kind = {"labels": "multilabel", "number": "regression"}.get(truth.setting["target"], "classification")
-    table = Table.from_arrays(fresh["modalities"], fresh["target"], task=kind)
+    table = Table.from_arrays(fresh["modalities"], fresh["target"], task=kind)  # type: ignore[arg-type]
     outcome = result.outcome
     scores = []
     for i, learners in enumerate(outcome.methods["vanilla"].learners):
@@ -224,11 +226,13 @@ def _true_values(result: Any, truth: Truth, seed: int, grouped: bool) -> dict[st
         split = recipe.split(i, np.arange(FRESH))
         eta = outcome.recipe.scaling(i).undo(outcome.family, predict(learners[0], split).numpy())
         eta = eta[:, :1] if kind == "regression" else eta
-        scores.append(result.metric.scores(eta, table.target).mean())
+        scores.append(result.metric.scores(eta, table.target))
     worth = result.metric.scores(fresh["with"], table.target) - result.metric.scores(fresh["without"], table.target)
-    shown = result.scores["vanilla"]
+    shown, true = result.scores["vanilla"], mean(np.mean(scores, 0), fresh["group"])
     return {
-        "true_vanilla": round(float(np.mean(scores)), 5),
+        "vanilla": round(shown.value, 5),
+        "true_vanilla": round(true.value, 5),
+        "true_half": round((true.high - true.low) / 2, 5),  # half of its own 95 % interval
         "vanilla_low": round(shown.low, 5),
         "vanilla_high": round(shown.high, 5),
         "worth": round(float(worth.mean()), 4),

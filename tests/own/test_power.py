@@ -56,7 +56,7 @@ def test_targets_of_every_kind_are_simulated(kind):
     random = np.random.default_rng(0)
     target = simulate(one, _signal(one, "product", ("a", "b"), random), 0.2, random)
     assert target.shape == one.target.shape
-    assert one.compare(target).additive_loss.isfinite().all()
+    assert one.compare(target).loss.isfinite().all()
     if kind == "regression":
         signal = _signal(one, "product", ("a", "b"), np.random.default_rng(0))
         assert np.corrcoef(signal, target)[0, 1] ** 2 == pytest.approx(0.2, abs=0.08)

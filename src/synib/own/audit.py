@@ -155,7 +155,7 @@ def audit(
         _lead_of_methods(bench, synib, other, scores) if judge else unknown(len(bench.rows))
         for other in (rival, "vanilla")
     )
-    plain_fusion = evidence.candidates["vanilla"].lead
+    plain_fusion = bench.mean(scores["vanilla"] - evidence.additive_scores)
     best_score = max([*scores.values(), *evidence.scores.values()], key=lambda x: float(np.mean(x)))
     progress.start("synergy subset")
     on_subset = subset(bench, fusions, device=device) if judge else None
@@ -188,7 +188,7 @@ def audit(
     means |= {name: evidence.candidates[name].score for name in bench.detectors.names}
     means |= {"additive model": evidence.additive, "constant prediction": bench.mean(chance)}
     over = {method: bench.mean(x - evidence.additive_scores) for method, x in scores.items()}
-    over |= {name: evidence.candidates[name].lead for name in evidence.candidates}
+    over |= {name: bench.mean(evidence.scores[name] - evidence.additive_scores) for name in bench.detectors.names}
     progress.end()
     return Audit(
         table, parts, findings, outcome, compared_by, evidence, means, over, synib, rival, pid, on_subset, verdict

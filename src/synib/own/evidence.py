@@ -1,23 +1,26 @@
 """What fusion models and detectors of interactions gain over the best additive model, row by row."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synib.measure.detectors import Comparison, Detectors, Labels, Number, OneOf, Response
+from synib import keys
+from synib.measure.detectors import Comparison, Detectors, Extension, Labels, Number, OneOf, Response, extend
 from synib.measure.stats import Estimate, Simultaneous, assign, mean, simultaneous
-from synib.own.fitting import Outcome
+from synib.own.fitting import Outcome, predict
 from synib.own.metric import Metric
 from synib.own.table import Table
+from synib.tokens import take
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]
 PARTS = 5  # that regressions are fitted on and tested on in turn
 ROWS = 20_000  # that detectors look at
+DRAWS = 8  # of other modalities' values that a network's prediction is averaged over
 SURE = 0.025  # one-sided, as of a two-sided 95 % interval
 
 
@@ -26,9 +29,10 @@ class Candidate:
     """A model that may have found an interaction.
 
     Args:
-        evidence: Its gain over the additive model in log-likelihood, in nats for each row, with a simultaneous interval.
+        evidence: What its interaction adds to the additive model in log-likelihood, in nats for each row, beside what the
+            candidate says of each modality alone; with a simultaneous interval.
         p: Adjusted p-value of no gain (single-step max-t over all candidates).
-        lead: Its gain in the audit's metric, with an interval of its own.
+        lead: The same in the audit's metric, with an interval of its own.
         bound: The same with a simultaneous interval.
         score: The metric.
     """
@@ -119,19 +123,25 @@ class Bench:
             return Number(y)
         return Labels(y) if table.kind == "multilabel" else OneOf(y, len(table.classes))
 
-    def networks(self, methods: Sequence[str]) -> dict[str, tuple[Numbers, Numbers]]:
-        """Fusion method → its linear predictor, and the log-loss of each row after a recalibration fitted on other parts."""
-        response = self.response(self.target)
-        result = {}
-        for method in methods:
-            eta = self._eta(method).to(self.device)
-            loss = torch.empty(len(eta), dtype=torch.float64, device=self.device)
-            for fold in range(PARTS):
-                test, train = (torch.from_numpy(np.flatnonzero(x)).to(self.device) for x in self._sides(fold))
-                if len(test):
-                    calibrated = response.combine(eta[None], train)(eta[None])
-                    loss[test] = response.log_loss(calibrated[test], calibrated[train], train, test)
-            result[method] = eta.cpu().numpy(), loss.cpu().numpy()
+    def network(self, method: str, compared: Comparison) -> Extension:
+        """The additive model extended by a fusion model: first by its additive part, then by the rest of its prediction.
+
+        The additive part of a network is the mean of its predictions over the other modalities' values, one for each modality.
+        """
+        response, eta = self.response(self.target), compared.additive
+        alone = torch.from_numpy(additive_parts(self.outcome, method, self.seed)[:, self.rows]).to(self.device)
+        joint = self._eta(method).to(self.device)
+        alone = alone - alone.mean(1, keepdim=True)
+        interaction = (joint - joint.mean(0) - alone.sum(0))[None]
+        result = Extension(
+            torch.empty_like(eta),
+            torch.empty_like(eta),
+            torch.empty_like(compared.loss),
+            torch.empty_like(compared.loss),
+        )
+        for fold in range(int(self.part.max()) + 1):
+            test, train = (torch.from_numpy(np.flatnonzero(x)).to(self.device) for x in self._sides(fold))
+            extend(response, eta, alone, interaction, train, test, result)
         return result
 
     def scores(self, method: str) -> Numbers:
@@ -167,23 +177,22 @@ def collect(bench: Bench, fusions: Sequence[str]) -> Evidence:
     """
     y = bench.target
     compared = bench.compare(y)
-    additive_loss = compared.additive_loss.cpu().numpy()
     additive = bench.metric.scores(compared.additive.cpu().numpy(), y)
-    gains, scores = {}, {}
-    for method, (_, loss) in bench.networks(fusions).items():
-        gains[method], scores[method] = additive_loss - loss, bench.scores(method)
-    for name in bench.detectors.names:
-        gains[name] = additive_loss - compared.losses[name].cpu().numpy()
-        scores[name] = bench.metric.scores(compared.extended[name].cpu().numpy(), y)
+    extensions = {method: bench.network(method, compared) for method in fusions} | dict(compared.detectors)
+    gains, leads, scores = {}, {}, {}
+    for name, extension in extensions.items():
+        without, extended = (bench.metric.scores(x.cpu().numpy(), y) for x in (extension.without, extension.extended))
+        gains[name], leads[name] = extension.gain.cpu().numpy(), extended - without
+        scores[name] = bench.scores(name) if name in fusions else extended
     names = list(gains)
     together = simultaneous(np.stack([gains[n] for n in names]), bench.group, seed=bench.seed)
-    leads: Simultaneous = simultaneous(np.stack([scores[n] - additive for n in names]), bench.group, seed=bench.seed)
+    bounds: Simultaneous = simultaneous(np.stack([leads[n] for n in names]), bench.group, seed=bench.seed)
     candidates = {
         name: Candidate(
             together.estimates[i],
             float(together.p_values[i]),
-            bench.mean(scores[name] - additive),
-            leads.estimates[i],
+            bench.mean(leads[name]),
+            bounds.estimates[i],
             bench.mean(scores[name]),
         )
         for i, name in enumerate(names)
@@ -201,6 +210,30 @@ def linear_predictor(outcome: Outcome, method: str) -> Numbers:
     if kind == "multilabel" or parameters.shape[-1] == 1:
         return np.asarray(logit(expit(parameters).mean(0).clip(1e-12, 1 - 1e-12)))
     return np.asarray(logsumexp(log_softmax(parameters, -1), 0) - np.log(len(parameters)))
+
+
+def additive_parts(outcome: Outcome, method: str, seed: int = 0) -> Numbers:
+    """What a fusion model says of each modality alone, ``(modalities, rows, columns)``: its mean over others' values.
+
+    At rows that are tested, by the models that were not trained on them; NaN elsewhere.
+    """
+    recipe, names = outcome.recipe, list(outcome.table.modalities)
+    columns = 1 if outcome.table.kind == "regression" else recipe.outputs
+    parts = np.full((len(names), len(outcome.table.target), columns), np.nan)
+    for i, fold in enumerate(outcome.parts):
+        split, n = recipe.split(i, fold.test), len(fold.test)
+        learners = outcome.methods[method].learners[i]
+        for m, name in enumerate(names):
+            total = np.zeros((n, columns))
+            for draw in range(DRAWS):
+                order = keys.permutation(keys.fold(keys.key(seed), "others", draw), n)
+                others = {o: take(x, order) for o, x in split.modalities.items() if o != name}
+                inputs = {o: others.get(o, x) for o, x in split.modalities.items()}
+                for learner in learners:
+                    eta = predict(learner, replace(split, modalities=inputs)).numpy()
+                    total += recipe.scaling(i).undo(outcome.family, eta)[:, :columns]
+            parts[m, fold.test] = total / (DRAWS * len(learners))
+    return parts
 
 
 def _additive_models(outcome: Outcome) -> list[str]:

@@ -88,13 +88,15 @@ def _power(
             continue
         target = simulate(bench, signal, size, random)
         compared = bench.compare(target)
-        base = compared.additive_loss.cpu().numpy()
-        additive = bench.metric.scores(compared.additive.cpu().numpy(), target)
         margin = -np.inf
-        for name in bench.detectors.names:
-            gain = bench.mean(base - compared.losses[name].cpu().numpy())
-            lead = bench.mean(bench.metric.scores(compared.extended[name].cpu().numpy(), target) - additive)
-            margin = max(margin, min(_standard_errors(gain) - critical, _standard_errors(lead) - 1.96))
+        for extension in compared.detectors.values():
+            gain = bench.mean(extension.gain.cpu().numpy())
+            extended, without = (
+                bench.metric.scores(x.cpu().numpy(), target) for x in (extension.extended, extension.without)
+            )
+            margin = max(
+                margin, min(_standard_errors(gain) - critical, _standard_errors(bench.mean(extended - without)) - 1.96)
+            )
         margins.append(margin)
     if not margins:
         return None

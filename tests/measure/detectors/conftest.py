@@ -53,8 +53,8 @@ def compare(a, b, target, additive, response="classes", seed=0, parts=5):
 def standard_errors(compared):
     """How many standard errors each detector gains over the additive model."""
     result = {}
-    for name, loss in compared.losses.items():
-        gain = (compared.additive_loss - loss).numpy()
+    for name, extension in compared.detectors.items():
+        gain = extension.gain.numpy()
         result[name] = float(gain.mean() / (gain.std() / np.sqrt(len(gain))))
     return result
 

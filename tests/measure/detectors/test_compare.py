@@ -66,7 +66,13 @@ def test_log_losses_are_those_of_the_predictions(rows, compared):
     a, b, evidence, additive = rows("product")
     target = drawn(evidence)
     found = compared(a, b, target, additive)
-    for eta, loss in ((found.additive, found.additive_loss), (found.extended["kernel"], found.losses["kernel"])):
+    kernel, products = found.detectors["kernel"], found.detectors["products-8"]
+    for eta, loss in (
+        (found.additive, found.loss),
+        (kernel.extended, kernel.loss),
+        (products.without, products.without_loss),
+        (products.extended, products.loss),
+    ):
         p = torch.sigmoid(eta[:, 0]).numpy()
         assert np.allclose(loss.numpy(), -np.log(np.where(target == 1, p, 1 - p)))
 
@@ -79,8 +85,10 @@ def test_the_targets_of_held_out_rows_do_not_change_their_predictions(rows, comp
 
     held_out = assign(len(target), 5, 0) == 2
     after = compared(a, b, np.where(held_out, 1 - target, target), additive)
-    for name, eta in before.extended.items():
-        assert torch.allclose(eta[held_out], after.extended[name][held_out], atol=1e-6), name
+    for name, extension in before.detectors.items():
+        again = after.detectors[name]
+        assert torch.allclose(extension.extended[held_out], again.extended[held_out], atol=1e-6), name
+        assert torch.allclose(extension.without[held_out], again.without[held_out], atol=1e-6), name
     assert not torch.allclose(before.additive[~held_out], after.additive[~held_out], atol=1e-3)
 
 
@@ -128,3 +136,11 @@ def test_ridge_training_scores_leave_the_row_itself_out():
         errors[penalty] = ((r[train, 0] - left_out).square().mean().item(), left_out)
     best = min(errors.values(), key=lambda item: item[0])[1]
     assert torch.allclose(scores[train, 0].float(), best, atol=1e-4)
+
+
+def test_a_square_that_two_modalities_share_is_no_product_of_them(rows, compared, errors):
+    """Also where both hold it among many numbers, so that each alone finds it less well than both."""
+    a, b, evidence, additive = rows("copied", n=3000, width=128)
+    target = evidence + np.random.default_rng(0).normal(size=3000)
+    found = errors(compared(a, b, target, additive, "number"))
+    assert max(found.values()) < 3

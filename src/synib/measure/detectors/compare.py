@@ -1,6 +1,6 @@
 """What each detector adds to an additive model of the modalities, on held-out rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -14,7 +14,29 @@ from synib.measure.detectors.responses import Response
 from synib.measure.detectors.ridge import RidgeFolds
 
 WITHIN = 64  # components whose products within a modality the additive model has
+TRUST = 0.3  # in effects within modalities, beside the predictions of trained models
 COLUMNS = 8  # of a residual at most: that of more classes is projected
+
+
+@dataclass(frozen=True)
+class Extension:
+    """Held-out predictions of the additive model with and without the interaction that a detector found.
+
+    Args:
+        without: Linear predictor with what the detector says of each modality alone, ``(rows, columns)``.
+        extended: The same with the interaction.
+        without_loss, loss: Log-loss of each row, in nats.
+    """
+
+    without: Tensor
+    extended: Tensor
+    without_loss: Tensor
+    loss: Tensor
+
+    @property
+    def gain(self) -> Tensor:
+        """What the interaction adds to the log-likelihood of each row, in nats."""
+        return self.without_loss - self.loss
 
 
 @dataclass(frozen=True)
@@ -23,15 +45,13 @@ class Comparison:
 
     Args:
         additive: Linear predictor of the additive model, ``(rows, columns)``.
-        extended: Detector → the extended linear predictor.
-        additive_loss: Log-loss of each row, in nats.
-        losses: Detector → log-loss of each row.
+        loss: Its log-loss of each row, in nats.
+        detectors: Detector → the additive model extended by it.
     """
 
     additive: Tensor
-    extended: Mapping[str, Tensor]
-    additive_loss: Tensor
-    losses: Mapping[str, Tensor]
+    loss: Tensor
+    detectors: Mapping[str, Extension]
 
 
 class Detectors:
@@ -41,8 +61,9 @@ class Detectors:
     - ``kernel``: ridge regression with the product of two centred Gaussian kernels, one of each modality;
     - ``table``: a table of means over the clusters of two modalities, shrunk to 0.
 
-    Each is compared with the same additive model, a regression on unimodal predictions and on what the same three
-    detectors find *within* each modality: where two modalities hold the same thing, a product of both is a square of one.
+    Each extends the same additive model, a regression on unimodal predictions and on what the same three detectors find
+    *within* each modality. Where two modalities hold the same thing, a product of both is a square of one: a product is
+    therefore compared with products that each modality can make alone, of its own factor and its prediction of the other.
 
     Everything that uses the target is fitted on the other parts of the rows. Principal components, kernels and clusters use all
     rows, without their targets.
@@ -60,6 +81,11 @@ class Detectors:
         self.part, self.parts = part, int(part.max()) + 1
         self.components: dict[str, Components] = {n: components(x, present[n]) for n, x in modalities.items()}
         self.pairs = list(combinations(modalities, 2))
+        white = {name: c.white for name, c in self.components.items()}
+        self._pairs = {(a, b): spectral.Pair.of(white[a], white[b], part, self.parts) for a, b in self.pairs}
+        for name, x in white.items():  # a modality with itself: products within it
+            few = x[:, :WITHIN]
+            self._pairs[name, name] = spectral.Pair(few, few, few, few)
         self.levels = spectral.levels(*(c.white.shape[1] for c in self.components.values()))
         self.names = [*(f"products-{level}" for level in self.levels), "kernel", "table"]
         scaled = {name: c.scaled for name, c in self.components.items()}
@@ -87,41 +113,67 @@ class Detectors:
         across = {pair: self._directions(*pair, residual, self.levels) for pair in self.pairs}
         n = len(offset)
         additive, loss = offset.new_empty(n, response.columns), offset.new_empty(n)
-        extended = {name: torch.empty_like(additive) for name in self.names}
-        losses = {name: torch.empty_like(loss) for name in self.names}
+        extensions = {
+            name: Extension(
+                torch.empty_like(additive), torch.empty_like(additive), torch.empty_like(loss), torch.empty_like(loss)
+            )
+            for name in self.names
+        }
         for fold in range(self.parts):
             test, train = (self.part == fold).nonzero()[:, 0], (self.part != fold).nonzero()[:, 0]
-            own = [directions.scores(fold) for directions in within.values()]
+            own = [directions.scores(fold)[0] for directions in within.values()]
             own += [ridge.scores(residual, fold) for ridges in self._alone.values() for ridge in ridges]
             features = torch.cat([base, torch.stack(own) @ projection.mT])
-            eta = response.combine(features, train)(features)
+            trust = torch.cat([torch.ones(len(base)), torch.full((len(own),), TRUST)])
+            eta = response.combine(features, train, trust)(features)
             additive[test] = eta[test]
             loss[test] = response.log_loss(eta[test], eta[train], train, test)
             left = response.residual(eta) @ projection
-            for name, found in self._found(across, left, fold):
-                more = found @ projection.mT
-                longer = response.extend(eta, more, train)(torch.cat([eta[None], more]))
-                extended[name][test] = longer[test]
-                losses[name][test] = response.log_loss(longer[test], longer[train], train, test)
-        return Comparison(additive, extended, loss, losses)
+            for name, interaction, alone in self._found(across, left, fold):
+                extend(response, eta, alone @ projection.mT, interaction @ projection.mT, train, test, extensions[name])
+        return Comparison(additive, loss, extensions)
 
     def _found(
         self, across: Mapping[tuple[str, str], list[spectral.Directions]], residual: Tensor, fold: int
-    ) -> list[tuple[str, Tensor]]:
-        """Each detector's scores of every pair of modalities, ``(pairs, rows, columns)``."""
-        found = [
-            (f"products-{level}", torch.stack([across[pair][i].scores(fold) for pair in self.pairs]))
-            for i, level in enumerate(self.levels)
-        ]
+    ) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """Each detector with its interactions of every pair of modalities, and what goes with them within modalities.
+
+        Both as ``(features, rows, columns)``.
+        """
+        for i, level in enumerate(self.levels):
+            scores = [across[pair][i].scores(fold) for pair in self.pairs]
+            alone = [made for _, made_alone in scores for made in made_alone]
+            yield f"products-{level}", torch.stack([product for product, _ in scores]), torch.stack(alone)
         for detector, ridges in self._together.items():
-            found.append((detector, torch.stack([ridges[pair].scores(residual, fold) for pair in self.pairs])))
-        return found
+            scores_of_pairs = torch.stack([ridges[pair].scores(residual, fold) for pair in self.pairs])
+            yield detector, scores_of_pairs, scores_of_pairs[:0]
 
     def _directions(self, a: str, b: str, residual: Tensor, levels: Sequence[int]) -> list[spectral.Directions]:
-        most = max(levels)
-        first, second = self.components[a].white[:, :most], self.components[b].white[:, :most]
-        sums = spectral.moments(first, second, residual, self.part, self.parts)
-        return [spectral.Directions(first, second, sums, self.part, level) for level in levels]
+        pair = self._pairs[a, b]
+        sums = spectral.moments(pair.a, pair.b, residual, self.part, self.parts)
+        return [spectral.Directions(pair, sums, self.part, level) for level in levels]
+
+
+def extend(
+    response: Response, eta: Tensor, alone: Tensor, interaction: Tensor, train: Tensor, test: Tensor, into: Extension
+) -> None:
+    """Extend an additive model by an interaction, fitted on training rows, and write down its test rows.
+
+    Args:
+        response: The target.
+        eta: The additive model's linear predictor.
+        alone: What the candidate says of modalities alone, ``(features, rows, columns)``; possibly nothing.
+        interaction: What it says of them together, likewise.
+        train, test: Row numbers.
+        into: Where the test rows' predictions and losses are written.
+    """
+    for more, predictor, losses in (
+        (alone, into.without, into.without_loss),
+        (torch.cat([alone, interaction]), into.extended, into.loss),
+    ):
+        longer = response.extend(eta, more, train)(torch.cat([eta[None], more]))
+        predictor[test] = longer[test]
+        losses[test] = response.log_loss(longer[test], longer[train], train, test)
 
 
 def _projection(columns: int, like: Tensor) -> Tensor:

@@ -34,12 +34,13 @@ class Response(ABC):
         """Target minus predicted mean, ``(rows, columns)``."""
 
     @abstractmethod
-    def combine(self, features: Tensor, rows: Tensor) -> Predict:
+    def combine(self, features: Tensor, rows: Tensor, trust: Tensor | None = None) -> Predict:
         """Fit a weight for each feature and an intercept for each column on some rows.
 
         Args:
             features: ``(features, rows, columns)``.
             rows: The rows to fit on, as numbers.
+            trust: For each feature 1, or less where its weight should be shrunk more; ``(features,)``.
 
         Returns:
             From features of any rows to their linear predictor.
@@ -81,9 +82,9 @@ class OneOf(Response):
     def residual(self, eta: Tensor) -> Tensor:
         return self.truth[:, 1:] - eta.sigmoid() if self.columns == 1 else self.truth - eta.softmax(1)
 
-    def combine(self, features: Tensor, rows: Tensor) -> Predict:
+    def combine(self, features: Tensor, rows: Tensor, trust: Tensor | None = None) -> Predict:
         x, y = features[:, rows], self.y[rows]
-        size = x.square().mean((1, 2), keepdim=True).sqrt().clamp(min=1e-12)
+        size = _size(x, (1, 2), trust)
         share = (torch.bincount(y, minlength=self.classes) + 1).double() / (len(y) + self.classes)
         prior = (share[1:] / share[:1]).log() if self.columns == 1 else share.log()
         ridge = RIDGE / len(y)
@@ -114,8 +115,8 @@ class Labels(Response):
     def residual(self, eta: Tensor) -> Tensor:
         return self.y - eta.sigmoid()
 
-    def combine(self, features: Tensor, rows: Tensor) -> Predict:
-        each = [OneOf(self.y[:, i], 2).combine(features[..., i : i + 1], rows) for i in range(self.columns)]
+    def combine(self, features: Tensor, rows: Tensor, trust: Tensor | None = None) -> Predict:
+        each = [OneOf(self.y[:, i], 2).combine(features[..., i : i + 1], rows, trust) for i in range(self.columns)]
         return lambda new: torch.cat([fit(new[..., i : i + 1]) for i, fit in enumerate(each)], 1)
 
     def extend(self, eta: Tensor, features: Tensor, rows: Tensor) -> Predict:
@@ -140,17 +141,17 @@ class Number(Response):
     def residual(self, eta: Tensor) -> Tensor:
         return self.y[:, None] - eta
 
-    def combine(self, features: Tensor, rows: Tensor) -> Predict:
-        return self._least_squares(features, rows)
+    def combine(self, features: Tensor, rows: Tensor, trust: Tensor | None = None) -> Predict:
+        return self._least_squares(features, rows, trust)
 
     def extend(self, eta: Tensor, features: Tensor, rows: Tensor) -> Predict:
         return self._least_squares(torch.cat([eta[None], features]), rows)
 
-    def _least_squares(self, features: Tensor, rows: Tensor) -> Predict:
+    def _least_squares(self, features: Tensor, rows: Tensor, trust: Tensor | None = None) -> Predict:
         x, y = features[:, rows, 0], self.y[rows]
         centre, middle = x.mean(1, keepdim=True), y.mean()
         x = x - centre
-        size = x.square().mean(1, keepdim=True).sqrt().clamp(min=1e-12)
+        size = _size(x, (1,), trust)
         z = x / size
         gram = z @ z.mT + RIDGE * torch.eye(len(z), dtype=z.dtype, device=z.device)
         weights = torch.linalg.solve(gram, z @ (y - middle))
@@ -159,6 +160,12 @@ class Number(Response):
     def log_loss(self, eta: Tensor, fitted: Tensor, fitted_rows: Tensor, rows: Tensor) -> Tensor:
         variance = (self.y[fitted_rows] - fitted[:, 0]).square().mean().clamp(min=1e-12)
         return 0.5 * (2 * torch.pi * variance).log() + 0.5 * (self.y[rows] - eta[:, 0]).square() / variance
+
+
+def _size(x: Tensor, over: tuple[int, ...], trust: Tensor | None) -> Tensor:
+    """What features are divided by: their root mean square, or more where they are trusted less."""
+    size = x.square().mean(over, keepdim=True).sqrt().clamp(min=1e-12)
+    return size if trust is None else size / trust.to(size).reshape(-1, *[1] * len(over))
 
 
 def _newton(x: Tensor, truth: Tensor, several: bool, first: Tensor) -> Tensor:

@@ -5,10 +5,13 @@ directions :math:`(u \cdot a)(v \cdot b)` explains r. Moments of disjoint parts 
 the leading k components are a corner of those of all: one pass over the rows serves all folds and all numbers of components.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 POWER = 20  # iterations
+SHRINK = 0.05  # penalty of linear predictions between modalities, against the number of rows
 LEVELS = (16, 64, 256)  # numbers of leading components, beside all
 
 
@@ -29,18 +32,55 @@ def moments(a: Tensor, b: Tensor, residual: Tensor, part: Tensor, parts: int) ->
     return sums
 
 
+class Pair(NamedTuple):
+    """Whitened components of two modalities, and what each says linearly of the other.
+
+    Args:
+        a, b: Components, ``(rows, components)``.
+        a_from_b, b_from_a: Their predictions from the other modality, fitted on other parts of the rows; 0 where the modalities
+            are independent.
+    """
+
+    a: Tensor
+    b: Tensor
+    a_from_b: Tensor
+    b_from_a: Tensor
+
+    @classmethod
+    def of(cls, a: Tensor, b: Tensor, part: Tensor, parts: int) -> "Pair":
+        """The pair with its predictions."""
+        return cls(a, b, predicted(b, a, part, parts), predicted(a, b, part, parts))
+
+    def leading(self, level: int) -> "Pair":
+        """The same with so many leading components."""
+        return Pair(*(x[:, :level] for x in self))
+
+
+def predicted(x: Tensor, y: Tensor, part: Tensor, parts: int) -> Tensor:
+    """A linear prediction of each row of ``y`` from ``x``, by ridge regression on the other parts of the rows."""
+    rows = [part == p for p in range(parts)]
+    gram = torch.stack([x[r].mT @ x[r] for r in rows])
+    cross = torch.stack([x[r].mT @ y[r] for r in rows])
+    result = torch.empty_like(y)
+    for p, r in enumerate(rows):
+        left = gram.sum(0) - gram[p]
+        penalty = SHRINK * len(x) * torch.eye(len(left), dtype=left.dtype, device=left.device)
+        result[r] = x[r] @ torch.linalg.solve(left + penalty, cross.sum(0) - cross[p])
+    return result
+
+
 class Directions:
     """Leading directions of a pair of modalities for every two parts left out, among the leading ``level`` components.
 
     Args:
-        a, b: Whitened components of two modalities.
+        pair: Components of two modalities.
         sums: Moments of each part.
         part: The part of each row.
         level: How many leading components to use.
     """
 
-    def __init__(self, a: Tensor, b: Tensor, sums: Tensor, part: Tensor, level: int) -> None:
-        self.a, self.b, self.part = a[:, :level], b[:, :level], part
+    def __init__(self, pair: Pair, sums: Tensor, part: Tensor, level: int) -> None:
+        self.pair, self.part = pair.leading(level), part
         corner = sums[..., :level, :level]
         parts = len(corner)
         first, second = torch.triu_indices(parts, parts, device=sums.device)
@@ -52,13 +92,21 @@ class Directions:
         }
         self._left, self._right = leading_pair(without)
 
-    def scores(self, test: int) -> Tensor:
-        """The product for every row, ``(rows, columns)``, fitted without the row's own part and without part ``test``."""
-        result = self.a.new_empty(len(self.a), self._left.shape[1])
+    def scores(self, test: int) -> tuple[Tensor, list[Tensor]]:
+        """For every row the product, and products that each modality can make alone, ``(rows, columns)`` each.
+
+        A modality alone knows its own factor and a linear prediction of the other one, so that it can make their product and
+        both squares. Directions are fitted without the row's own part and without part ``test``.
+        """
+        columns = [x.new_empty(len(x), self._left.shape[1]) for x in self.pair]
         for p in range(int(self.part.max()) + 1):
             rows, i = self.part == p, self._place[min(p, test), max(p, test)]
-            result[rows] = (self.a[rows] @ self._left[i].mT) * (self.b[rows] @ self._right[i].mT)
-        return result.double()
+            along = (self._left[i], self._right[i], self._left[i], self._right[i])
+            for column, x, direction in zip(columns, self.pair, along, strict=True):
+                column[rows] = x[rows] @ direction.mT
+        a, b, a_from_b, b_from_a = (column.double() for column in columns)
+        alone = [z - z.mean(0) for z in (a * a, a * b_from_a, b_from_a**2, b * b, b * a_from_b, a_from_b**2)]
+        return a * b, alone
 
 
 def leading_pair(matrices: Tensor) -> tuple[Tensor, Tensor]:
