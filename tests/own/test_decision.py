@@ -27,6 +27,7 @@ def test_synergy_needs_both_log_likelihood_and_the_metric():
     assert decide(evidence(candidate(), candidate(p=0.01, lead=0.05)), {}) == "present"
     assert decide(evidence(candidate(p=0.01, lead=0.0)), {}) == "unclear"
     assert decide(evidence(candidate(p=0.04, lead=0.05)), {}) == "unclear"
+    assert decide(evidence(candidate(p=0.0, lead=0.008, half=0.001)), {}) == "unclear"  # too small to be told apart
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ PARTS = 5  # that regressions are fitted on and tested on in turn
 ROWS = 20_000  # that detectors look at
 DRAWS = 8  # of other modalities' values that a network's prediction is averaged over
 SURE = 0.025  # one-sided, as of a two-sided 95 % interval
+WORTH = 0.01  # of the metric: from many rows a smaller gain cannot be told from an additive model that is not perfect
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class Candidate:
 
     @property
     def sure(self) -> bool:
-        """Whether both log-likelihood and the metric show a gain."""
-        return self.p <= SURE and self.lead.low > 0
+        """Whether both log-likelihood and the metric show a gain, of one point at least."""
+        return self.p <= SURE and self.lead.low > 0 and self.lead.value >= WORTH
 
 
 @dataclass(frozen=True)
