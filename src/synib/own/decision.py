@@ -14,8 +14,8 @@ def decide(evidence: Evidence, detectable: Mapping[str, float | None]) -> Answer
     """Present, absent or unclear.
 
     *Present* where some candidate gains over the additive model in log-likelihood, at a level corrected for the number of
-    candidates, and by a point or more in the metric. Log-likelihood alone does not suffice: of two models that know the same one can be more
-    confident where it is right.
+    candidates, and by a point or more in the metric. Log-likelihood alone does not suffice: of two models that know
+    the same one can be more confident where it is right.
 
     *Absent* where interactions of every kind that was planted would have been found with 80 % power down to a stated size of at
     most 20 points, and every candidate rules out a lead of that size.

@@ -64,7 +64,7 @@ def summary(audit: Audit) -> list[dict[str, Any]]:
     rows = [_row(label(audit, name), metric, e) for name, e in audit.scores.items()]
     rows += [_row(label(audit, name), "over_additive", e) for name, e in audit.over_additive.items()]
     for name, candidate in audit.evidence.candidates.items():
-        rows.append(_row(label(audit, name), "over_additive_nats", candidate.evidence))
+        rows.append(_row(label(audit, name), "interaction_nats", candidate.evidence))
         rows.append(
             {**_row(label(audit, name), "adjusted_p", Estimate(candidate.p, math.nan, math.nan, candidate.lead.n))}
         )
@@ -139,8 +139,8 @@ def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:
     words = audit.metric.words
     panels = {words: audit.metric.name, "over the additive model": "over_additive"}
     reading = (
-        f"Left: {words} on test rows. Right: the difference to the best additive model on the same rows; what is above 0 is "
-        "synergy. Lines are 95 % intervals over test rows, without a correction for the number of models."
+        f"Left: {words} on test rows. Right: the difference to the best additive model on the same rows. Lines are 95 % "
+        "intervals over test rows, without a correction for the number of models."
     )
     who = list(dict.fromkeys(label(audit, name) for name in audit.scores))
     kinds = {label(audit, name): name for name in audit.scores}
@@ -165,11 +165,12 @@ def _models(audit: Audit, rows: Sequence[Row]) -> Table:
     columns = {
         audit.metric.words: audit.metric.name,
         "over the additive model": "over_additive",
-        "log-likelihood over it (nats)": "over_additive_nats",
+        "interaction, in nats": "interaction_nats",
         "adjusted p": "adjusted_p",
     }
     note = (
-        "Intervals of log-likelihoods are simultaneous, and p-values are adjusted for the number of candidates (max-t). The "
+        "The interaction is what a model's interaction term adds to the log-likelihood, beside what the model says of each "
+        "modality alone; these intervals are simultaneous, and p-values are adjusted for the number of candidates (max-t). The "
         f"strongest evidence is that of {label(audit, audit.evidence.best)}."
     )
     return Table.of_metrics("Models", columns, rows, [label(audit, name) for name in audit.scores], note=note)

@@ -77,7 +77,10 @@ def clusters(x: Tensor, count: int, seed: int) -> Tensor:
 
 
 def table_features(scaled: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
-    """Indicators of each modality's clusters (finer), and of the cells of a table over the clusters of two."""
+    """Indicators of each modality's clusters (finer), and of the cells of a table over the clusters of two.
+
+    Those of cells are without the effects of rows and columns, which one modality explains alone.
+    """
     n = len(next(iter(scaled.values())))
     count = int(min(MOST, max(FEWEST, (n / ROWS_EACH) ** 0.5)))
     finer = min(count * count, max(FEWEST, n // ROWS_EACH), 64)
@@ -87,7 +90,9 @@ def table_features(scaled: dict[str, Tensor], seed: int) -> tuple[dict[str, Tens
     pairs = {}
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
-            pairs[a, b] = _indicators(label[a] * count + label[b], count * count)
+            both = torch.cat([_indicators(label[a], count), _indicators(label[b], count)], 1)
+            cells = _indicators(label[a] * count + label[b], count * count)
+            pairs[a, b] = cells - both @ (torch.linalg.pinv(both.double()).float() @ cells)
     return alone, pairs
 
 
