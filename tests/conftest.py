@@ -2,9 +2,11 @@
 
 import gc
 import multiprocessing
+import os
 import runpy
 import signal
 import socket
+import subprocess
 import sys
 import textwrap
 import time
@@ -30,6 +32,23 @@ settings.register_profile("synib", deadline=None, max_examples=25, derandomize=T
 settings.load_profile("synib")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job that a shell has put into the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # or processes started here could not be interrupted
+
+
+def _avoid_amx_where_it_crashes() -> None:
+    """Keep oneDNN from AMX where a virtual machine announces it but does not allow it.
+
+    There the first product in bfloat16 ends the process (SIGILL), and with it every test of an xdist worker. Workers and
+    the processes that tests start inherit the setting.
+    """
+    cpu = Path("/proc/cpuinfo")
+    if "ONEDNN_MAX_CPU_ISA" in os.environ or not cpu.exists() or "amx_bf16" not in cpu.read_text():
+        return
+    product = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); x @ x"
+    if subprocess.run([sys.executable, "-c", product], capture_output=True).returncode == -signal.SIGILL:
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
+
+
+_avoid_amx_where_it_crashes()
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +153,17 @@ def synib_command(monkeypatch, capsys, tmp_path):
         return code, said.out, said.err
 
     return call
+
+
+@pytest.fixture(scope="module")
+def simple_cross_validation() -> Iterator[None]:
+    """A fit to 30 rows or more trains 5 models to judge itself, not 15.
+
+    The model that comes out is the same; its scores come from simple rather than nested cross-validation.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("synib.own.fit.NESTED", 30)
+        yield
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ FAST = ("--quick", "--device", "cpu", "--no-baselines")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """One candidate, few epochs: the command is what is tested here."""
+    """One candidate, few epochs, simple cross-validation: the command is what is tested here."""
     module = importlib.import_module("synib.cli.fit")  # beside it, synib.cli has the function of that name
     monkeypatch.setattr(module, "QUICK", {"budget": 1, "epochs": 12})
+    monkeypatch.setattr("synib.own.fit.NESTED", 0)
 
 
 def rows(n=120, seed=0):
@@ -45,7 +46,8 @@ def table(path):
         return list(csv.DictReader(file))
 
 
-def test_a_model_is_fitted_and_predicts_new_rows(synib_command, data, tmp_path):
+def test_a_model_is_fitted_and_predicts_new_rows(synib_command, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("synib.own.fit.NESTED", 1000)
     code, out, err = synib_command("fit", data, "--method", "synib", "--group", "speaker", "--split", "part", *FAST)
     assert (code, err) == (0, "")
     assert "label is treated as 2 classes: other, same." in out

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import check_classifiers_train, check_regres
 
 from synib.integrations.sklearn import SynIBClassifier, SynIBRegressor
 
+pytestmark = pytest.mark.usefixtures("simple_cross_validation")
 BOTH = {"a": slice(0, 3), "b": slice(3, None)}
 FAST = {"budget": 1, "epochs": 2, "random_state": 0}
 CHECKED = [
@@ -54,7 +55,7 @@ def xor(n=160, seed=0):
 
 
 @pytest.fixture(scope="module")
-def fitted():
+def fitted(simple_cross_validation):
     x, label, number = xor()
     settings = {"budget": 1, "epochs": 30, "random_state": 0}
     return SynIBClassifier(BOTH, **settings).fit(x, label), SynIBRegressor(BOTH, **settings).fit(x, number)

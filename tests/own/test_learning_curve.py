@@ -6,11 +6,11 @@ from synib.own.learning_curve import changes, learning_curve
 
 
 def test_hardly_trained_fusion_is_not_adequate_and_well_trained_fusion_is(table):
-    one = table(n=200)
+    one = table(n=120, kind="unique")
     parts = folds(one, 3)
     short, long = (
         learning_curve(train(one, parts, ["vanilla"], budget=1, epochs=epochs, device="cpu"), "cpu")
-        for epochs in (4, 40)
+        for epochs in (2, 20)
     )
     assert not short.adequate
     assert "not trained to convergence" in short.sentence()

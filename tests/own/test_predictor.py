@@ -14,7 +14,7 @@ from synib.tokens import take
 
 
 @pytest.fixture(scope="module")
-def fitted(table):
+def fitted(table, simple_cross_validation):
     made = {"xor": table(), "unique": table(kind="unique"), "number": table(classes=0), "labels": table(kind="labels")}
     return {
         name: (one, fit(one, "synib", budget=1, epochs=20, device="cpu", baselines=False)) for name, one in made.items()

@@ -14,7 +14,7 @@ from synib.own.saved import load
 
 
 @pytest.fixture(scope="module")
-def fitted(table):
+def fitted(table, simple_cross_validation):
     made = {"xor": table(n=60), "unique": table(n=60, kind="unique"), "number": table(n=60, classes=0)}
     made["labels"] = table(n=60, kind="labels")
     return {
