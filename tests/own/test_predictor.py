@@ -14,8 +14,10 @@ from synib.tokens import take
 
 
 @pytest.fixture(scope="module")
-def fitted(table, simple_cross_validation):
-    made = {"xor": table(), "unique": table(kind="unique"), "number": table(classes=0), "labels": table(kind="labels")}
+def fitted(table):
+    split = np.array(["train"] * 128 + ["validation"] * 32)  # one model of each; folds are the subject of test_fit
+    kinds = {"xor": {}, "unique": {"kind": "unique"}, "number": {"classes": 0}, "labels": {"kind": "labels"}}
+    made = {name: table(split=split, **kind) for name, kind in kinds.items()}
     return {
         name: (one, fit(one, "synib", budget=1, epochs=20, device="cpu", baselines=False)) for name, one in made.items()
     }
@@ -94,7 +96,7 @@ def test_the_score_is_all_confidence_beyond_chance_for_an_xor_and_0_where_one_mo
     assert model.needs_both(one.modalities).max() < 0.1
     one, model = fitted["number"]
     assert np.median(model.needs_both(one.modalities)) > 0.4
-    alone = fit(one, "unimodal-a", budget=1, epochs=2, device="cpu")
+    alone = fit(one, "unimodal-a", budget=1, epochs=2, device="cpu", baselines=False)
     assert np.allclose(alone.needs_both(one.modalities), 0, atol=1e-6)
 
 
@@ -109,7 +111,8 @@ def test_the_score_is_what_the_surest_modality_alone_leaves_open(fitted):
 
 
 def test_absence_is_learned_from_many_rows_and_averaged_over_where_few_lacked_it(table):
-    often, rarely = (fit(table(n=200, lacks=lacks), "vanilla", budget=1, epochs=3) for lacks in (0.5, 0.1))
+    how = {"budget": 1, "epochs": 3, "device": "cpu", "baselines": False}
+    often, rarely = (fit(table(n=200, lacks=lacks), "vanilla", **how) for lacks in (0.5, 0.1))
     assert (often.missing, often.learned) == (("a",), ("a",))
     assert (rarely.missing, rarely.learned) == (("a",), ())
     one = table(n=20)
