@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.utils.estimator_checks import check_classifiers_train, check_regressors_train, parametrize_with_checks
+from sklearn.utils.estimator_checks import check_regressors_train, parametrize_with_checks
 
 from synib.integrations.sklearn import SynIBClassifier, SynIBRegressor
 
@@ -39,10 +39,8 @@ def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("readonly", [False, True])
-def test_scores_are_those_that_scikit_learns_checks_ask_for(readonly):
-    check_regressors_train("SynIBRegressor", clone(CHECKED[1]).set_params(epochs=40), readonly_memmap=readonly)
-    check_classifiers_train("SynIBClassifier", CHECKED[0], readonly_memmap=readonly)
+def test_a_regressor_trained_for_longer_scores_what_scikit_learns_check_asks_for():
+    check_regressors_train("SynIBRegressor", clone(CHECKED[1]).set_params(epochs=40), readonly_memmap=True)
 
 
 def xor(n=160, seed=0):

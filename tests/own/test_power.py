@@ -25,7 +25,7 @@ def bench(rows=400, kind="classification", group=None, seed=0):
     if group is not None:
         target = target[np.unique(group, return_index=True)[1]][np.unique(group, return_inverse=True)[1]]
     table = Table.from_arrays({"a": a, "b": b}, target, groups=group, task="auto" if kind == "three" else kind)
-    outcome = train(table, folds(table, 3), methods_of(table, False), budget=1, epochs=6, device="cpu")
+    outcome = train(table, folds(table, 3), methods_of(table, False), budget=1, epochs=3, device="cpu")
     return Bench(outcome, Metric(table), group)
 
 
@@ -72,7 +72,7 @@ def test_rows_of_a_group_that_share_their_label_share_the_simulated_one():
 
 
 def test_more_rows_find_smaller_interactions():
-    few, many = (detectable(bench(rows), 2.5, tries=2)["product"] for rows in (150, 1500))
+    few, many = (detectable(bench(rows), 2.5, tries=2)["product"] for rows in (150, 1000))
     assert many < 0.15
     assert few is None or few > many
 
