@@ -132,7 +132,7 @@ def test_clones_and_pickles_are_the_same_and_a_seed_decides(fitted):
 
 
 def test_rows_count_as_much_as_their_weights_say():
-    x, label, number = xor()
+    x, label, number = xor(n=100)
     other = np.where(label == "same", "other", "same")
     twice, labels, numbers = (
         np.concatenate([x, x]),
