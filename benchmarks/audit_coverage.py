@@ -242,7 +242,7 @@ def _true_values(result: Any, truth: Truth, seed: int, grouped: bool) -> dict[st
 def _shuffled_real(file: Path, seed: int, grouped: bool) -> dict[str, Any]:
     """Real features with the pairing shuffled within class, so that there is no interaction."""
     rng = np.random.default_rng([seed, 1])
-    with np.load(file) as arrays:
+    with np.load(file, allow_pickle=False) as arrays:
         data = {name: arrays[name] for name in arrays.files}
     label, group = data.pop("label").astype(np.int64), data.pop("group")
     modalities = {}
