@@ -6,7 +6,7 @@ little more). The mean of these scores is the metric, and their spread gives its
 has the same intervals.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -173,8 +173,3 @@ def _last_of_ties(score: Tensor) -> Tensor:
     """For each row of a sorted score the place of the last row with the same score."""
     counts = torch.unique_consecutive(score, return_counts=True)[1]
     return torch.repeat_interleave(counts.cumsum(0) - 1, counts)
-
-
-def names(kinds: Sequence[str] = tuple(OF_KIND)) -> list[str]:
-    """All metrics of these kinds of targets."""
-    return list(dict.fromkeys(name for kind in kinds for name in OF_KIND[kind]))

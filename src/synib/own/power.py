@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synib.measure.detectors.features import clusters
-from synib.own.evidence import Bench
+from synib.measure.stats import Estimate
+from synib.own.evidence import WORTH, Bench
 from synib.own.metric import Metric
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]
 KINDS = ("product", "lookup", "gate")
 POWER = 0.8
+NORMAL = 1.96  # half a 95 % interval, in standard errors
 FIRST, SMALLEST, LARGEST = 0.1, 0.0125, 0.4  # sizes, in units of the metric: the search starts at the first
 CLUSTERS = 4  # of each modality in a lookup table
 LEAST = 20  # rows that have both modalities
 
 
-def detectable(
-    bench: Bench, critical: float, *, tries: int = 6, on_progress: Callable[[str], None] = lambda kind: None
-) -> dict[str, float | None]:
+def detectable(bench: Bench, critical: float, *, tries: int = 6) -> dict[str, float | None]:
     """Kind of interaction → the smallest size that would be found with 80 % power, in units of the metric.
 
     - ``product``: a product of one direction in each of two modalities;
@@ -38,14 +38,12 @@ def detectable(
         bench: The rows, with detectors prepared.
         critical: How many standard errors a detector needs, as in the real test.
         tries: Simulated targets for each kind and size.
-        on_progress: Called with each kind before it is simulated.
 
     Returns:
         ``None`` for a kind that is not found up to a size of 0.4, or where no two modalities vary in the same rows.
     """
     result: dict[str, float | None] = {}
     for number, kind in enumerate(KINDS):
-        on_progress(kind)
         random = np.random.default_rng([bench.seed, number])
         result[kind] = _smallest(lambda size: _power(bench, kind, size, tries, critical, random))  # noqa: B023
     return result
@@ -94,9 +92,10 @@ def _power(
             extended, without = (
                 bench.metric.scores(x.cpu().numpy(), target) for x in (extension.extended, extension.without)
             )
-            margin = max(
-                margin, min(_standard_errors(gain) - critical, _standard_errors(bench.mean(extended - without)) - 1.96)
-            )
+            lead = bench.mean(extended - without)
+            error = _standard_error(lead)
+            enough = min(lead.value / error - NORMAL, (lead.value - WORTH) / error)
+            margin = max(margin, min(gain.value / _standard_error(gain) - critical, enough))
         margins.append(margin)
     if not margins:
         return None
@@ -104,10 +103,9 @@ def _power(
     return 0.5 * (1 + erf(float(np.mean(margins)) / spread / sqrt(2)))
 
 
-def _standard_errors(estimate: object) -> float:
-    """A value in units of its standard error, read off its 95 % interval."""
-    width = estimate.high - estimate.low  # type: ignore[attr-defined]
-    return float(estimate.value / (width / 2 / 1.96)) if width > 0 else 0.0  # type: ignore[attr-defined]
+def _standard_error(estimate: Estimate) -> float:
+    """The standard error that a 95 % interval stands for."""
+    return max((estimate.high - estimate.low) / 2 / NORMAL, 1e-12)
 
 
 def _usable(bench: Bench) -> list[tuple[str, str]]:
