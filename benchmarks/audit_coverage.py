@@ -8,16 +8,16 @@ Each set is drawn at random from the factors below, so that every level of every
     modality, by a curve), copied (one number in two modalities, whose square counts)
     truth with one: product, lookup, gate, with a strength; its worth is measured on fresh rows by models that know it
 
-``--real FOLDER`` takes features of real data sets (FOLDER/NAME.npz with modalities, label and group) whose pairing is shuffled
-within class. ``--judge`` also trains SynIB and its control, as ``synib audit`` without an option does.
+``--real FOLDER`` takes features of MOSI, MUStARD and RAVDESS (FOLDER/NAME/features.npz) whose pairing is shuffled within class.
+``--judge`` also trains SynIB and its control, as ``synib audit`` without an option does.
 
-    python benchmarks/audit_coverage.py --sets 400 --out FILE.csv [--workers 2] [--device cpu] [--seconds 600] [--judge]
+    python benchmarks/audit_coverage.py --sets 400 --out FILE.csv [--workers 2] [--device cpu] [--seconds 600] [--nulls]
+                                        [--judge] [--no-power] [--only rows=200] [--real FOLDER]
 """
 
 import argparse
 import csv
 import importlib
-import importlib.util
 import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
@@ -40,6 +40,7 @@ FACTORS: dict[str, tuple[Any, ...]] = {
 NULLS = ("noise", "additive", "redundant", "unique", "copied")
 KINDS = ("product", "lookup", "gate")
 STRENGTHS = (0.5, 1.0, 2.0, 4.0)
+REAL = {"mosi": ("minilm", "audio"), "mustard": ("text", "audio"), "ravdess": ("audio", "visual")}
 FRESH = 10_000  # rows on which true values are measured
 GROUPS = 10
 CLUSTERS = 4
@@ -162,14 +163,17 @@ def settings(first: int, judge: bool, interactions: bool) -> Iterator[tuple[int,
         yield seed, setting
 
 
-def audited(seed: int, setting: dict[str, Any], plan: dict[str, Any], device: str, real: str | None) -> dict[str, Any]:
+def audited(
+    seed: int, setting: dict[str, Any], plan: dict[str, Any], device: str, real: str | None, power: bool
+) -> dict[str, Any]:
     """What the audit says of one set, and what is true."""
     import torch
 
     torch.set_num_threads(1)
-    if importlib.util.find_spec("cvxpy") is None:
-        module: Any = importlib.import_module("synib.own.audit")
-        module._decompose = lambda *_: {}
+    module: Any = importlib.import_module("synib.own.audit")
+    module._decompose = lambda *_: {}  # the partial information decomposition has no part in the verdict
+    if not power:
+        module.detectable = lambda *_, **__: {}
     from synib.own.audit import audit
     from synib.own.table import Table
 
@@ -180,7 +184,7 @@ def audited(seed: int, setting: dict[str, Any], plan: dict[str, Any], device: st
         truth = Truth(setting, seed)
         data = truth.draw(setting["rows"], np.random.default_rng([seed, 1]), GROUPS if grouped else None)
     else:
-        data = _shuffled_real(Path(real) / f"{setting['kind']}.npz", seed, grouped)
+        data = _shuffled_real(Path(real), setting["kind"], seed)
     base = {"seed": seed, **setting}
     try:
         table = Table.from_arrays(data["modalities"], data["target"], groups=data["group"], task=task)  # type: ignore[arg-type]
@@ -212,13 +216,14 @@ def _true_values(result: Any, truth: Truth, seed: int, grouped: bool) -> dict[st
     """The true metric of the trained plain fusion, and what the interaction is worth, on fresh rows (and groups)."""
     from synib.measure.stats import mean
     from synib.own.fitting import predict
+    from synib.own.metric import Metric
     from synib.own.recipe import TableRecipe
     from synib.own.table import Table
 
     fresh = truth.draw(FRESH, np.random.default_rng([seed, 2]), 500 if grouped else None)
     kind = {"labels": "multilabel", "number": "regression"}.get(truth.setting["target"], "classification")
     table = Table.from_arrays(fresh["modalities"], fresh["target"], task=kind)  # type: ignore[arg-type]
-    outcome = result.outcome
+    outcome, metric = result.outcome, Metric(table, result.metric.name)
     scores = []
     for i, learners in enumerate(outcome.methods["vanilla"].learners):
         recipe = TableRecipe(table, outcome.parts, outcome.recipe.given_epochs)
@@ -226,8 +231,8 @@ def _true_values(result: Any, truth: Truth, seed: int, grouped: bool) -> dict[st
         split = recipe.split(i, np.arange(FRESH))
         eta = outcome.recipe.scaling(i).undo(outcome.family, predict(learners[0], split).numpy())
         eta = eta[:, :1] if kind == "regression" else eta
-        scores.append(result.metric.scores(eta, table.target))
-    worth = result.metric.scores(fresh["with"], table.target) - result.metric.scores(fresh["without"], table.target)
+        scores.append(metric.scores(eta, table.target))
+    worth = metric.scores(fresh["with"], table.target) - metric.scores(fresh["without"], table.target)
     shown, true = result.scores["vanilla"], mean(np.mean(scores, 0), fresh["group"])
     return {
         "vanilla": round(shown.value, 5),
@@ -239,28 +244,26 @@ def _true_values(result: Any, truth: Truth, seed: int, grouped: bool) -> dict[st
     }
 
 
-def _shuffled_real(file: Path, seed: int, grouped: bool) -> dict[str, Any]:
+def _shuffled_real(folder: Path, name: str, seed: int) -> dict[str, Any]:
     """Real features with the pairing shuffled within class, so that there is no interaction."""
     rng = np.random.default_rng([seed, 1])
-    with np.load(file, allow_pickle=False) as arrays:
-        data = {name: arrays[name] for name in arrays.files}
-    label, group = data.pop("label").astype(np.int64), data.pop("group")
+    with np.load(folder / name / "features.npz", allow_pickle=False) as arrays:
+        label = arrays["label"].astype(np.int64)
+        features = {modality: arrays[modality].astype(np.float32) for modality in REAL[name]}
     modalities = {}
-    for i, (name, x) in enumerate(data.items()):
+    for i, (modality, x) in enumerate(features.items()):
         order = np.arange(len(label))
         for value in np.unique(label) if i else ():
             rows = np.flatnonzero(label == value)
             order[rows] = rng.permutation(rows)
-        modalities[name] = x[order].astype(np.float32)
-    return {"modalities": modalities, "target": label, "group": group if grouped else None}
+        modalities[modality] = x[order]
+    return {"modalities": modalities, "target": label, "group": None}  # shuffled pairs have no groups
 
 
-def real_settings(folder: str, first: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    names = sorted(path.stem for path in Path(folder).glob("*.npz"))
+def real_settings(first: int) -> Iterator[tuple[int, dict[str, Any]]]:
     for seed in range(first, 10**9):
-        units = "rows"  # shuffled pairs have no groups
-        yield seed, {"rows": 0, "width": 0, "target": "real", "balance": "even", "units": units, "modalities": 2,
-                     "kind": names[seed % len(names)], "strength": 0.0}  # fmt: skip
+        yield seed, {"rows": 0, "width": 0, "target": "real", "balance": "even", "units": "rows", "modalities": 2,
+                     "kind": list(REAL)[seed % len(REAL)], "strength": 0.0}  # fmt: skip
 
 
 def write(file: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -282,17 +285,24 @@ def main() -> None:
         "--judge", action="store_true", help="also SynIB against its control; sets without an interaction"
     )
     parser.add_argument("--nulls", action="store_true", help="only sets without an interaction")
-    parser.add_argument("--real", help="a folder of real features, NAME.npz with modalities, label and group")
+    parser.add_argument(
+        "--no-power", action="store_true", help="leave out the simulation of power, which has no part in `present`"
+    )
+    parser.add_argument("--only", help="sets with this level of a factor, such as rows=200 or kind=copied")
+    parser.add_argument("--real", help="a folder with the features of real data sets")
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
     plan: dict[str, Any] = {"k": 3, "budget": 2, "tries": 3, "judge": False}
     if options.judge:
         plan = {"k": 5, "budget": 3, "tries": 1, "judge": True}
     source = (
-        real_settings(options.real, options.first)
+        real_settings(options.first)
         if options.real
         else settings(options.first, options.judge, not options.judge and not options.nulls)
     )
+    if options.only:
+        factor, _, level = options.only.partition("=")
+        source = ((seed, setting) for seed, setting in source if str(setting[factor]) == level)
     start, rows, begun = time.perf_counter(), [], 0
     pending: set[Future[dict[str, Any]]] = set()
     context = multiprocessing.get_context("spawn")
@@ -304,7 +314,9 @@ def main() -> None:
                 and time.perf_counter() - start < options.seconds
             ):
                 seed, setting = next(source)
-                pending.add(pool.submit(audited, seed, setting, plan, options.device, options.real))
+                pending.add(
+                    pool.submit(audited, seed, setting, plan, options.device, options.real, not options.no_power)
+                )
                 begun += 1
             if not pending:
                 break

@@ -55,13 +55,13 @@ def nodes(count: int, cores: int, private: Path) -> Iterator[str]:
     from ray.cluster_utils import Cluster as Nodes  # type: ignore[attr-defined]
 
     settings = {"num_cpus": cores, "node_ip_address": "127.0.0.1", "temp_dir": str(private / "r")}
-    made: Any = Nodes(initialize_head=True, head_node_args={**settings, "include_dashboard": False})
+    cluster: Any = Nodes(initialize_head=True, head_node_args={**settings, "include_dashboard": False})
     for _ in range(count - 1):
-        made.add_node(**settings)
+        cluster.add_node(**settings)
     try:
-        yield made.address
+        yield cluster.address
     finally:
-        made.shutdown()
+        cluster.shutdown()
 
 
 def train(experiment: SpuriousXOR, out: Path, count: int, cores: int, together: int, private: Path) -> float:
@@ -78,17 +78,19 @@ def train(experiment: SpuriousXOR, out: Path, count: int, cores: int, together: 
 
 def begun(options: argparse.Namespace, count: int, places: set[int], private: Path) -> subprocess.Popen[str]:
     """A run on so many nodes, in a process of its own and with all that it starts on these cores."""
-    given = [f"--seeds={options.seeds}", f"--together={options.together}", f"--cores={options.cores}"]
+    options_of_run = [f"--seeds={options.seeds}", f"--together={options.together}", f"--cores={options.cores}"]
     way = json.dumps([count, sorted(places), str(private)])
-    return subprocess.Popen([sys.executable, __file__, *given, "--way", way], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, __file__, *options_of_run, "--way", way], stdout=subprocess.PIPE, text=True
+    )
 
 
 def ended(process: subprocess.Popen[str], name: str) -> float:
     """Seconds that a run took, by itself."""
-    told, _ = process.communicate()
+    output, _ = process.communicate()
     if process.returncode:
         raise SystemExit(f"{name} failed.")
-    seconds = float(told.splitlines()[-1])
+    seconds = float(output.splitlines()[-1])
     print(f"{name} {seconds:.1f} s", flush=True)
     return seconds
 
@@ -128,12 +130,12 @@ def compared(options: argparse.Namespace, private: Path) -> list[dict[str, Any]]
         of = {name: private / f"{i}-{n}" for n, name in enumerate(WAYS)}
         for folder in of.values():
             folder.mkdir()
-        fleet, one, two = WAYS
+        fleet, one_node, two_nodes = WAYS
         print(f"round {i + 1}", flush=True)
-        together = [begun(options, 0, mine, of[fleet]), begun(options, 1, theirs, of[one])]
-        for process, name in zip(together, (fleet, one), strict=True):
+        together = [begun(options, 0, mine, of[fleet]), begun(options, 1, theirs, of[one_node])]
+        for process, name in zip(together, (fleet, one_node), strict=True):
             seconds[name].append(ended(process, name))
-        seconds[two].append(ended(begun(options, 2, mine | theirs, of[two]), two))
+        seconds[two_nodes].append(ended(begun(options, 2, mine | theirs, of[two_nodes]), two_nodes))
         for name, folder in of.items():
             training[name].append(trained(folder / "run"))
         if len({(folder / "run" / "results.csv").read_bytes() for folder in of.values()}) != 1:
@@ -168,17 +170,17 @@ def sizes(experiment: SpuriousXOR, folder: Path) -> list[dict[str, Any]]:
     job = engine.describe_job(LOADER, experiment.config(), "cpu", "float32")
     files = [(p.stat().st_size, read_json(p)) for p in (folder / "shards").glob("*.json")]
     size, content = max((f for f in files if len(f[1]["rows"]) == len(ids)), key=lambda f: f[0])
-    made = {k: v for k, v in content.items() if k != "sha256"} | {"failed": {}}
-    found = {
+    content_of_task = {k: v for k, v in content.items() if k != "sha256"} | {"failed": {}}
+    bytes_of = {
         "arguments of a task": len(pickle.dumps((job, ids, 1, 0.0))),
         "of which the job, the same for all": len(job),
-        "result of a task": len(pickle.dumps({"content": made})),
+        "result of a task": len(pickle.dumps({"content": content_of_task})),
         "file of a shard": size,
         "rows in results.csv": (folder / "results.csv").stat().st_size * len(ids) / len(shard),
         "part of shards.json": (folder / "shards.json").stat().st_size * len(ids) / len(shard),
     }
     return [
-        {"what": k, "models": len(ids), "bytes": round(v), "bytes_per_model": v / len(ids)} for k, v in found.items()
+        {"what": k, "models": len(ids), "bytes": round(v), "bytes_per_model": v / len(ids)} for k, v in bytes_of.items()
     ]
 
 
@@ -233,15 +235,15 @@ def main() -> None:
     print(
         f"{len(experiment.cells())} models, {options.together} at once, {options.cores} cores, torch {torch.__version__}"
     )
-    made: dict[str, list[dict[str, Any]]] = {}
+    tables: dict[str, list[dict[str, Any]]] = {}
     with token() as private:
         if options.rounds:
-            made["cluster_overhead"] = compared(options, private)
+            tables["cluster_overhead"] = compared(options, private)
         else:
             train(experiment, private / "sizes", 0, options.cores, options.together, private)
-            made["cluster_sizes"] = sizes(experiment, private / "sizes")
-            made["cluster_driver"] = driver(experiment, private / "sizes", private)
-    for table_name, table_rows in made.items():
+            tables["cluster_sizes"] = sizes(experiment, private / "sizes")
+            tables["cluster_driver"] = driver(experiment, private / "sizes", private)
+    for table_name, table_rows in tables.items():
         for row in table_rows:
             print(*(f"{k} {v:.1f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), sep=", ")
         if options.out:

@@ -25,25 +25,25 @@ def plain(name: str) -> str:
 def pinned() -> dict[str, str]:
     """Name → version, of every line of constraints.txt that has one."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
-    found = (re.fullmatch(r"([\w.-]+)==(\S+)", line.strip()) for line in lines)
-    return {plain(one[1]): one[2] for one in found if one}
+    matches = (re.fullmatch(r"([\w.-]+)==(\S+)", line.strip()) for line in lines)
+    return {plain(match[1]): match[2] for match in matches if match}
 
 
-def asked() -> dict[str, list[str]]:
+def requested_by() -> dict[str, list[str]]:
     """Name → the parts of synib that ask for it, as pyproject.toml has them."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     parts = {"synib": project["dependencies"], **project["optional-dependencies"]}
     by: dict[str, list[str]] = {}
-    for part, wanted in parts.items():
-        for one in wanted:
-            name = re.match(r"[\w.-]+", one)
+    for part, requirements in parts.items():
+        for requirement in requirements:
+            name = re.match(r"[\w.-]+", requirement)
             if name and name[0] != "synib":
                 by.setdefault(plain(name[0]), []).append(part)
     return by
 
 
 def main() -> None:
-    versions, by = pinned(), asked()
+    versions, by = pinned(), requested_by()
     other = []
     print("name,pinned,installed,asked for by")
     for name, version in sorted(versions.items()):

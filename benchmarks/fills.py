@@ -46,8 +46,8 @@ def fills() -> Iterator[tuple[str, str, str, Callable[[Family], synib.SynIB | sy
 
 
 def objective(p: float, noise: type[Any], space: str, family: Family) -> synib.SynIB | synib.OnLatents:
-    made = synib.SynIB(synib.RandomMask(p), noise(), family=family)
-    return made if space == "inputs" else synib.OnLatents(made)
+    objective = synib.SynIB(synib.RandomMask(p), noise(), family=family)
+    return objective if space == "inputs" else synib.OnLatents(objective)
 
 
 def models(task: str, seeds: int, epochs: int | None) -> tuple[Forms, list[Cell], fleet.Trained]:
@@ -73,27 +73,27 @@ def main() -> None:
     for task in options.task or Forms().task:
         experiment, cells, trained = models(task, options.seeds, options.epochs)
         for fill, share, space, make in fills():
-            found: list[float] = []
+            aucs: list[float] = []
             for cell, learner in zip(cells, trained.learners, strict=True):
                 data = experiment.data(cell)
                 torch.manual_seed(cell.seed)
-                made = make(learner.method.family)
-                made.prepare(learner.model, data.train.modalities)
+                objective = make(learner.method.family)
+                objective.prepare(learner.model, data.train.modalities)
                 for batch in torch.randperm(len(data.train)).split(64)[:BATCHES]:
                     if len(batch) > 1:
                         seen = {name: take(x, batch) for name, x in data.train.modalities.items()}
                         with torch.no_grad():
-                            made.loss(learner.model, Batch(seen, data.train.target[batch]), synib.keys.fresh())
-                told = detectability(
-                    made, learner.model, data.validation.modalities, data.validation.target, seed=cell.seed
+                            objective.loss(learner.model, Batch(seen, data.train.target[batch]), synib.keys.fresh())
+                auc_of = detectability(
+                    objective, learner.model, data.validation.modalities, data.validation.target, seed=cell.seed
                 )
-                found.append(statistics.fmean(told.values()))
-            spread = statistics.stdev(found) / len(found) ** 0.5 if len(found) > 1 else 0.0
+                aucs.append(statistics.fmean(auc_of.values()))
+            spread = statistics.stdev(aucs) / len(aucs) ** 0.5 if len(aucs) > 1 else 0.0
             print(
-                f"{task:<10}{fill:<24}{share:<10}{space:<9}{statistics.fmean(found):>10.3f} ± {spread:.3f}", flush=True
+                f"{task:<10}{fill:<24}{share:<10}{space:<9}{statistics.fmean(aucs):>10.3f} ± {spread:.3f}", flush=True
             )
             rows.append({"task": task, "fill": fill, "replaced": share, "space": space,
-                         "mean": round(statistics.fmean(found), 4), "se": round(spread, 4), "n": len(found),
+                         "mean": round(statistics.fmean(aucs), 4), "se": round(spread, 4), "n": len(aucs),
                          "device": "CPU", "torch": torch.__version__})  # fmt: skip
     if options.out:
         with open(options.out, "w", newline="") as file:

@@ -23,14 +23,14 @@ from synib.training.cells import Cell, cut, learner, programs
 def plain_loop(experiment: SpuriousXOR, cell: Cell, epochs: int) -> float:
     """Seconds that a plain training loop takes for a cell, from a few of its epochs."""
     data = experiment.data(cell)
-    one = learner(experiment, cell, data)
-    optimiser = torch.optim.Adam(one.parameters(), cell.settings["lr"], weight_decay=cell.settings["weight_decay"])
+    single = learner(experiment, cell, data)
+    optimiser = torch.optim.Adam(single.parameters(), cell.settings["lr"], weight_decay=cell.settings["weight_decay"])
     start = time.perf_counter()
     for _ in range(epochs):
         for rows in torch.randperm(len(data.train)).split(cell.settings["batch_size"]):
             batch = {name: x[rows] for name, x in data.train.modalities.items()}
             optimiser.zero_grad(set_to_none=True)
-            loss, _ = one.method(one.model, batch, data.train.target[rows])
+            loss, _ = single.method(single.model, batch, data.train.target[rows])
             loss.backward()
             optimiser.step()
     return (time.perf_counter() - start) * cell.settings["epochs"] / epochs

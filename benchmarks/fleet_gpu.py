@@ -130,10 +130,10 @@ def steps(
     rows = []
     for name, cell in cells.items():
         with Flops() as counter:  # type: ignore[no-untyped-call]
-            one = Steps(experiment, cell, 1, device, launched=True)
-            one.run()
+            single = Steps(experiment, cell, 1, device, launched=True)
+            single.run()
         needed = counter.total / 4
-        unavoidable = one.parameters() * (3 * 4 + ADAM)
+        unavoidable = single.parameters() * (3 * 4 + ADAM)
         for n in models:
             launched, each = (_each(experiment, cell, n, device, precision, plain) for plain in (True, False))
             flops, moved = needed * n / each, unavoidable * n / each
@@ -158,10 +158,10 @@ def _each(
     many = Steps(experiment, cell, models, device, launched)
     with matrix_products(precision, device):
         many.run()  # the second step of it is recorded
-        found = seconds(many.run, device, 4) / 4
+        of_step = seconds(many.run, device, 4) / 4
     del many
     release(device)
-    return found
+    return of_step
 
 
 class Unrecorded(StackedModels):
@@ -191,7 +191,7 @@ class Compiled:
 
     def __call__(self, *args: Any) -> Any:
         if self.compiled is None:
-            traced = make_fx(lambda *given: self.function(*given))(*args)
+            traced = make_fx(lambda *inputs: self.function(*inputs))(*args)
             self.compiled = torch.compile(traced, fullgraph=True, dynamic=False)
         return self.compiled(*args)
 
@@ -230,8 +230,8 @@ def whole(experiment: PIDSimplex, folder: Path, device: torch.device, precision:
     together = lifetime()
     for method in experiment.methods:
         mine = [cell for cell in cells if cell.method == method]
-        one = [mine[len(mine) // 2]]
-        run = partial(fleet.train, experiment, one, device, precision=precision)
+        single = [mine[len(mine) // 2]]
+        run = partial(fleet.train, experiment, single, device, precision=precision)
         recorded, alone = seconds(run, device), seconds(partial(launching, run), device)
         rows.append({"method": method, "models": len(mine), "alone_seconds_each": alone,
                      "alone_seconds": alone * len(mine), "alone_recorded_seconds": recorded * len(mine)})  # fmt: skip

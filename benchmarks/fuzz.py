@@ -117,32 +117,33 @@ def attempt(target: str, seed: str, home: Path, box: Path, watch: Watch) -> tupl
     call, more = TARGETS[target](rng, home, box)
     os.chdir(box / "work")
     tempfile.tempdir = str(box / "tmp")
+    os.environ["SYNIB_CACHE"] = str(box / "cache")
     before = _files(box / "in") if not more else {}
     watch.outside, watch.forbidden = [], []
-    watch.allowed = [os.path.realpath(p) for p in (box / "out", box / "tmp", *more)]
+    watch.allowed = [os.path.realpath(p) for p in (box / "out", box / "tmp", box / "cache", *more)]
     out, err = io.StringIO(), io.StringIO()
-    found, why = "answered", ""
+    state, why = "answered", ""
     try:
         with redirect_stdout(out), redirect_stderr(err):
             code = _called(call, rng)
-        found = "answered" if code in (0, 1) else "said"
+        state = "answered" if code in (0, 1) else "said"
         lines = (err.getvalue().strip() or out.getvalue().strip()).splitlines()  # help comes where results do
         if code not in (0, 1, 2) or (code == 1 and call[0] not in ("data", "verify")):  # type: ignore[index]
-            found, why = "traceback", f"exit code {code}"
+            state, why = "traceback", f"exit code {code}"
         elif code == 2 and not (len(lines) == 1 and lines[0].startswith("synib: ")) and not _usage(lines):
-            found, why = "untidy", f"said {err.getvalue()[:600]!r}"
+            state, why = "untidy", f"said {err.getvalue()[:600]!r}"
     except ValueError:
-        found = "said"  # by a reader without a command
+        state = "said"  # by a reader without a command
         if isinstance(call, list):
-            found, why = "traceback", traceback.format_exc()[-1500:]
+            state, why = "traceback", traceback.format_exc()[-1500:]
     except BaseException:
-        found, why = "traceback", traceback.format_exc()[-1500:]
+        state, why = "traceback", traceback.format_exc()[-1500:]
     finally:
         watch.allowed = None
     left = [str(p) for p in (box / "tmp").iterdir()]
     moved = [] if more else sorted(_files(box / "in").items() ^ before.items())
     outside = [*watch.outside, *left, *map(str, moved)]
-    states = [found, *["outside"] * bool(outside), *["forbidden"] * bool(watch.forbidden)]
+    states = [state, *["outside"] * bool(outside), *["forbidden"] * bool(watch.forbidden)]
     why += f" outside: {outside[:3]}" * bool(outside) + f" forbidden: {watch.forbidden[:3]}" * bool(watch.forbidden)
     return states, f"{shlex.join(call) if isinstance(call, list) else ''} {why}" if why else ""
 

@@ -31,47 +31,47 @@ FORMATS = ("npz", "safetensors", "csv", "parquet", "npy", "datasets")
 
 def spoiled(rng: random.Random, data: bytes) -> bytes:
     """Bytes with one to four kinds of damage."""
-    held = bytearray(data)
+    spoilt = bytearray(data)
     for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(held) + 1)
+        at = rng.randrange(len(spoilt) + 1)
         match rng.randrange(8):
-            case 0 if held:
-                held[min(at, len(held) - 1)] ^= 1 << rng.randrange(8)
+            case 0 if spoilt:
+                spoilt[min(at, len(spoilt) - 1)] ^= 1 << rng.randrange(8)
             case 1:
-                del held[at:]
+                del spoilt[at:]
             case 2:
-                held[at:at] = rng.randbytes(rng.randint(1, 32))
+                spoilt[at:at] = rng.randbytes(rng.randint(1, 32))
             case 3:
-                del held[at : at + rng.randint(1, 64)]
+                del spoilt[at : at + rng.randint(1, 64)]
             case 4:
                 number = rng.choice(NUMBERS).to_bytes(8, rng.choice(["little", "big"]))
                 wide = rng.choice([1, 2, 4, 8])
-                held[at : at + wide] = number[:wide]
+                spoilt[at : at + wide] = number[:wide]
             case 5:
-                held[at : at + 16] = held[at : at + 16] * rng.randint(2, 40)
+                spoilt[at : at + 16] = spoilt[at : at + 16] * rng.randint(2, 40)
             case 6:
-                held[at:at] = rng.choice(ODD_TEXTS).encode()
+                spoilt[at:at] = rng.choice(ODD_TEXTS).encode()
             case _:
-                other = rng.randrange(len(held) + 1)
-                held[at : at + 24] = held[other : other + 24]
-    return bytes(held)
+                other = rng.randrange(len(spoilt) + 1)
+                spoilt[at : at + 24] = spoilt[other : other + 24]
+    return bytes(spoilt)
 
 
 def changed(rng: random.Random, value: Any) -> Any:
     """Plain values with one of them another, gone, or twice."""
     if isinstance(value, dict) and value and rng.random() < 0.9:
         name = rng.choice(list(value))
-        made = dict(value)
+        copy = dict(value)
         match rng.randrange(8):
             case 0:
-                del made[name]
+                del copy[name]
             case 1:
-                made[rng.choice(ODD_TEXTS)] = made.pop(name)
+                copy[rng.choice(ODD_TEXTS)] = copy.pop(name)
             case 2:
-                made[rng.choice(ODD_TEXTS)] = rng.choice(ODD_VALUES)
+                copy[rng.choice(ODD_TEXTS)] = rng.choice(ODD_VALUES)
             case _:
-                made[name] = changed(rng, value[name])
-        return made
+                copy[name] = changed(rng, value[name])
+        return copy
     if isinstance(value, list) and value and rng.random() < 0.8:
         at = rng.randrange(len(value))
         return [*value[:at], *rng.choice([[], [changed(rng, value[at])], [value[at]] * 2]), *value[at + 1 :]]
@@ -116,9 +116,9 @@ def csv_bytes(rng: random.Random, data: bytes) -> bytes:
 
 def npy_bytes(rng: random.Random, array: Any) -> bytes:
     """An array's file, often with a head that says something else."""
-    made = io.BytesIO()
-    np.save(made, array, allow_pickle=True)
-    data = made.getvalue()
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    data = file.getvalue()
     if rng.random() < 0.6:
         what = rng.choice([rb"\(\d+,[^)]*\)", rb"'[<>|][a-zA-Z]\d*'", rb"False"])
         other = rng.choice([
@@ -131,10 +131,10 @@ def npy_bytes(rng: random.Random, array: Any) -> bytes:
 
 def npz_bytes(rng: random.Random, arrays: dict[str, Any]) -> bytes:
     """An archive of arrays: spoiled as a whole, or a right archive of spoiled, oddly named or swollen members."""
-    made = io.BytesIO()
+    file = io.BytesIO()
     chosen = rng.choice(list(arrays))
     how = rng.randrange(5)
-    with warnings.catch_warnings(), zipfile.ZipFile(made, "w", rng.choice([0, 8])) as archive:
+    with warnings.catch_warnings(), zipfile.ZipFile(file, "w", rng.choice([0, 8])) as archive:
         warnings.simplefilter("ignore")  # of a name that is there twice
         for name, array in arrays.items():
             plain = io.BytesIO()
@@ -144,7 +144,7 @@ def npz_bytes(rng: random.Random, arrays: dict[str, Any]) -> bytes:
             archive.writestr(f"{named or 'x'}.npy", data)
         if how == 3:
             archive.writestr("image.npy", b"\0" * 2**20, compress_type=8)
-    return spoiled(rng, made.getvalue()) if how == 4 else made.getvalue()
+    return spoiled(rng, file.getvalue()) if how == 4 else file.getvalue()
 
 
 def safetensors_bytes(rng: random.Random, data: bytes) -> bytes:
@@ -185,7 +185,7 @@ def pickle_bytes(rng: random.Random, data: bytes) -> bytes:
 def own_arrays(rng: random.Random, odd: float = 0.3) -> dict[str, Any]:
     """A user's columns: 24 rows of two modalities and a label, now and then with something odd in them."""
     values = np.random.default_rng(rng.randrange(2**32))
-    made: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "image": values.normal(size=(24, 3)).astype(np.float32),
         "text": values.normal(size=(24, 2)).astype(np.float32),
         "label": np.arange(24) % 2,
@@ -193,7 +193,7 @@ def own_arrays(rng: random.Random, odd: float = 0.3) -> dict[str, Any]:
         "split": np.array(["train"] * 12 + ["validation"] * 6 + ["test"] * 6),
     }
     while rng.random() < odd:
-        name = rng.choice(list(made))
+        name = rng.choice(list(columns))
         size = rng.choice([0, 1, 2, 23, 24, 25])
         others: list[Any] = [
             np.full((size, 3), np.nan), np.full((size, 2), np.inf), np.zeros((size, 0)), np.zeros(size), np.float64(3.0),
@@ -201,10 +201,10 @@ def own_arrays(rng: random.Random, odd: float = 0.3) -> dict[str, Any]:
             np.array(["a" * 999] * size), np.array(list(map(str, range(size)))), np.zeros((size, 3), bool),
             np.zeros(size, "M8[s]"), np.full((size, 2), 1e300), np.full((size, 3), 7, np.int8),
         ]  # fmt: skip
-        made[name] = rng.choice(others)
+        columns[name] = rng.choice(others)
         if rng.random() < 0.3:
-            made[rng.choice(ODD_TEXTS).replace("/", "_").replace("\x00", "") or "x"] = made[name]
-    return made
+            columns[rng.choice(ODD_TEXTS).replace("/", "_").replace("\x00", "") or "x"] = columns[name]
+    return columns
 
 
 def write_own(rng: random.Random, folder: Path, kind: str) -> Path:

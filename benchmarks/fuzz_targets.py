@@ -48,13 +48,13 @@ def prepare(home: Path) -> None:
 
 def options(rng: random.Random, known: Mapping[str, tuple[str, ...]]) -> list[str]:
     """Some options of a command with values that are right, odd, or missing."""
-    made: list[str] = []
+    arguments: list[str] = []
     while rng.random() < 0.6:
         name = rng.choice([*known, "--nothing"] if rng.random() < 0.1 else list(known))
         right = known.get(name, ())
         value = rng.choice(right) if right and rng.random() < 0.6 else rng.choice(ODD_TEXTS).replace("\x00", "")
-        made += [name] if rng.random() < 0.05 or right == ("",) else [name, value]
-    return made
+        arguments += [name] if rng.random() < 0.05 or right == ("",) else [name, value]
+    return arguments
 
 
 OWN = {
@@ -90,9 +90,9 @@ def model_folder(rng: random.Random, home: Path, box: Path) -> Made:
         rng.random() < 0.7 and plain.is_file() and tensors.is_file()
     ):  # a checksum that is right, so that more is looked at
         try:
-            said = json.loads(plain.read_text())
-            said["sha256"] = hashlib.sha256(tensors.read_bytes()).hexdigest()
-            plain.write_text(json.dumps(said))
+            content = json.loads(plain.read_text())
+            content["sha256"] = hashlib.sha256(tensors.read_bytes()).hexdigest()
+            plain.write_text(json.dumps(content))
         except (ValueError, TypeError, RecursionError):
             pass
     (box / "out").mkdir()
@@ -128,8 +128,8 @@ def config(rng: random.Random, home: Path, box: Path) -> Made:
         "--seeds": ("1",), "--beta": ("1", "0.5"), "--method": ("vanilla",), "--set": ("vanilla.lr=0.1",), "--epochs": ("1",),
         "--together": ("1",), "--engine": ("fleet",), "--precision": ("float32",), "--device": ("cpu",), "--quick": ("",),
     }  # fmt: skip
-    asked = ["--config", str(box / "in" / "config.json")] if rng.random() < 0.8 else []
-    return ["reproduce", "spurious-xor", *asked, *options(rng, known), "--out", str(box / "out")], []
+    config = ["--config", str(box / "in" / "config.json")] if rng.random() < 0.8 else []
+    return ["reproduce", "spurious-xor", *config, *options(rng, known), "--out", str(box / "out")], []
 
 
 def data_check(rng: random.Random, home: Path, box: Path) -> Made:

@@ -31,13 +31,13 @@ def main() -> None:
     rows = [
         {
             "module": module,
-            "seconds": round(statistics.median(found), 4),
-            "least": round(min(found), 4),
-            "most": round(max(found), 4),
-            "n": len(found),
+            "seconds": round(statistics.median(times), 4),
+            "least": round(min(times), 4),
+            "most": round(max(times), 4),
+            "n": len(times),
             "versions": f"synib {synib.__version__}, python {platform.python_version()}",
         }
-        for module, found in seconds.items()
+        for module, times in seconds.items()
     ]
     for row in rows:
         print(f"{row['module']:<20}{row['seconds']:>8.3f} s  [{row['least']:.3f}, {row['most']:.3f}] n = {row['n']}")

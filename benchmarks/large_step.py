@@ -111,14 +111,14 @@ def steps(model: synib.FusionModel, batch: Batch, target: Tensor, device: str, c
         behind = model.on_latents()
         return lambda: graph(behind, model.encode_all(batch), target)[0]
 
-    made = {name: step(loss(objective)) for name, objective in objectives.items()}
-    return made if compiled else made | {"synib, 1 + n passes": step(lambda: naive(model, batch, target))}
+    steps = {name: step(loss(objective)) for name, objective in objectives.items()}
+    return steps if compiled else steps | {"synib, 1 + n passes": step(lambda: naive(model, batch, target))}
 
 
 def measure(runs: Mapping[str, Step], rounds: int, device: str, repeats: int) -> dict[str, list[float]]:
     """Milliseconds of each step in each round, taking turns; three rounds to warm up."""
     wait: Step = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
-    found: dict[str, list[float]] = {kind: [] for kind in runs}
+    times: dict[str, list[float]] = {kind: [] for kind in runs}
     for turn in range(rounds + 3):
         for kind, run in runs.items():
             wait()
@@ -131,8 +131,8 @@ def measure(runs: Mapping[str, Step], rounds: int, device: str, repeats: int) ->
                     f"({kind}: {time.perf_counter() - start:.0f} s to compile and start)", file=sys.stderr, flush=True
                 )
             if turn >= 3:
-                found[kind].append(1e3 * (time.perf_counter() - start) / repeats)
-    return found
+                times[kind].append(1e3 * (time.perf_counter() - start) / repeats)
+    return times
 
 
 def fetch(split: Split, batch: int, device: str) -> Step:
@@ -185,18 +185,18 @@ def main() -> None:
     def report(encoders: str, runs: Mapping[str, Step]) -> None:
         if device.startswith("cuda"):
             torch.cuda.reset_peak_memory_stats()
-        found = measure(runs, options.rounds, device, options.repeats)
+        times = measure(runs, options.rounds, device, options.repeats)
         memory = torch.cuda.max_memory_allocated() / 2**30 if device.startswith("cuda") else 0.0
-        for kind, ms in found.items():
+        for kind, ms in times.items():
             of_vanilla = [1.0] * len(ms)
-            if "vanilla" in found:  # fetching a batch is no step, and has none to compare with
-                of_vanilla = [a / b for a, b in zip(ms, found["vanilla"], strict=True)]
+            if "vanilla" in times:  # fetching a batch is no step, and has none to compare with
+                of_vanilla = [a / b for a, b in zip(ms, times["vanilla"], strict=True)]
             low, middle, high = (round(q, 4) for q in statistics.quantiles(of_vanilla, n=4))
             median = statistics.median(ms)
             if encoders == "frozen":
                 uncached[kind] = median
             faster = uncached[kind] / median if encoders in ("frozen", "cached") and kind in uncached else None
-            compared = f"{middle:>11.3f}  {f'{low:.2f}-{high:.2f}':<11}" if "vanilla" in found else " " * 24
+            compared = f"{middle:>11.3f}  {f'{low:.2f}-{high:.2f}':<11}" if "vanilla" in times else " " * 24
             print(
                 f"{encoders:<12}{kind:<22}{median:>9.2f}{compared}{'' if faster is None else f'{faster:.2f}':>11}{memory:>7.1f}"
             )

@@ -36,27 +36,27 @@ def seconds(run: Callable[[], object]) -> float:
 
 def step(experiment: ComparePID, cell: Cell, data: Dataset) -> tuple[Callable[[], None], float | None]:
     """A training step of the cell's method, and the seconds of what it does between epochs, if it does anything."""
-    one = learner(experiment, cell, data)
-    if isinstance(one.method, TrainsInStages):
-        one.method.begin(0)
-    one.train()
-    optimiser = torch.optim.Adam(one.parameters(), lr=1e-5, fused=True)
+    single = learner(experiment, cell, data)
+    if isinstance(single.method, TrainsInStages):
+        single.method.begin(0)
+    single.train()
+    optimiser = torch.optim.Adam(single.parameters(), lr=1e-5, fused=True)
     rows = torch.arange(cell.settings["batch_size"])
     batch = {name: x[rows] for name, x in data.train.modalities.items()}
     target = data.train.target[rows]
 
     def run() -> None:
         optimiser.zero_grad()
-        backward(one.method, one.model, batch, target, key=keys.key(0), examples=rows)
+        backward(single.method, single.model, batch, target, key=keys.key(0), examples=rows)
         optimiser.step()
 
     between = None
-    method = one.method
+    method = single.method
     if isinstance(method, RevisesWeights) and any(map(method.revises, range(cell.settings["epochs"]))):
-        initial = {name: p.detach().clone() for name, p in one.model.named_parameters()}
+        initial = {name: p.detach().clone() for name, p in single.model.named_parameters()}
         train, validation = (Batch(s.modalities, s.target) for s in (data.train, data.validation))
         with torch.no_grad():
-            between = seconds(lambda: method.revise(one.model, train, validation, initial, keys.key(0)))
+            between = seconds(lambda: method.revise(single.model, train, validation, initial, keys.key(0)))
     return run, between
 
 
@@ -80,8 +80,8 @@ def main() -> None:
     print(f"width {options.width}, {options.rounds} rounds, {hardware}")
     print(f"{'method':<18}{'x vanilla':>10}{'quartiles':>16}{'between epochs':>17}")
     rows: list[dict[str, Any]] = []
-    for method, found in ratios.items():
-        low, middle, high = statistics.quantiles(found, n=4)
+    for method, of_method in ratios.items():
+        low, middle, high = statistics.quantiles(of_method, n=4)
         between = steps[method][1]
         rows.append({"method": method, "ratio": round(middle, 3), "low": round(low, 3), "high": round(high, 3),
                      "between_epochs_seconds": None if between is None else round(between, 3), "rounds": options.rounds,

@@ -40,8 +40,8 @@ def by_dit(p: np.ndarray[Any, Any], method: str) -> dict[str, float]:
     joint = dit.Distribution([tuple(map(str, cell)) for cell in cells], [p[cell] for cell in cells])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = dit.pid.PID_BROJA(joint, [[0], [1]], [2], method=method)
-    return dict(zip(COMPONENTS, (found[a] for a in (((0,), (1,)), ((0,),), ((1,),), ((0, 1),))), strict=True))
+        estimate = dit.pid.PID_BROJA(joint, [[0], [1]], [2], method=method)
+    return dict(zip(COMPONENTS, (estimate[a] for a in (((0,), (1,)), ((0,),), ((1,),), ((0, 1),))), strict=True))
 
 
 def exact(random: int) -> list[dict[str, Any]]:
@@ -94,20 +94,22 @@ def mixtures(examples: int, seeds: int, nulls: int, device: str) -> list[dict[st
                 start = time.perf_counter()
                 if name == "neural":
                     enough = max(nulls, 19) if permuted else nulls
-                    found = pid_neural(x1, x2, y, nulls=enough, seed=seed, device=device)
+                    estimate = pid_neural(x1, x2, y, nulls=enough, seed=seed, device=device)
                 else:
-                    found = pid_quantised(x1, x2, y, seed=seed)
+                    estimate = pid_quantised(x1, x2, y, seed=seed)
                 seconds = time.perf_counter() - start
-                print(f"{mixture}{' permuted' * permuted}, seed {seed}, {name}, {seconds:.1f} s\n{found}", flush=True)
+                print(
+                    f"{mixture}{' permuted' * permuted}, seed {seed}, {name}, {seconds:.1f} s\n{estimate}", flush=True
+                )
                 for component in COMPONENTS:
-                    one = getattr(found, component)
+                    interval = getattr(estimate, component)
                     rows.append({
                         "u1 u2 r s": " ".join(map(str, mixture)), "labels": "permuted" if permuted else "true",
-                        "estimator": name, "seed": seed, "component": component, "bits": round(one.value, 4),
-                        "low": round(one.low, 4), "high": round(one.high, 4),
-                        "null_mean": round(found.null_mean[component], 4),
-                        "null_spread": round(found.null_spread[component], 4),
-                        "p": round(found.p_value[component], 3), "nulls": len(found.null), "seconds": round(seconds, 1),
+                        "estimator": name, "seed": seed, "component": component, "bits": round(interval.value, 4),
+                        "low": round(interval.low, 4), "high": round(interval.high, 4),
+                        "null_mean": round(estimate.null_mean[component], 4),
+                        "null_spread": round(estimate.null_spread[component], 4),
+                        "p": round(estimate.p_value[component], 3), "nulls": len(estimate.null), "seconds": round(seconds, 1),
                     })  # fmt: skip
     return rows
 

@@ -65,27 +65,27 @@ class AtTheEnd:
 
     def examine(self, cell: Cell, learner: Any, data: Dataset) -> dict[str, float]:
         """What the experiment itself watches and examines."""
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         watch, examine = (getattr(self.experiment, name, None) for name in ("watch", "examine"))
         if watch is not None and type(self.experiment).curves:
             parameters = {name: p.detach() for name, p in learner.named_parameters()}
 
             def predict(changed: Any, modalities: Any) -> Tensor:
-                def of(one: Any) -> Tensor:
-                    return cast(Tensor, one.method.predict(one.model, modalities))
+                def of(own: Any) -> Tensor:
+                    return cast(Tensor, own.method.predict(own.model, modalities))
 
-                made: Tensor = functional_call(learner, {**parameters, **changed}, (of,))
-                return made
+                prediction: Tensor = functional_call(learner, {**parameters, **changed}, (of,))
+                return prediction
 
             with torch.no_grad():
                 watched = watch(predict, parameters, data.train, data.validation)
-            found |= {name: float(v) for name, v in watched.items() if "accuracy_" not in name}
+            metrics |= {name: float(v) for name, v in watched.items() if "accuracy_" not in name}
         if examine is not None:
             try:
-                found |= examine(cell, learner, data)
+                metrics |= examine(cell, learner, data)
             except ImportError as e:  # torchmetrics; accuracies are compared all the same
                 self.unscored = str(e)
-        return found
+        return metrics
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Committed:
     def original_shards(self) -> list[list[Cell]]:
         """The groups it was trained in, where a way of cutting gives the names that the timings have."""
         names = {t["shard"] for t in self.timings}
-        found: dict[str, list[Cell]] = {}
+        shards: dict[str, list[Cell]] = {}
         for group in programs(self.cells):
             alike = sorted(group, key=lambda c: (c.settings["lr"], c.settings["weight_decay"]))
             for order in (group, alike):
@@ -145,8 +145,8 @@ class Committed:
                     for shard in (*cut(order, size), *plain):
                         name = digest([c.id for c in shard])
                         if name in names:
-                            found[name] = shard
-        return list(found.values())
+                            shards[name] = shard
+        return list(shards.values())
 
 
 def sample(cells: Sequence[Cell], n: int, seed: int) -> list[Cell]:
@@ -304,9 +304,9 @@ def main() -> None:
         chosen = sample(known, o.cells, o.seed) if known else []
         groups = programs(chosen)
         if o.whole:
-            wanted = {cell.id for cell in chosen}
+            chosen_ids = {cell.id for cell in chosen}
             shards = committed.original_shards()
-            groups = [shard for shard in shards if wanted & {c.id for c in shard}]
+            groups = [shard for shard in shards if chosen_ids & {c.id for c in shard}]
             print(f"{name}: {len(shards)} of {len(committed.timings)} original shards recovered", flush=True)
         precision = committed.precision if o.precision == "recorded" else o.precision
         if o.device == "cpu" and precision == "tf32":
@@ -335,19 +335,19 @@ def main() -> None:
         if fresh:
             writer.writeheader()
         for done, (name, metrics, remark, seconds) in enumerate(run(ordered, o.workers), 1):
-            made = compare(folders[name], metrics, rows[name])
-            writer.writerows(made)
+            compared = compare(folders[name], metrics, rows[name])
+            writer.writerows(compared)
             file.flush()
-            lines[name] += made
+            lines[name] += compared
             expected[name] -= 1
-            who = made[0]["method"] if made else "FAILED"
-            gaps = [abs(x["difference"]) for x in made if x["difference"] is not None]
+            who = compared[0]["method"] if compared else "FAILED"
+            gaps = [abs(x["difference"]) for x in compared if x["difference"] is not None]
             print(
                 f"[{time.perf_counter() - begun:6.1f} s] {done}/{len(ordered)} {name}: {who}, "
                 f"{len(metrics)} cells, {seconds:.1f} s, max |d| {max(gaps, default=math.nan):.4f} {remark}",
                 flush=True,
             )
-            if not made:
+            if not compared:
                 failed.append(name)
     print(
         "\nversions",

@@ -49,9 +49,9 @@ def start(engine: str, out: Path) -> "subprocess.Popen[bytes]":
 def finish(engine: str, out: Path) -> None:
     """Run the command to its end, which is to be a good one."""
     process = start(engine, out)
-    _, said = process.communicate()
+    _, errors = process.communicate()
     if process.returncode:
-        raise SystemExit(f"The {engine} sweep into {out} ended with {process.returncode}: {said.decode()}")
+        raise SystemExit(f"The {engine} sweep into {out} ended with {process.returncode}: {errors.decode()}")
 
 
 def undisturbed(engine: str, out: Path) -> Whole:
@@ -72,8 +72,8 @@ def undisturbed(engine: str, out: Path) -> Whole:
 
 def shards(folder: Path) -> dict[str, tuple[str, int]]:
     """Finished shards of a run: name → hash of the content, and when it was written."""
-    found = (folder / "shards").glob("*.json")
-    return {p.name: (hashlib.sha256(p.read_bytes()).hexdigest(), p.stat().st_mtime_ns) for p in found}
+    files = (folder / "shards").glob("*.json")
+    return {p.name: (hashlib.sha256(p.read_bytes()).hexdigest(), p.stat().st_mtime_ns) for p in files}
 
 
 def broken(folder: Path) -> int:
@@ -139,16 +139,16 @@ def disturbed(engine: str, out: Path, kills: int, whole: Whole, rng: random.Rand
 
 def compare(engine: str, whole: Path, out: Path, lines: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
     """What a disturbed sweep has lost, doubled or changed."""
-    wanted = Counter(row["cell"] for row in read_csv(whole / "results.csv"))
-    found = Counter(row["cell"] for row in read_csv(out / "results.csv"))
+    expected = Counter(row["cell"] for row in read_csv(whole / "results.csv"))
+    present = Counter(row["cell"] for row in read_csv(out / "results.csv"))
     same = [name for name in TABLES if (whole / name).read_bytes() == (out / name).read_bytes()]
     return {
         "engine": engine,
-        "models": wanted.total(),
+        "models": expected.total(),
         "shards": len(shards(out)),
         "kills": len(lines),
-        "models_lost": (wanted - found).total(),
-        "models_doubled": (found - wanted).total(),
+        "models_lost": (expected - present).total(),
+        "models_doubled": (present - expected).total(),
         "shards_trained_twice": sum(line["lost_or_changed_shards"] for line in lines),
         "broken_files": sum(line["broken_files"] for line in lines),
         "temporary_files_at_the_end": unfinished(out),

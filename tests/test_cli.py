@@ -84,22 +84,8 @@ def test_the_command_is_installed_and_its_mistakes_have_no_traceback(tmp_path):
 
 
 def test_the_simplex_on_a_laptop_leaves_triangles_and_says_that_it_is_smaller(synib_command, tmp_path):
-    small = [
-        "--quick",
-        "--step",
-        "1",
-        "--seeds",
-        "1",
-        "--width",
-        "8",
-        "--epochs",
-        "2",
-        "--method",
-        "vanilla",
-        "--out",
-        "run",
-    ]
-    code, out, err = synib_command("reproduce", "pid-simplex", *small)
+    small = "--quick --step 1 --seeds 1 --width 8 --epochs 2 --method vanilla --out run"
+    code, out, err = synib_command("reproduce", "pid-simplex", *small.split())
     assert (code, err) == (0, "")
     assert "mean over the simplex" in out
     assert {"figure.svg", "report.html", "results.csv", "summary.csv", "timings.csv"} <= files(tmp_path / "run").keys()

@@ -44,11 +44,6 @@ def test_a_whole_data_set_is_said_to_be_there_with_counts_and_checksum(synib_com
     assert out.endswith("Everything is there.\n")
 
 
-def test_the_root_may_be_in_the_environment(synib_command, mosi, monkeypatch):
-    monkeypatch.setenv("SYNIB_DATA", str(mosi))
-    assert synib_command("data", "check", "mosi")[0] == 0
-
-
 def test_what_is_missing_is_said_with_where_to_get_it_and_exit_code_1(synib_command, mosi):
     code, out, err = synib_command("data", "check", "ur-funny", "--root", mosi)
     assert (code, err) == (1, "")

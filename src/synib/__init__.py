@@ -1,6 +1,7 @@
 """synib: make multimodal models use what only the modalities together say.
 
-``synib.read``, ``synib.Table``, ``synib.audit``, ``synib.fit`` and ``synib.load`` are imported when they are first used.
+``synib.read``, ``synib.Table``, ``synib.audit``, ``synib.fit``, ``synib.load`` and ``synib.explain`` are imported when they are
+first used.
 """
 
 import importlib
@@ -8,6 +9,7 @@ import importlib
 TYPE_CHECKING = False  # to type checkers it is true; importing it from typing would take longer than all else here
 
 if TYPE_CHECKING:
+    from synib.explanation.explain import explain
     from synib.masks import (
         AmortizedMask,
         ClassShuffledNoise,
@@ -76,12 +78,20 @@ __all__ = [
     "Unimodal",
     "Vanilla",
     "audit",
+    "explain",
     "fit",
     "load",
     "read",
 ]
 
-_OWN = {"Table": "own.table", "audit": "own.audit", "fit": "own.fit", "load": "own.saved", "read": "own.table"}
+_OWN = {
+    "Table": "own.table",
+    "audit": "own.audit",
+    "explain": "explanation.explain",
+    "fit": "own.fit",
+    "load": "own.saved",
+    "read": "own.table",
+}
 _PACKAGES = ("masks", "methods", "models", "objective", "tokens", "keys")  # what defines these names
 
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 from weakref import WeakKeyDictionary
 
 import torch
@@ -24,8 +24,8 @@ def shown(value: object) -> str:
     """A value as a sentence quotes it: short, on one line, a class or a function by its name."""
     if isinstance(value, type | FunctionType):
         return f"the {'class' if isinstance(value, type) else 'function'} {value.__name__}"
-    said = " ".join(repr(value).split())
-    return said if len(said) <= 60 else f"{said[:57]}..."
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def check_kind(name: str, value: object, kind: type[T], example: str) -> T:
@@ -90,6 +90,15 @@ def check_flag(name: str, value: Any, *, none: bool = False) -> Any:
     raise ValueError(f"{name} is {'True, False or None' if none else 'True or False'}; got {shown(value)}.")
 
 
+def check_choice(name: str, value: T, choices: Any) -> T:
+    """The value, if it is one of some texts: those of a ``Literal``, or of a list."""
+    known = get_args(choices) or tuple(choices)
+    if value in known:
+        return value
+    *others, last = map(repr, known)
+    raise ValueError(f"{name} is {', '.join(others)}{' or ' * bool(others)}{last}; got {shown(value)}.")
+
+
 def check_tensor(name: str, value: Any) -> Tensor:
     """The value, if it is a tensor."""
     if isinstance(value, Tensor):
@@ -122,20 +131,22 @@ def check_widths(name: str, value: Any, *, module: bool = False) -> dict[str, in
 
 def parameters_of(kind: type) -> dict[str, inspect.Parameter]:
     """The arguments of a class's constructor; one that passes others on has those of the class above it too."""
-    found: dict[str, inspect.Parameter] = {}
+    parameters: dict[str, inspect.Parameter] = {}
     for step in (vars(c)["__init__"] for c in kind.__mro__ if "__init__" in vars(c)):
         own = list(inspect.signature(step).parameters.values())[1:]
-        found |= {p.name: p for p in own if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in found}
+        parameters |= {
+            p.name: p for p in own if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in parameters
+        }
         if all(p.kind != p.VAR_KEYWORD for p in own):
             break
-    return found
+    return parameters
 
 
-def settings_repr(made: object) -> str:
+def settings_repr(owner: object) -> str:
     """The arguments of an object that differ from the defaults, as one would write them: ``p=0.4, over='tokens'``."""
     listed = []
-    for name, parameter in parameters_of(type(made)).items():
-        value = getattr(made, name, parameter.default)
+    for name, parameter in parameters_of(type(owner)).items():
+        value = getattr(owner, name, parameter.default)
         if isinstance(value, Tensor):
             value = [round(v, 6) for v in value.tolist()] if value.ndim else round(value.item(), 6)
         if not isinstance(value, nn.Module) and value != parameter.default:  # modules are shown by themselves
@@ -145,9 +156,9 @@ def settings_repr(made: object) -> str:
 
 def warn_once(owner: nn.Module, sentence: str, stacklevel: int) -> None:
     """Warn about a module, unless it was told so before."""
-    told = _WARNED.setdefault(owner, set())
-    if sentence not in told and not torch.compiler.is_compiling():
-        told.add(sentence)
+    sentences = _WARNED.setdefault(owner, set())
+    if sentence not in sentences and not torch.compiler.is_compiling():
+        sentences.add(sentence)
         warnings.warn(sentence, stacklevel=stacklevel + 1)
 
 

@@ -138,8 +138,8 @@ def _one_hot(target: Tensor, width: int) -> Tensor:
 
 
 def _nll(logits: Tensor, truth: Tensor) -> Tensor:
-    one = logits.shape[-1] == 1
-    total = torch.nn.functional.softplus(logits).squeeze(-1) if one else logits.logsumexp(-1)
+    single_logit = logits.shape[-1] == 1
+    total = torch.nn.functional.softplus(logits).squeeze(-1) if single_logit else logits.logsumexp(-1)
     return total - (truth * logits).sum(-1)
 
 

@@ -1,8 +1,5 @@
 """Arrays made from files once."""
 
-import json
-import os
-
 import numpy as np
 import pytest
 import torch
@@ -62,13 +59,6 @@ def test_a_changed_a_new_and_a_reordered_file_are_noticed_and_only_these_read(tm
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
-def test_a_file_of_the_same_size_and_another_time_is_read_again(tmp_path, files):
-    call(tmp_path, files, Reader())
-    files["f1"].write_text("9")
-    os.utime(files["f1"], ns=(1, 1))
-    assert call(tmp_path, files, Reader()).values[1, 0] == 9
-
-
 def test_another_recipe_reads_everything_again(tmp_path, files):
     read = Reader()
     call(tmp_path, files, read)
@@ -90,42 +80,6 @@ def test_broken_files_are_zeros_and_remembered_until_they_change(tmp_path, files
     out = call(tmp_path, files, read)
     assert out.broken == {}
     assert out.values[:, 0].tolist() == [0, 1, 22, 33]
-
-
-def test_an_interrupted_call_leaves_what_was_there(tmp_path, files):
-    call(tmp_path, files, Reader())
-    before = {p.name: p.read_bytes() for p in (tmp_path / "cache").iterdir()}
-    files["f1"].write_text("71")
-
-    def stop(_):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        call(tmp_path, files, stop)
-    assert {p.name: p.read_bytes() for p in (tmp_path / "cache").iterdir()} == before
-
-
-def test_a_damaged_array_is_said_and_all_files_are_read_again(tmp_path, files):
-    call(tmp_path, files, Reader())
-    array = next((tmp_path / "cache").glob("*.npy"))
-    content = bytearray(array.read_bytes())
-    content[-16] ^= 1
-    array.write_bytes(content)
-    os.utime(array, ns=(1, 1))
-    read = Reader()
-    with pytest.warns(UserWarning, match=rf"{array.name} is damaged; it is made again"):
-        assert call(tmp_path, files, read).values[:, 0].tolist() == [0, 1, 2, 3]
-    assert len(read.read) == 4
-
-
-@pytest.mark.parametrize("source", [None, 3, {"files": [["f0", None]]}])
-def test_a_record_that_does_not_fit_is_not_used(tmp_path, files, source):
-    call(tmp_path, files, Reader())
-    record = tmp_path / "cache" / "x.json"
-    content = json.loads(record.read_text())
-    content["arrays"]["x"]["source"] = source
-    record.write_text(json.dumps(content))
-    assert call(tmp_path, files, Reader()).values[:, 0].tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float16])

@@ -111,9 +111,3 @@ def test_a_modality_that_it_has_no_network_for_is_refused(width, name, message, 
     x = torch.zeros(2, width)
     with pytest.raises(ValueError, match=message):
         AmortizedMask({"a": 6, "b": 6})(x, key, probe_of(x, torch.sum, name))
-
-
-def test_a_model_without_a_unimodal_predictor_is_refused(key):
-    x = torch.zeros(2, 6)
-    with pytest.raises(ValueError, match="AmortizedMask searches against a unimodal predictor of 'a'"):
-        AmortizedMask({"a": 6}).loss(x, key, probe_of(x, None))

@@ -183,34 +183,6 @@ def test_it_works_where_gradients_are_off(key):
         assert torch.equal(loss, objective(model, x, target, key=key)[0])
 
 
-@pytest.mark.parametrize("latents", [False, True])
-def test_a_model_without_heads_is_refused_with_a_sentence(latents, key):
-    x, target = batch()
-    model = FusionModel.mlp(WIDTHS, hidden=[6], classes=3)
-    predict, x = (model.on_latents(), model.encode_all(x)) if latents else (model, x)
-    with pytest.raises(
-        ValueError, match=r"LearnedMask searches against a unimodal predictor of 'a', and the model has"
-    ):
-        SynIB(LearnedMask(2), StandardNoise())(predict, x, target, key=key)
-
-
-def test_a_target_outside_the_support_is_refused_before_the_search_meets_it(key):
-    x, target = batch()
-    model = FusionModel.mlp(WIDTHS, hidden=[6], classes=3, head_hidden=[])
-    with pytest.raises(ValueError, match="Categorical targets are classes 0 to 2; got 7"):
-        SynIB(LearnedMask(2), StandardNoise())(model, x, target + 7, key=key)
-
-
-def test_the_search_differentiates_no_parameter(key):
-    x, target = batch()
-    model = FusionModel.mlp(WIDTHS, hidden=[6], classes=3, head_hidden=[])
-    seen = []
-    for p in model.heads.parameters():
-        p.register_hook(lambda g: seen.append(g))
-    SynIB(LearnedMask(3), StandardNoise())(model, x, target, key=key)
-    assert not seen
-
-
 def test_many_keys_on_one_batch_may_be_searched_under_vmap():
     torch.manual_seed(0)
     x, target, weights = torch.randn(6, 5), torch.randint(2, (6,)).float(), torch.randn(5)

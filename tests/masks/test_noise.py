@@ -39,27 +39,6 @@ def test_matched_noise_follows_the_moving_average_of_the_paper(key):
     torch.testing.assert_close(noise(batches[0], key, "a"), expected)
 
 
-def test_matched_noise_keeps_modalities_apart(key):
-    noise = MatchedNoise()
-    noise.observe(torch.full((4, 2), 7.0), "a")
-    noise.observe(torch.full((4, 3), -7.0), "b")
-    assert torch.equal(noise(torch.zeros(4, 2), key, "a"), torch.full((4, 2), 7.0))
-    assert torch.equal(noise(torch.zeros(4, 3), key, "b"), torch.full((4, 3), -7.0))
-
-
-def test_matched_noise_is_saved_and_loaded_into_a_fresh_object(key):
-    noise = MatchedNoise()
-    x = torch.randn(20, 3) + 4
-    noise.observe(x, "a")
-    noise.observe(x + 1, "a")
-    fresh = MatchedNoise()
-    fresh.load_state_dict(noise.state_dict())
-    assert torch.equal(fresh(x, key, "a"), noise(x, key, "a"))
-    for n in (noise, fresh):
-        n.observe(x + 2, "a")
-    assert torch.equal(fresh(x, key, "a"), noise(x, key, "a"))
-
-
 def test_widths_known_beforehand_make_the_buffers_of_the_state(key):
     x = torch.randn(20, 3) + 4
     late, early = MatchedNoise(), MatchedNoise(widths={"a": 3})

@@ -56,8 +56,3 @@ def test_n_modalities_have_two_to_the_n_rows_and_an_empty_one_says_nan():
     assert "a + b + c         400" in str(table)
     with pytest.raises(KeyError):
         table["d",]
-
-
-def test_no_modality_can_be_called_fusion():
-    with pytest.raises(ValueError, match="can be called 'fusion'; got \\['fusion'\\]"):
-        agreement_table({"fusion": Y}, Y, Y)

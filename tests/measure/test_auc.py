@@ -43,25 +43,3 @@ def test_auc_knows_only_the_order_and_what_is_lost_on_one_side_is_won_on_the_oth
     assert same == pytest.approx([value] * 3, nan_ok=True)
     mirrored = [auc(-score, positive), auc(score, ~positive)]
     assert mirrored == pytest.approx([1 - value] * 2, nan_ok=True)
-
-
-def test_auc_of_the_ends():
-    positive = [False, False, True, True]
-    assert auc([0, 1, 2, 3], positive) == 1
-    assert auc([3, 2, 1, 0], positive) == 0
-    assert auc([7, 7, 7, 7], positive) == 0.5
-    assert auc([-np.inf, -np.inf, -np.inf, 0], positive) == 0.75
-
-
-@pytest.mark.parametrize(
-    ("score", "positive", "sentence"),
-    [
-        ([1.0, 2.0], [0, 1], "true or false of each example; got int64: pass target == one_class"),
-        ([1.0], [True, False], r"one number for each example, \(2,\); got \(1,\)"),
-        ([1.0, math.nan], [True, False], "Scores are numbers; 1 of 2 are NaN"),
-        (["a", "b"], [True, False], "The score is an array of numbers"),
-    ],
-)
-def test_what_cannot_be_ranked_is_refused(score, positive, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        auc(score, positive)

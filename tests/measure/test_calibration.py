@@ -55,20 +55,3 @@ def test_bins_hold_what_lies_in_them():
     assert told.error == pytest.approx((2 * 0.05 + 2 * 0.35 + 0.05) / 5, abs=1e-6)
     assert told.edges.tolist() == pytest.approx(np.linspace(0, 1, 11).tolist())
     assert str(told).count("\n") == 3
-
-
-def test_a_calibrated_model_has_a_small_error_and_bins_on_the_diagonal():
-    p = torch.rand(4000)
-    told = calibration(torch.logit(p), (torch.rand(4000) < p).long(), family=Bernoulli())
-    assert told.error < 0.04
-    inside = [
-        a.low - 0.02 <= c <= a.high + 0.02
-        for a, c, n in zip(told.accuracy, told.confidence, told.count, strict=True)
-        if n
-    ]
-    assert all(inside)
-
-
-def test_no_bins_are_refused(case):
-    with pytest.raises(ValueError, match="bins is a whole number of at least 1; got 0"):
-        calibration(*case, 0)

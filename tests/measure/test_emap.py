@@ -100,29 +100,6 @@ def test_a_pure_xor_model_loses_everything():
     np.testing.assert_allclose(found.projection, 0, atol=1e-9)
 
 
-def test_projecting_twice_changes_nothing_more(mixed_case):
-    model, x, y = mixed_case()
-    once = torch.from_numpy(emap(model, x, y).projection)
-    rows = {k: torch.arange(40.0)[:, None] for k in x}
-    margin = dict(zip(x, by_hand_margins(model, x), strict=True))
-
-    def projected(m):
-        i, j = (m[k][:, 0].long() for k in ("x0", "x1"))
-        return margin["x0"][i] + margin["x1"][j] - margin["x0"].mean(0)
-
-    again = emap(projected, rows, y)
-    np.testing.assert_allclose(again.projection, once, atol=1e-5)
-    assert abs(again.log_loss_added.value) < 1e-9
-
-
-def by_hand_margins(model, x):
-    model.eval()
-    a, b = torch.meshgrid(torch.arange(40), torch.arange(40), indexing="ij")
-    with torch.no_grad():
-        full = model({"x0": x["x0"][a.flatten()], "x1": x["x1"][b.flatten()]}).double().view(40, 40, 3)
-    return full.mean(1), full.mean(0)
-
-
 def test_the_order_of_modalities_and_a_constant_added_to_all_logits_do_not_matter(mixed_case):
     model, x, y = mixed_case()
     found = emap(model, x, y)
@@ -251,19 +228,6 @@ def test_a_gaussian_has_a_log_loss_and_no_accuracy():
 
 
 X, Y = signs()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"modalities": {k: v[:1] for k, v in X.items()}, "target": [1]}, r"All 1 targets"),
-        ({"pairs": 1}, r"pairs is a whole number of at least 2; got 1"),
-        ({"of": "odds"}, r"of is 'logits' or 'probabilities'; got 'odds'"),
-    ],
-)
-def test_mistakes_get_one_sentence(wrong, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        emap(**{"predict": xor_model(), "modalities": X, "target": Y, "family": Bernoulli(), **wrong})
 
 
 def test_a_family_without_classes_has_no_probabilities_and_one_example_nothing_to_mix():

@@ -59,13 +59,6 @@ def test_an_additive_model_scores_0_with_any_number_of_draws(n, draws, additive_
     assert sum(share.value for share in found.main.values()) == pytest.approx(1)
 
 
-def test_a_pure_xor_scores_1_where_the_background_is_balanced():
-    found = interaction(lambda m: 3 * m["x0"] * m["x1"], signs(), family=Bernoulli())
-    assert found.score.value == pytest.approx(1, abs=1e-9)
-    assert found.pairs["x0", "x1"].value == pytest.approx(1, abs=1e-9)
-    assert found.draws == 40
-
-
 def test_a_pure_xor_scores_what_the_formula_says_where_it_is_not():
     x = signs()
     x = {k: torch.cat([v, torch.ones(8, 1)]) for k, v in x.items()}
@@ -90,17 +83,6 @@ def test_parity_of_three_splits_evenly_between_pairs_and_singles_cancel():
     phi = interaction_values(dividend, 3).squeeze(-1)
     torch.testing.assert_close(phi.diagonal(), torch.full((3,), -1 / 6).double())
     assert found.score.value == pytest.approx(0.75, abs=0.1)  # 6/4 of 6/4 + 3/6
-
-
-def test_only_the_pair_that_interacts_has_a_share():
-    found = interaction(lambda m: m["x0"] * m["x2"] + m["x1"], signs(3, 8), family=Bernoulli(), draws=64)
-    assert found.pairs["x0", "x1"].value < 1e-9
-    assert found.pairs["x1", "x2"].value < 1e-9
-    assert found.pairs["x0", "x2"].value == pytest.approx(found.score.value)
-    assert found.score.value > 0.35
-    assert found.main["x1"].value > 0.35
-    total = sum(s.value for s in [*found.pairs.values(), *found.main.values()])
-    assert total == pytest.approx(1)
 
 
 def test_the_interval_holds_the_score_and_stays_between_0_and_1(mixed_case):
@@ -160,22 +142,3 @@ def test_of_a_gaussian_the_mean_counts():
     x = {"a": torch.randn(30, 1), "b": torch.randn(30, 1)}
     found = interaction(lambda m: torch.cat([m["a"] + m["b"], m["a"] * m["b"]], 1), x, family=Gaussian())
     assert found.score.value < 1e-6
-
-
-# How it is called
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"draws": 1}, r"draws is a whole number of at least 2; got 1"),
-        ({"of": "odds"}, r"of is 'logits' or 'probabilities'; got 'odds'"),
-        ({"family": Gaussian()}, r"Gaussian.* expects predictions \(batch, 2\); got \(40, 1\)"),
-        ({"family": Gaussian(), "target": torch.ones(40)}, r"has no classes: leave out target"),
-        ({"family": Gaussian(), "of": "probabilities"}, r"has no classes: leave out target and of='probabilities'"),
-        ({"modalities": {k: v[:1] for k, v in signs().items()}}, r"values of other examples; got 1 example"),
-    ],
-)
-def test_mistakes_get_one_sentence(wrong, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        interaction(**{"predict": lambda m: m["x0"] * m["x1"], "modalities": signs(), "family": Bernoulli(), **wrong})

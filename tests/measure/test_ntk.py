@@ -151,27 +151,6 @@ def test_the_model_is_left_as_it_was():
     assert all(p.grad is None for p in model.parameters())
 
 
-def test_predictions_that_are_not_the_familys_are_refused():
-    model, modalities, groups = setup(1, dtype=torch.float32)
-    with pytest.raises(ValueError, match="Categorical"):
-        ntk(model, modalities, torch.zeros(N), groups)
-
-
-@pytest.mark.parametrize(
-    ("groups", "sentence"),
-    [
-        ({}, "at least one group of examples; got none"),
-        ([torch.ones(N)], "Groups are a dict of name"),
-        ({"g": torch.ones(3, dtype=torch.bool)}, r"for each of the 24 examples whether it belongs; got \(3,\)"),
-        ({"g": torch.zeros(N, dtype=torch.bool)}, "Group 'g' has no examples; leave it out"),
-    ],
-)
-def test_groups_that_say_nothing_are_refused(groups, sentence):
-    model, modalities, _ = setup(1, dtype=torch.float32)
-    with pytest.raises(ValueError, match=sentence):
-        ntk(model, modalities, torch.zeros(N), groups)
-
-
 def test_probabilities_hide_the_strength_of_what_is_certain():
     model, modalities, groups = setup(1)
     target = torch.randint(2, (N,)).double()
@@ -206,37 +185,3 @@ def test_the_cosine_of_tiny_directions_is_a_cosine():
     found, exact = ntk(model, *args, of="probabilities"), ntk(model.double(), *args, of="probabilities")
     assert found.cosine == pytest.approx(exact.cosine, abs=1e-2)
     assert all(-1 <= c <= 1 for c in found.cosine.values())
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"target": torch.zeros(N - 4)}, r"The target needs a row for each of 24 examples; got shape \(20,\)"),
-        ({"target": torch.zeros(N + 1)}, "The target needs a row for each of 24 examples"),
-        ({"most": 0}, "most is a whole number of at least 1; got 0"),
-        ({"model": lambda x: x["a"]}, "ntk differentiates a module's parameters; got function"),
-        ({"modalities": [1, 2]}, "Modalities are a dict"),
-        ({"modalities": {"a": torch.full((N, 3), math.nan), "b": torch.zeros(N, 2)}}, "'a' holds 72 NaN or Inf"),
-    ],
-)
-def test_a_wrong_call_gets_a_sentence(change, sentence):
-    model, modalities, groups = setup(1, dtype=torch.float32)
-    given = {
-        "model": model,
-        "modalities": modalities,
-        "target": torch.zeros(N),
-        "groups": groups,
-        "family": Bernoulli(),
-    }
-    with pytest.raises(ValueError, match=sentence):
-        ntk(**given | change)
-
-
-def test_an_unknown_output_and_a_family_without_probabilities_are_refused():
-    model, modalities, groups = setup(2)
-    with pytest.raises(ValueError, match="of is 'logits' or 'probabilities'; got 'both'"):
-        ntk(model, modalities, torch.zeros(N), groups, of="both")
-    with pytest.raises(
-        ValueError, match=r"Probabilities belong to Bernoulli and Categorical; got Gaussian.*of='logits'"
-    ):
-        ntk(model, modalities, torch.zeros(N, 1), groups, family=Gaussian(), of="probabilities")

@@ -98,14 +98,6 @@ def test_tokens_can_be_replaced_by_noise_and_keep_their_own_padding(chunk):
     assert told.corrupted["t"].accuracy.value == told.intact.accuracy.value == 1.0
 
 
-def test_mistakes_get_one_sentence():
-    x, y = signs(10)
-    with pytest.raises(ValueError, match="draws is a whole number of at least 1; got 0"):
-        scores_under_corruption(product, x, y, draws=0)
-    with pytest.raises(ValueError, match="one target for each of 10 examples"):
-        scores_under_corruption(product, x, y[:5], family=Bernoulli())
-
-
 class Remembers(StandardNoise):
     """Notes the mode in which it draws."""
 

@@ -1,7 +1,6 @@
 """The control's data."""
 
 import numpy as np
-import pytest
 import torch
 
 from synib import Tokens
@@ -49,8 +48,3 @@ def test_the_seed_decides_the_shuffle_and_nothing_else():
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(shuffle_within_class({"b": torch.zeros(400), **x}, Y)["a"], one)  # nor who else is there
     assert torch.equal(x["a"], torch.arange(400))
-
-
-def test_a_modality_of_another_size_gets_one_sentence():
-    with pytest.raises(ValueError, match="'a' has 5 examples and the target 400"):
-        shuffle_within_class({"a": torch.zeros(5)}, Y)

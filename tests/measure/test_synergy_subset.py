@@ -105,43 +105,7 @@ def test_the_excess_over_the_control_is_paired(models):
         assert one.excess.n == one.on.n
 
 
-def test_a_model_that_merely_disagrees_scores_everything_and_exceeds_no_control_that_does_so_too(models):
-    subset = synergy_subset({m: p[0] for m, p in models.items()}, Y)
-    against = np.where(models["a"][0] == models["b"][0], 1 - models["a"][0], 0)
-    told = subset.score(against, control=against).strict
-    assert (told.on.value, told.excess.value) == (1.0, 0.0)
-
-
-def test_an_ensemble_of_the_models_that_define_it_scores_zero_by_definition_in_a_binary_task(models):
-    subset = synergy_subset(models, Y)
-    ensemble = (np.mean([models["a"], models["b"]], 0) > 0.5).astype(int)
-    told = subset.score(ensemble)
-    assert told.strict.on.value == told.per_seed.on.value == 0.0
-
-
-@pytest.mark.parametrize("right", [True, False])
-def test_all_right_or_all_wrong_does_not_mean_certain(right):
-    subset = synergy_subset({"a": wrong(Y, np.arange(400) < 17)}, Y)
-    on = subset.score(Y if right else 1 - Y).strict.on
-    reach = 1.959964**2 / (17 + 1.959964**2)  # Wilson's limit for 0 of 17
-    assert (on.low, on.high) == pytest.approx((1 - reach, 1.0) if right else (0.0, reach))
-
-
 def test_what_an_empty_subset_scores_is_nan():
     told = synergy_subset({"a": Y}, Y).score(Y, control=Y)
     assert np.isnan([told.strict.on.value, told.per_seed.on.low, told.strict.excess.value]).all()
     assert told.strict.off.value == 1.0
-
-
-# Mistakes
-
-
-# Mistakes
-
-
-def test_mistakes_in_scoring_get_one_sentence():
-    subset = synergy_subset({"a": np.stack([Y] * 3)}, Y)
-    with pytest.raises(ValueError, match="fusion has 2 seeds and the subset 3"):
-        subset.score(np.stack([Y] * 2))
-    with pytest.raises(ValueError, match="control are predicted labels"):
-        subset.score(Y, control=Y[:5])

@@ -247,26 +247,3 @@ def test_the_seed_decides_and_the_mask_is_left_as_it_was():
     assert one == same
     assert one["a"].mipd.value != other["a"].mipd.value
     assert mask.training
-
-
-def test_a_fill_that_has_seen_nothing_says_so():
-    model, x, y = case()
-    with pytest.raises(ValueError, match="MatchedNoise has seen no training batch of 'a' yet"):
-        usage(model, x, y, noise=MatchedNoise())
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"draws": 0}, r"draws is a whole number of at least 1; got 0"),
-        ({"mask": LearnedMask(), "noise": HideTokens()}, r"HideTokens has none to mix"),
-        (
-            {"mask": LearnedMask(), "noise": StandardNoise()},
-            r"LearnedMask searches against a unimodal predictor of 'x1'",
-        ),
-        ({"reference": Unimodal()}, r"needs a unimodal predictor of a modality other than 'x1'"),
-    ],
-)
-def test_mistakes_get_one_sentence(wrong, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        usage(**{"predict": posterior, "modalities": X, "target": Y, "family": Bernoulli(), **wrong})

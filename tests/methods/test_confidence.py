@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from synib import Bernoulli, Fixed, FusionModel, LinearWarmup, RandomMask, StandardNoise, SynIB, Unimodal
+from synib import Bernoulli, Fixed, FusionModel, LinearWarmup, RandomMask, StandardNoise, SynIB
 from synib.methods import Confidence
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
@@ -30,8 +30,3 @@ def test_its_weight_may_follow_the_step():
     x, y = {"a": torch.randn(6, 4), "b": torch.randn(6, 3)}, torch.arange(6) % 3
     objective = Confidence(weight=LinearWarmup(1.0, 2))
     assert [objective(model, x, y)[1]["weight"].item() for _ in range(3)] == [0.5, 1.0, 1.0]
-
-
-def test_a_reference_of_intact_modalities_is_refused():
-    with pytest.raises(ValueError, match="corrupts no modality, so the Unimodal reference has no complement"):
-        Confidence(reference=Unimodal())

@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 from synib import Bernoulli, FusionModel
 from synib.data import Dataset, Split
@@ -69,14 +68,3 @@ def test_the_answer_is_the_mean_of_the_members_probabilities(names, size, seed):
     torch.testing.assert_close(Ensemble().predict(classes, x).softmax(-1), mean)
     mean = torch.stack([own.sigmoid() for own in binary.unimodal(x).values()]).mean(0)
     torch.testing.assert_close(Ensemble(family=Bernoulli()).predict(binary, x).sigmoid(), mean)
-
-
-def test_members_that_are_all_wrong_are_wrong_together_in_a_binary_task():
-    """Why an ensemble scores 0 on the subset that its own members define."""
-    parts = {name: nn.Identity() for name in WIDTHS}  # each modality is its own prediction
-    model, x = FusionModel(parts, nn.Identity(), parts), {name: torch.randn(200, 1) for name in WIDTHS}
-    said = torch.stack([own.flatten() > 0 for own in model.unimodal(x).values()])
-    agreed = (said == said[0]).all(0)
-    assert 0 < agreed.sum() < 200
-    answer = Ensemble(family=Bernoulli()).predict(model, x).flatten() > 0
-    assert torch.equal(answer[agreed], said[0][agreed])

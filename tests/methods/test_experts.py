@@ -5,12 +5,11 @@ from functools import partial
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
-from synib import Bernoulli, Categorical, FusionModel, RandomMask, ShuffledNoise, SynIB
+from synib import Bernoulli, Categorical, FusionModel, RandomMask, SynIB
 from synib.data import Dataset, Split
-from synib.methods import Confidence, DnR, Ensemble, Vanilla
+from synib.methods import Confidence, Ensemble, Vanilla
 from synib.methods.experts import Experts, experts, stack, stacked
 from synib.methods.synib import synib_amortized, synib_marginal
 from synib.training.loop import fit
@@ -68,19 +67,6 @@ def test_the_fusion_model_ends_as_its_objective_alone_would_have_left_it_and_the
     assert_equal(method.apart.heads, members.heads)
 
 
-def test_the_copies_are_parameters_of_the_method_and_share_nothing_with_the_model():
-    model, method = model_of(WIDTHS), experts()
-    method.attach(model)
-    mine = dict(method.named_parameters())
-    assert {name.removeprefix("apart.") for name in mine} == {
-        name for name, _ in model.named_parameters() if not name.startswith("fusion.")
-    }
-    for name, p in mine.items():
-        theirs = model.get_parameter(name.removeprefix("apart."))
-        assert torch.equal(p, theirs)
-        assert p.data_ptr() != theirs.data_ptr()
-
-
 def test_before_it_settles_the_fusion_answers_alone_and_then_the_weighted_sum():
     model, method, data = model_of(WIDTHS), experts(draws=3), noise_only()
     method.attach(model)
@@ -104,19 +90,6 @@ def test_what_was_trained_can_be_saved_and_loaded():
     other.attach(model_of(WIDTHS))
     other.load_state_dict(method.state_dict())
     assert torch.equal(other.predict(model, data.test.modalities), method.predict(model, data.test.modalities))
-
-
-def test_the_loss_is_that_of_the_synergy_expert_plus_those_of_the_copies(key):
-    model, method = model_of(WIDTHS), experts(draws=3)
-    x, y = {name: torch.randn(6, width) for name, width in WIDTHS.items()}, torch.arange(6) % 3
-    method.attach(model)
-    loss, parts = method(model, x, y, key=key)
-    synergy, others = synib_marginal(weight=10.0, draws=3)(model, x, y, key=key)
-    own = {name: F.cross_entropy(p, y) for name, p in model.unimodal(x).items()}
-    torch.testing.assert_close(loss, synergy + sum(own.values()))
-    assert parts.keys() == others.keys() | {"apart/a", "apart/b", "apart/c"}
-    for name, value in own.items():
-        torch.testing.assert_close(parts[f"apart/{name}"], value.detach())
 
 
 def cue_and_synergy(n, g):
@@ -151,28 +124,6 @@ def test_stacking_keeps_both_the_cue_and_the_synergy():
     assert stacked[1] > 0.98
     before, after = (Bernoulli().nll(p, y).mean() for p in (model(x), method.predict(model, x)))
     assert after < 0.2 * before
-
-
-def test_it_is_made_from_plain_settings():
-    method = experts(weight=3.0, draws=4, debias=True, l2=0.1, family=Bernoulli(), unimodal_weight=0.5)
-    assert isinstance(method.synergy, SynIB)
-    assert isinstance(method.synergy.noise, ShuffledNoise)
-    assert method.synergy.mask.whole
-    assert (method.synergy.draws, method.synergy.debias, method.synergy.weight.weight.item()) == (4, True, 3.0)
-    assert (method.l2, method.unimodal_weight, method.family) == (0.1, 0.5, method.synergy.family)
-
-
-def test_a_method_that_does_more_than_a_loss_says_is_refused():
-    with pytest.raises(ValueError, match="DnR also changes weights between epochs"):
-        Experts(DnR())
-
-
-def test_a_step_before_there_are_experts_is_refused(key):
-    model, x = model_of(WIDTHS), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
-    with pytest.raises(ValueError, match=r"no unimodal experts yet: call attach\(model\) before the optimiser is made"):
-        experts()(model, x, torch.arange(6) % 3, key=key)
-    with pytest.raises(ValueError, match="no unimodal experts yet"):
-        experts().predict(model, x)
 
 
 def test_a_head_that_does_not_show_how_wide_its_answer_is_is_refused():

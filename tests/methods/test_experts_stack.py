@@ -116,15 +116,6 @@ def test_two_classes_weigh_experts_as_one_logit_does():
     torch.testing.assert_close(of_classes[1:] - of_classes[:1], bias, rtol=1e-4, atol=1e-5)
 
 
-def test_an_expert_that_says_nothing_gets_no_weight():
-    answers, target = answers_of(2, 80, 1)
-    weights, bias = stack(Bernoulli(), torch.cat([answers, torch.zeros(1, 80, 1)]), target, 1e-2)
-    expected, same = stack(Bernoulli(), answers, target, 1e-2)
-    assert weights[2] == 0
-    torch.testing.assert_close(weights[:2], expected)
-    torch.testing.assert_close(bias, same)
-
-
 def test_many_fits_at_once_are_the_fits_one_by_one():
     several = [answers_of(3, 50, 3, seed) for seed in range(4)]
     answers, targets = (torch.stack(part) for part in zip(*several, strict=True))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from synib import Bernoulli, FusionModel, LearnedMask, OracleMask, RandomMask, StandardNoise, keys
+from synib import Bernoulli, FusionModel, OracleMask, RandomMask, StandardNoise, keys
 from synib.methods import MaskedInput
 
 
@@ -41,8 +41,3 @@ def test_every_modality_of_a_copy_is_masked(model, batch):
     for projected in seen[0].values():
         intact, masked = projected.split(12)
         assert not torch.isclose(intact, masked).all(1).any()
-
-
-def test_a_mask_that_searches_is_refused():
-    with pytest.raises(ValueError, match="LearnedMask searches a unimodal predictor"):
-        MaskedInput(LearnedMask(), StandardNoise())

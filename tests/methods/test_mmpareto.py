@@ -8,7 +8,6 @@ from torch.func import vmap
 from torchjd.aggregation import MGDA
 
 from synib import FusionModel, keys
-from synib.methods import Vanilla
 from synib.methods.mmpareto import MMPareto, gramian, min_norm
 from synib.objective import Batch
 from synib.training import backward
@@ -104,13 +103,6 @@ def test_the_min_norm_point_is_torchjds(g):
     assert theirs @ theirs - ours @ ours >= (theirs - ours).square().sum() - 1e-9
 
 
-@given(vectors.filter(lambda g: len(g) == 2))
-def test_the_min_norm_point_of_two_is_the_closed_form(g):
-    (a, c), (_, b) = gramian(g)
-    closed = ((b - c) / (a + b - 2 * c)).clamp(0, 1)
-    torch.testing.assert_close(min_norm(gramian(g)), torch.stack([closed, 1 - closed]))
-
-
 def test_the_min_norm_point_is_found_for_many_at_once():
     g = torch.randn(20, 3, 4)
     together = vmap(lambda one: min_norm(gramian(one)))(g)
@@ -176,19 +168,6 @@ def test_each_encoder_is_integrated_by_itself_and_everything_else_gets_its_plain
 
 
 @pytest.mark.parametrize("names", ["ab", "abc"])
-def test_the_losses_are_the_fusions_and_each_heads_and_call_to_their_sum(names):
-    model, x, y = make(names)
-    loss, parts = MMPareto(unimodal_weight=0.3)(model, x, y)
-    expected, others = Vanilla(unimodal_weight=0.3)(model, x, y)
-    torch.testing.assert_close(loss, expected)
-    torch.testing.assert_close(parts, others)
-    method = MMPareto(unimodal_weight=0.3)
-    losses, _ = method.losses(model, Batch(x, y), keys.key(0))
-    assert list(losses) == ["fusion", *(f"unimodal/{name}" for name in names)]
-    torch.testing.assert_close(losses["unimodal/b"], 0.3 * others["unimodal/b"])
-
-
-@pytest.mark.parametrize("names", ["ab", "abc"])
 def test_the_three_way_form_is_torchjds_min_norm_point_of_all_losses_over_all_parameters(names):
     for seed in range(3):
         torch.manual_seed(seed)
@@ -201,21 +180,3 @@ def test_the_three_way_form_is_torchjds_min_norm_point_of_all_losses_over_all_pa
         inner = rows @ step
         assert (inner >= step @ step - 1e-9).all()
         assert (step @ step) < min(rows.square().sum(1))
-
-
-def test_what_cannot_be_weighed_is_answered_with_a_sentence():
-    model, x, y = make(detach_heads=True)
-    with pytest.raises(ValueError, match=r"MMPareto .* detach_heads=True keeps them out; make the model with"):
-        backward(MMPareto(), model, x, y)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"form": "two-way"}, "form is 'per-encoder' or 'three-way'; got 'two-way'"),
-        ({"form": "three-way", "scale": 1.5}, "takes the min-norm point as it is; leave out scale=1.5"),
-    ],
-)
-def test_settings_that_make_no_method_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        MMPareto(**settings)

@@ -66,19 +66,6 @@ def test_a_stage_has_the_cross_entropy_minus_reconcilement_plus_consistency(case
         assert all(f"unimodal/{name}" in parts for name in names)
 
 
-def test_with_full_reconcilement_a_modality_fits_the_residual_of_the_others(case):
-    """The other direction of the KL has another gradient."""
-    model, x, y = case
-    loss, _ = at(0, model, stage=1, reconcile=1.0, consistency=0.0)(model, x, y)
-    logits = model.unimodal(x)
-    rest = sum(z for name, z in logits.items() if name != "a").softmax(1)
-    residual = (rest - F.one_hot(y, 3)).detach() / len(y)
-    mine = own(model, "a")
-    found = torch.autograd.grad(loss, mine)
-    for ours, theirs in zip(found, torch.autograd.grad((logits["a"] * residual).sum(), mine), strict=True):
-        torch.testing.assert_close(ours, theirs)
-
-
 @pytest.mark.parametrize("family", [Categorical(), Bernoulli()])
 def test_consistency_has_a_gradient_and_finite_differences_agree(family):
     classes = 3 if isinstance(family, Categorical) else 1
@@ -103,14 +90,6 @@ def test_consistency_has_a_gradient_and_finite_differences_agree(family):
             for p, d in zip(mine, towards, strict=True):
                 p.sub_(sign * 1e-6 * d)
     assert slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4)
-
-
-def test_nothing_of_the_others_and_of_the_fusion_has_a_gradient_in_a_stage(case):
-    model, x, y = case
-    loss, _ = at(1, model, stage=1)(model, x, y)
-    gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
-    reached = {name for (name, _), g in zip(model.named_parameters(), gradients, strict=True) if g is not None}
-    assert reached == {n for n, _ in model.named_parameters() if n.startswith(("encoders.ab.", "heads.ab."))}
 
 
 def test_rectification_is_the_cross_entropy_of_the_summed_logits(case):
@@ -216,11 +195,3 @@ def test_without_its_two_terms_a_stage_is_training_one_modality_alone():
                 optimiser.step()
     for a, b in zip(model.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
-
-
-# What is refused
-
-
-def test_training_without_being_told_the_modalities_is_refused(case):
-    with pytest.raises(ValueError, match=r"was not told which: call attach\(model\) first"):
-        backward(ReconBoost(), *case)

@@ -58,14 +58,6 @@ def test_the_answer_is_the_heads_and_depends_on_nothing_else():
     assert torch.equal(UnimodalModel("a").predict(model, other), answer)
 
 
-@pytest.mark.parametrize("call", ["loss", "predict"])
-def test_an_unknown_modality_is_answered_with_those_there_are(call):
-    model, x = model_of(WIDTHS), {name: torch.randn(6, width) for name, width in WIDTHS.items()}
-    method = UnimodalModel("audio")
-    with pytest.raises(ValueError, match="There is no modality 'audio' to train alone: there are 'a', 'b', 'b2'"):
-        method(model, x, torch.arange(6) % 3) if call == "loss" else method.predict(model, x)
-
-
 def test_any_family_will_do_and_a_plain_callable_brings_its_own_predictor():
     x, y = {name: torch.randn(6, width) for name, width in WIDTHS.items()}, torch.randn(6)
     model = model_of(WIDTHS, classes=2)

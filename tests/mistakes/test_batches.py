@@ -76,10 +76,7 @@ def refused(call, said):
             lambda: SynIB(RandomMask(1.0), ClassShuffledNoise())(MODEL, x(), Y),
             "unimodal heads predict, and the model has none for 'image', 'text': give",
         ),
-        "inputs for latents": (
-            lambda: SynIB()(MODEL.on_latents(), x(), Y),
-            "'image' is 3 wide, and the fusion takes 4",
-        ),
+        "inputs for latents": (lambda: SynIB()(MODEL.on_latents(), x(), Y), "'image' is 3 wide, and the fusion takes"),
         "predictors in a list": (lambda: SynIB()(image, x(), Y, unimodal=[nn.Identity()]), "a dict .*; got list"),
         "a predictor of another modality": (
             lambda: SynIB()(image, x(), Y, unimodal={"img": nn.Identity()}),
@@ -111,10 +108,7 @@ def test_what_is_no_model_is_refused(call, said):
             "'image' is 2 wide and its encoder takes 3",
         ),
         "an array for the target": (lambda: SynIB()(MODEL, x(), Y.numpy()), r"got ndarray: torch\.as_tensor\(target\)"),
-        "a misspelt modality": (
-            lambda: SynIB(corrupt=["img"])(MODEL, x(), Y),
-            "corrupt names 'img'; the modalities are 'image', 'text'",
-        ),
+        "a misspelt modality": (lambda: SynIB(corrupt=["img"])(MODEL, x(), Y), "corrupt names 'img'; the modalities"),
         "tokens for a vector": (
             lambda: Vanilla()(MODEL, x(text=Tokens(torch.zeros(N, 4, 2), HIDDEN)), Y),
             r"'text' is synib\.Tokens and its encoder",
@@ -150,10 +144,7 @@ def test_what_is_no_model_is_refused(call, said):
             lambda: SynIB()(MODEL, x(), Y, sample_weight=torch.ones(3)),
             r"one number for each of 8 examples; got shape \(3,\)",
         ),
-        "a negative weight": (
-            lambda: SynIB()(MODEL, x(), Y, sample_weight=-torch.ones(N)),
-            "sample_weight is finite and at least 0",
-        ),
+        "a negative weight": (lambda: SynIB()(MODEL, x(), Y, sample_weight=-torch.ones(N)), "sample_weight is finite"),
         "class weights of other classes": (
             lambda: SynIB(family=Categorical(weight=[1.0, 2.0]))(MODEL, x(), Y),
             "weight has 2 numbers, and the prediction 3 classes",
@@ -246,10 +237,7 @@ def without_gradients():
             lambda: backward(SynIB(), MODEL, x(image=torch.zeros(N, 5)), Y),
             "'image' is 5 wide and its encoder takes 3",
         ),
-        "without a mean": (
-            lambda: backward(OfEachExample(), MODEL, x(), Y),
-            r"OfEachExample\.loss .*; got shape \(8,\)",
-        ),
+        "without a mean": (lambda: backward(OfEachExample(), MODEL, x(), Y), r"OfEachExample\.loss .*; got shape"),
         "without a graph": (lambda: backward(Item(), MODEL, x(), Y), r"Item\.loss returns .*; got float"),
     }
 )

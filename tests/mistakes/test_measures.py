@@ -1,31 +1,31 @@
-"""Mistakes in calling the measures: each is one sentence, before anything is computed that would be wrong or in vain."""
+"""Mistakes in calling measures of a model: each is one sentence, before anything is computed that would be wrong or in vain."""
+
+import math
 
 import numpy as np
 import pytest
 import torch
 
 import synib
-from synib import Categorical, FusionModel, RandomMask, ShuffledNoise, Tokens
+from synib import (
+    FusionModel,
+    Gaussian,
+    LearnedMask,
+    MatchedNoise,
+    RandomMask,
+    ShuffledNoise,
+    StandardNoise,
+    Tokens,
+    Unimodal,
+)
 from synib.measure import (
-    accuracies,
     agreement_table,
-    bootstrap,
     calibration,
-    correct,
     detectability,
     emap,
-    group_losses,
     interaction,
-    interaction_gain,
-    interval,
     ntk,
-    pid_neural,
-    pid_quantised,
-    scores,
     scores_under_corruption,
-    shuffle_within_class,
-    statistics,
-    synergy_subset,
     usage,
 )
 
@@ -36,7 +36,6 @@ NAMES = np.array(["cat", "dog"])[LABELS]
 TABLE = RNG.normal(size=(N, 2))
 PAIR = {name: torch.from_numpy(RNG.normal(size=(N, 1))) for name in "ab"}
 OWN = {"image": LABELS, "text": 1 - LABELS}
-LOGITS = {"image": TABLE[:, 0], "text": TABLE[:, 1]}
 RAGGED = [[1.0], [1.0, 2.0]]
 MODEL = FusionModel.mlp({"a": 1, "b": 1}, [4], classes=2)
 ALL = {"all": torch.ones(N)}
@@ -88,9 +87,18 @@ def test_a_mistake_is_one_sentence_in_every_measure_of_a_model(measure, wrong, q
         (usage, {"noise": ShuffledNoise}, "got the class ShuffledNoise"),
         (usage, {"reference": "uniform"}, "got 'uniform'"),
         (usage, {"draws": 1.5}, "got 1.5"),
+        (usage, {"draws": 0}, "got 0"),
+        (usage, {"mask": LearnedMask(), "noise": StandardNoise()}, "a unimodal predictor of 'a'"),
+        (usage, {"reference": Unimodal()}, "a unimodal predictor of a modality other than 'a'"),
+        (usage, {"noise": MatchedNoise()}, "has seen no training batch of 'a' yet"),
         (usage, {"level": "95%"}, "got '95%'"),
         (emap, {"pairs": 2.5}, "got 2.5"),
+        (emap, {"pairs": 1}, "got 1"),
+        (emap, {"of": "odds"}, "got 'odds'"),
         (interaction, {"draws": "all"}, "got 'all'"),
+        (interaction, {"draws": 1}, "got 1"),
+        (interaction, {"of": "odds"}, "got 'odds'"),
+        (interaction, {"family": Gaussian()}, "has no classes: leave out target"),
         (scores_under_corruption, {"noise": "shuffled"}, "got 'shuffled'"),
         (scores_under_corruption, {"draws": True}, "got True"),
         (scores_under_corruption, {"resamples": 1e3}, "got 1000.0"),
@@ -105,7 +113,16 @@ def test_a_setting_of_a_measure_of_a_model_is_refused(measure, wrong, quoted):
     [
         ({"modalities": {"img": PAIR["a"], "b": PAIR["b"]}}, "modalities are 'a', 'b'; unknown: 'img'; missing: 'a'"),
         ({"target": NAMES}, "got shape (60,) of <U3"),
+        ({"target": LABELS[:5]}, "got shape (5,)"),
+        ({"model": both}, "got function"),
+        ({"modalities": {**PAIR, "b": PAIR["b"] * math.nan}}, "'b' holds 60 NaN"),
         ({"groups": {"all": NAMES}}, "got shape (60,) of <U3"),
+        ({"groups": {}}, "got none"),
+        ({"groups": [torch.ones(N)]}, "Groups are a dict of name"),
+        ({"groups": {"g": torch.ones(3, dtype=torch.bool)}}, "got (3,)"),
+        ({"groups": {"g": torch.zeros(N, dtype=torch.bool)}}, "Group 'g' has no examples"),
+        ({"of": "both"}, "got 'both'"),
+        ({"family": Gaussian(), "of": "probabilities"}, "got Gaussian"),
         ({"family": "categorical"}, "got 'categorical'"),
         ({"most": 1.5}, "got 1.5"),
     ],
@@ -162,113 +179,6 @@ def test_tokens_may_hold_arrays():
     tokens = Tokens(np.ones((N, 2, 1)), np.zeros((N, 2), dtype=bool))
     found = usage(lambda x: torch.cat([x["a"], x["b"].values[:, 0]], 1), {"a": PAIR["a"], "b": tokens}, LABELS, draws=1)
     assert found["b"].accuracy_drop.value == 0.0
-
-
-# Of predictions
-
-
-@pytest.mark.parametrize(
-    ("call", "quoted"),
-    [
-        (lambda: synergy_subset({"a": [LABELS.tolist(), [0]], "b": LABELS}, LABELS), "got a list"),
-        (lambda: synergy_subset(OWN, RAGGED), "got a list"),
-        (lambda: shuffle_within_class(torch.zeros(N, 2), LABELS), "got Tensor"),
-        (lambda: shuffle_within_class({"a": None}, LABELS), "got NoneType"),
-        (lambda: shuffle_within_class(PAIR, LABELS, seed=0.5), "got 0.5"),
-        (lambda: interaction_gain({"a": NAMES}, NAMES, LABELS), "unimodal['a'] is an array of numbers; got"),
-        (lambda: interaction_gain({"a": RAGGED}, LABELS, LABELS), "got a list"),
-        (lambda: interaction_gain({"a": [1, 2, 3]}, [1, 2, 3], [0, 1, 0]), "got 3"),
-        (lambda: interaction_gain(LOGITS, LABELS, LABELS, folds=2.5), "got 2.5"),
-        (lambda: scores(TABLE, NAMES), "got shape (60,) of <U3"),
-        (lambda: scores(TABLE, None), "got NoneType"),
-        (lambda: scores(NAMES, LABELS), "got shape (60,) of <U3"),
-        (lambda: scores(RAGGED, [0, 1]), "got a list with rows of several lengths"),
-        (lambda: calibration(TABLE, LABELS, Categorical()), "got Categorical()"),
-        (lambda: correct(Categorical(), torch.zeros(4, 2), torch.zeros(4, 1)), "got (4, 1)"),
-        (lambda: correct(Categorical(), torch.zeros(4, 2), torch.zeros(3)), "got (3,)"),
-        (lambda: correct(torch.zeros(4, 2), torch.zeros(4), Categorical()), "got tensor"),
-        (lambda: accuracies(torch.ones(4), [torch.ones(4)], "x"), "got [tensor"),
-        (lambda: accuracies(torch.ones(4), {"g": torch.ones(4, 1)}, "x"), "got (4, 1)"),
-        (lambda: group_losses(Categorical(), torch.ones(4), torch.zeros(4, 3), {}, "x"), "got (4,)"),
-    ],
-)
-def test_a_mistake_in_a_measure_of_predictions_is_one_sentence(call, quoted):
-    refuses(call, quoted)
-
-
-# Of numbers
-
-
-@pytest.mark.parametrize(
-    ("call", "quoted"),
-    [
-        (lambda: bootstrap(TABLE[:, 0], np.mean), "got ndarray"),
-        (lambda: bootstrap(lambda x: x.mean(), TABLE[:, 0]), "; give vectorized=False"),
-        (lambda: bootstrap(np.mean), "got none"),
-        (lambda: bootstrap(np.mean, 3.0), "got a single number"),
-        (lambda: bootstrap(np.mean, NAMES), "got <U3"),
-        (lambda: bootstrap(np.mean, TABLE), "got shape (2,)"),
-        (lambda: bootstrap(np.mean, RAGGED), "got a list"),
-        (lambda: bootstrap(np.mean, TABLE[:, 0], draws=1.5), "got 1.5"),
-        (lambda: statistics([None, 1.0]), "got [None, 1.0]"),
-        (lambda: interval(0.5, statistics([0.5])["se"], 1), "got None"),
-    ],
-)
-def test_a_mistake_in_a_statistic_is_one_sentence(call, quoted):
-    refuses(call, quoted)
-
-
-def test_a_statistic_may_count_texts_and_hide_what_it_takes():
-    share = bootstrap(lambda x, axis: (x == "cat").mean(axis), NAMES, draws=20)
-    assert share.value == 0.5
-    assert bootstrap(lambda x, **settings: np.mean(x, **settings), LABELS, draws=20).value == 0.5
-
-
-def test_an_error_of_the_statistic_itself_is_its_own():
-    def broken(x, axis):
-        raise TypeError("my own mistake")
-
-    with pytest.raises(TypeError, match="my own mistake"):
-        bootstrap(broken, TABLE[:, 0])
-
-
-# Of information
-
-
-@pytest.mark.parametrize("measure", [pid_quantised, pid_neural])
-@pytest.mark.parametrize(
-    ("y", "settings", "quoted"),
-    [
-        (np.where(LABELS == 1, np.nan, 0.0), {}, "Labels hold 30 NaN; drop those examples"),
-        ([None, *NAMES[1:]], {}, "Labels hold 1 None or NaN; drop those examples"),
-        (np.array([0, *NAMES[1:]], dtype=object), {}, "got both"),
-        (RAGGED, {}, "got a list"),
-        (LABELS, {"nulls": None}, "got None"),
-        (LABELS, {"seed": -1}, "got -1"),
-        (LABELS, {"level": 95}, "got 95"),
-    ],
-)
-def test_a_mistake_in_a_decomposition_is_one_sentence(measure, y, settings, quoted):
-    refuses(lambda: measure(TABLE, TABLE, y, **settings), quoted)
-
-
-@pytest.mark.parametrize(
-    ("measure", "settings", "quoted"),
-    [
-        (pid_quantised, {"clusters": 2.5}, "got 2.5"),
-        (pid_neural, {"hidden": [64]}, "got [64]"),
-        (pid_neural, {"lr": "1e-3"}, "got '1e-3'"),
-    ],
-)
-def test_a_setting_of_a_decomposition_is_refused(measure, settings, quoted):
-    refuses(lambda: measure(TABLE, TABLE, LABELS, **settings), quoted)
-
-
-def test_the_missing_value_of_pandas_is_no_label():
-    missing = pytest.importorskip("pandas").NA
-    refuses(
-        lambda: pid_quantised(TABLE, TABLE, np.array([missing, *NAMES[1:]], dtype=object)), "Labels hold 1 None or NaN"
-    )
 
 
 # What was found

@@ -5,15 +5,29 @@ import pytest
 import torch
 from torch import nn
 
-from synib import FusionModel, LinearWarmup, SynIB
+from synib import Confidence, FusionModel, LearnedMask, LinearWarmup, StandardNoise, SynIB, Unimodal
 from synib.checks import shown
-from synib.methods import METHODS, Experts, build, settings_of
+from synib.methods import (
+    AGM,
+    MCR,
+    METHODS,
+    DnR,
+    Experts,
+    MaskedInput,
+    MMPareto,
+    ReconBoost,
+    UnimodalModel,
+    build,
+    settings_of,
+)
 from synib.models import ConcatFusion, Dropout, mlp, pid_xor_model
+from synib.training import backward
 
 WIDTHS, N = {"image": 3, "text": 2}, 8
 MODEL = FusionModel.mlp(WIDTHS, hidden=[4], classes=3)
 PARTS = {name: nn.Identity() for name in WIDTHS}
 X = {name: torch.zeros(N, width) for name, width in WIDTHS.items()}
+Y = torch.arange(N) % 3
 
 
 class Pair(nn.Module):
@@ -63,15 +77,9 @@ def test_a_setting_that_cannot_be_is_refused_by_its_name_and_value(make, setting
 
 @table(
     {
-        "a name that torch needs": (
-            lambda: FusionModel.mlp({"type": 3, "text": 2}, [4]),
-            "No modality can be called 'type'",
-        ),
+        "a name that torch needs": (lambda: FusionModel.mlp({"type": 3, "text": 2}, [4]), "No modality can be called"),
         "encoders without names": (lambda: FusionModel([*PARTS.values()], nn.Identity()), "a dict .*; got list"),
-        "encoders and fusion swapped": (
-            lambda: FusionModel(ConcatFusion(WIDTHS, [3]), PARTS),
-            "encoders are a dict of modality → module; got ConcatFusion",
-        ),
+        "encoders and fusion swapped": (lambda: FusionModel(ConcatFusion(WIDTHS, [3]), PARTS), "encoders are a dict"),
         "functions as encoders": (
             lambda: FusionModel({name: lambda x: x for name in WIDTHS}, nn.Identity()),
             "that of 'image' is the function <lambda>",
@@ -120,6 +128,11 @@ METHODS_REFUSED = [  # a method, settings, what is said
     ("synib-marginal", {"draws": 2, "noise": "standard"}, "synib-marginal has no setting 'noise'; it takes draws, deb"),
     ("experts", {"weigth": 1.0}, "experts has no setting 'weigth'; it takes weight, draws, l2"),
     ("synib-random", {}, "synib-random needs the setting 'p'; it takes p, noise, ref"),
+    (
+        "synib-random",
+        {"p": 0.5, "noise": "pink"},
+        "noise is 'standard', 'matched', 'shuffled', 'class-shuffled' or 'zeros'; got 'p",
+    ),
     ("unimodal", {}, "unimodal needs the setting 'modality'; it takes modality, family"),
     ("unimodal-a", {"modality": "b"}, "unimodal-a has no setting 'modality'; it takes family"),
     ("synib-random", {"p": "0.5"}, r"p lies between 0 and 1; got '0\.5'"),
@@ -136,7 +149,7 @@ METHODS_REFUSED = [  # a method, settings, what is said
         {"weight": LinearWarmup(1.0, 2), "weight_schedule": "anneal", "weight_steps": 5},
         "got LinearWarmup",
     ),
-    ("synib-random", {"p": 0.5, "reference": "prior"}, "reference is one of uniform, unimodal; got 'prior'"),
+    ("synib-random", {"p": 0.5, "reference": "prior"}, "reference is 'uniform' or 'unimodal'; got 'prior'"),
     ("synib-random", {"p": 0.5, "space": "tokens"}, "space is 'inputs', or 'latents' .*; got 'tokens'"),
     ("confidence", {"space": "latents"}, "'latents' for a form of SynIB; got 'latents' for confidence"),
     ("masked-random", {"p": 1.0, "noise": "class-shuffled"}, r"masked inputs take ShuffledNoise\(\)"),
@@ -148,9 +161,45 @@ def test_a_method_that_cannot_be_is_refused(method, settings, said):
     refused(lambda: build(method, **settings), said)
 
 
-def test_experts_are_made_of_an_objective_and_a_fusion_model():
-    refused(lambda: Experts("synib"), r"synergy is an Objective such as SynIB\(\); got 'synib'")
-    refused(lambda: build("experts").attach(lambda m: m), "heads of a FusionModel; got the function <lambda>")
+FIVE = {name: torch.zeros(N, 3) for name in "abcde"}
+DETACHED = FusionModel.mlp(WIDTHS, [4], 3, head_hidden=[], detach_heads=True)
+
+
+@table(
+    {
+        "experts of a name": (lambda: Experts("synib"), r"synergy is an Objective such as SynIB\(\); got 'synib'"),
+        "experts of a function": (
+            lambda: build("experts").attach(lambda m: m),
+            "FusionModel; got the function <lambda>",
+        ),
+        "experts with more than a loss": (lambda: Experts(DnR()), "DnR also changes weights between epochs"),
+        "experts that are none yet": (
+            lambda: build("experts")(MODEL, X, Y),
+            r"call attach\(model\) before the optimiser",
+        ),
+        "a reference to intact modalities": (
+            lambda: Confidence(reference=Unimodal()),
+            "Unimodal reference has no compl",
+        ),
+        "masks that search": (lambda: MaskedInput(LearnedMask(), StandardNoise()), "LearnedMask searches a unimodal"),
+        "a game of a function": (lambda: MCR()(lambda m: m["image"], X, Y), "between encoders, and a plain callable"),
+        "gradients that are kept out": (
+            lambda: backward(MMPareto(), DETACHED, X, Y),
+            "detach_heads=True keeps them out",
+        ),
+        "stages of whom": (lambda: backward(ReconBoost(), DETACHED, X, Y), r"call attach\(model\) first"),
+        "too many modalities": (
+            lambda: AGM()(lambda m: m["a"], FIVE, Y),
+            r"2 to 4 modalities; got 5 \(a, b, c, d, e\)",
+        ),
+        "a modality that is not there": (
+            lambda: UnimodalModel("audio").predict(MODEL, X),
+            "There is no modality 'audio' to train alone: there are 'image', 'text'",
+        ),
+    }
+)
+def test_a_method_that_cannot_be_used_so_is_refused(call, said):
+    refused(call, said)
 
 
 @pytest.mark.parametrize("name", METHODS)

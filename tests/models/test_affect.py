@@ -1,12 +1,9 @@
 import pytest
 import torch
 
-from synib import Categorical, HideTokens, LearnedMask, RandomMask, ShuffledNoise, StandardNoise, SynIB, Tokens, methods
-from synib.data import Dataset, Split
+from synib import HideTokens, LearnedMask, RandomMask, ShuffledNoise, StandardNoise, SynIB, Tokens
 from synib.models import affect_model
 from synib.models.affect import SequenceEncoder
-from synib.training import Cell, fleet
-from synib.training.loop import fit
 
 WIDTHS = {"vision": 4, "text": 3}
 SMALL = {"width": 10, "layers": 2, "heads": 5, "feedforward": 8, "fusion_hidden": 6}
@@ -89,46 +86,6 @@ def test_the_shared_pass_is_separate_ones(key, mask, noise, separate_passes):
         gradients.append({name: p.grad.clone() for name, p in model.named_parameters()})
     assert all(g.isfinite().all() for g in gradients[0].values())
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
-
-
-TRAINING = {"lr": 1e-3, "weight_decay": 1e-3, "epochs": 2, "batch_size": 8}
-
-
-class Sequences:
-    """Random sequences, as a recipe."""
-
-    curves = False
-
-    def __init__(self):
-        # The fleet asks for several cells' data at once, and torch has one generator for all.
-        self.made = [Dataset(*(Split(*batch(rows)) for rows in (20, 8, 8))) for _ in range(2)]
-
-    def data(self, cell):
-        return self.made[cell.seed]
-
-    def model(self, cell, data):
-        return small(dropout=0.2)
-
-    def method(self, cell, data):
-        return methods.build(cell.method, family=Categorical(), weight=1.0, p=0.5)
-
-
-def test_models_trained_together_are_those_trained_alone():
-    recipe = Sequences()
-    cells = [Cell("sequences", "synib-random", {}, TRAINING | {"weight": 1.0, "p": 0.5}, seed) for seed in (0, 1)]
-    together = fleet.train(recipe, cells)
-    for cell, learner in zip(cells, together.learners, strict=True):
-        data = recipe.data(cell)
-        torch.manual_seed(cell.seed)
-        model = recipe.model(cell, data)
-        before = {name: p.detach().clone() for name, p in model.named_parameters()}
-        fit(recipe.method(cell, data), model, data, **TRAINING, seed=cell.seed)
-        found = dict(learner.model.named_parameters())
-        for name, p in model.named_parameters():
-            # A key's bias adds the same to all scores of a query: its gradient is rounding, which Adam makes large.
-            theirs, ours = ((t[:10], t[20:]) if name.endswith("qkv.bias") else (t,) for t in (found[name], p))
-            torch.testing.assert_close(theirs, ours, rtol=1e-3, atol=1e-5)
-        assert any(not torch.allclose(p, before[name], atol=1e-3) for name, p in model.named_parameters())
 
 
 def test_wrong_settings_and_batches_are_one_sentence():

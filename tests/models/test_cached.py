@@ -109,21 +109,6 @@ def test_vectors_may_take_the_place_of_tokens(memes, data, tmp_path):
         assert cached.test is None
 
 
-def test_an_interrupted_call_leaves_what_was_there_and_no_pieces(memes, data, tmp_path):
-    model = memes("frozen")
-
-    def stop(done, total):
-        if done == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        cache_features(model, data, tmp_path, batch_size=4, on_batch=stop)
-    assert not any(path.name.startswith(".") for path in tmp_path.iterdir())
-    seen = count(model)
-    cache_features(model, data, tmp_path, batch_size=4)
-    assert seen == {"image": 6, "text": 6}
-
-
 def test_modes_are_put_back(memes, data, tmp_path):
     model = memes("full", text={"hidden_dropout_prob": 0.5}).train()
     model.encoders.requires_grad_(False)

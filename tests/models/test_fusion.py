@@ -47,14 +47,6 @@ def test_an_mlp_fusion_model_predicts_from_every_modality(names, classes):
     assert {name: z.shape for name, z in model.encode_all(x).items()} == dict.fromkeys(names, (5, 5))
 
 
-def test_the_order_of_the_dict_does_not_matter():
-    model = FusionModel.mlp(WIDTHS, hidden=[6], classes=3)
-    x = batch()
-    assert torch.equal(model(x), model(dict(reversed(x.items()))))
-    latents = model.encode_all(x)
-    assert torch.equal(model(x), model.on_latents()(dict(reversed(latents.items()))))
-
-
 def test_a_fusion_that_concatenates_sees_the_encoders_order_whatever_the_batchs(key):
     class Concatenate(nn.Linear):
         def forward(self, latents):

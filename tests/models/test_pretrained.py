@@ -123,7 +123,7 @@ def test_a_model_that_is_not_in_the_cache_is_not_fetched(monkeypatch, tmp_path):
 def test_settings_that_cannot_be_are_one_sentence(tiny):
     assert "are a folder, an id of the hub or a configuration; got 3." in said(3)
     assert "CLIPVisionModel cannot be made of the settings" in said(tiny["vision"] | {"num_attention_heads": 5})
-    with pytest.raises(ValueError, match=r"tune is 'full' or 'frozen' or 'lora'; got 'some'\."):
+    with pytest.raises(ValueError, match=r"tune is 'full', 'frozen' or 'lora'; got 'some'\."):
         ImageEncoder(tiny["vision"], tune="some")
 
 

@@ -6,7 +6,6 @@ import torch
 from synib import Bernoulli, FusionModel, OnLatents, RandomMask, ShuffledNoise, StandardNoise, SynIB, Tokens, keys
 from synib.methods import build
 from synib.methods.hooks import AddsModules
-from synib.models import OptionalEncoder
 from synib.tokens import optional, present, take
 from synib.training import backward
 
@@ -128,23 +127,3 @@ def test_methods_train_with_rows_that_lack_a_modality(model, method):
     loss, _ = backward(built, model, x, target)
     assert loss.isfinite()
     assert built.predict(model, x).isfinite().all()
-
-
-@pytest.mark.parametrize(
-    ("x", "there", "said"),
-    [
-        (torch.zeros(3), torch.ones(3).bool(), r"is \(batch, width\); got \(3,\) of torch.float32"),
-        (torch.zeros(3, 2), torch.ones(3), r"true or false of each of 3 rows; got \(3,\) of torch.float32"),
-        (torch.zeros(3, 2), [True] * 3, "of each of 3 rows; got list"),
-    ],
-)
-def test_what_is_no_such_modality_is_refused(x, there, said):
-    with pytest.raises(ValueError, match=said):
-        optional(x, there)
-
-
-def test_a_plain_tensor_where_rows_may_lack_it_is_explained():
-    with pytest.raises(ValueError, match=r"made by synib.tokens.optional\(x, present\); got \(3, 5\)"):
-        OptionalEncoder(torch.nn.Linear(5, 2), 2)(torch.zeros(3, 5))
-    with pytest.raises(ValueError, match="missing names some of 'a', 'b'; got 'c'"):
-        FusionModel.mlp({"a": 5, "b": 4}, hidden=[8], missing=["c"])

@@ -69,8 +69,7 @@ def test_under_autocast_the_loss_is_finite_and_close(dtype, mask, family, key):
     ("mask", "noise", "settings"),
     [
         ("oracle", MatchedNoise, {"draws": 2, "debias": True}),
-        ("whole", ShuffledNoise, {"draws": 3, "weight": LinearWarmup(2.0, 4)}),
-        ("random", ShuffledNoise, {"sample": 1}),
+        ("whole", ShuffledNoise, {"draws": 3, "sample": 1, "weight": LinearWarmup(2.0, 4)}),
     ],
 )
 def test_compiled_in_one_graph_the_loss_and_gradients_equal_the_eager_ones(mask, noise, settings, key):
@@ -156,19 +155,6 @@ def test_a_checkpoint_restores_statistics_mask_network_and_step(training, key):
         both.train(training)
     for _ in range(2):
         assert torch.equal(objective(model, x, y, key=key)[0], fresh(other, x, y, key=key)[0])
-
-
-def test_a_copy_is_equal_and_independent(key):
-    x, y = batch()
-    model, objective = trained()
-    twin = copy.deepcopy(objective)
-    assert torch.equal(objective(model, x, y, key=key)[0], twin(model, x, y, key=key)[0])
-    state = {name: t.clone() for name, t in twin.state_dict().items()}
-    objective(model, x, y, key=key)
-    with torch.no_grad():
-        for p in objective.parameters():
-            p.add_(1.0)
-    torch.testing.assert_close(dict(twin.state_dict()), state, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("mask", MASKS)

@@ -44,7 +44,7 @@ def test_sampled_counterfactuals_give_every_penalty_without_bias(subsets, sample
     _, full = SynIB(**settings)(model, x, y, key=key)
     objective = SynIB(**settings, sample=sample)
     with torch.no_grad():
-        runs = [objective(model, x, y, key=k)[1] for k in keys.split(key, 150)]
+        runs = [objective(model, x, y, key=k)[1] for k in keys.split(key, 60)]
     for name in full:
         drawn = torch.stack([parts[name] for parts in runs])
         error = drawn.std() / len(drawn) ** 0.5

@@ -1,9 +1,6 @@
 """A model inside a wrapper of another library is still that model: heads are trained, and what the wrapper adds happens."""
 
 import copy
-import subprocess
-import sys
-import textwrap
 import warnings
 
 import pytest
@@ -191,16 +188,19 @@ def test_a_wrapper_that_nobody_knows_is_a_function_and_says_so_once(model, batch
 
 
 TWO = """
-    import sys, torch, torch.distributed as dist
+    import os, torch, torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
-    from synib import FusionModel, LearnedMask, MatchedNoise, RandomMask, ShuffledNoise, StandardNoise, SynIB, keys
+    from synib import AmortizedMask, FusionModel, LearnedMask, MatchedNoise, RandomMask, StandardNoise, SynIB, keys
     from synib.methods import MMPareto
     from synib.models import Dropout
     from synib.training import backward
 
-    rank, file = int(sys.argv[1]), sys.argv[2]
+    rank = RANK
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2)
+    os.environ.update(ENVIRONMENT)
+    dist.init_process_group("gloo")
 
     def gathered(tensor):
         both = [torch.empty_like(tensor) for _ in range(2)]
@@ -225,6 +225,22 @@ TWO = """
         for p, q in zip(wrapped.module.parameters(), alone.parameters(), strict=True):
             torch.testing.assert_close(p.grad, torch.stack(gathered(q.grad)).mean(0))
 
+    # Whatever FSDP gathers on its own, and whatever stays in the root: a search's backward passes free nothing that is in use.
+    mesh = init_device_mesh("cpu", (2,))
+    for mask in (LearnedMask(2), AmortizedMask({"a": 5, "b": 4}, hidden=3)):
+        for units in (["encoders"], ["heads"], ["encoders", "fusion"], []):
+            objective, sharded, alone = SynIB(mask, StandardNoise()), model(), model()
+            for unit in units:
+                for part in [sharded.fusion] if unit == "fusion" else getattr(sharded, unit).values():
+                    fully_shard(part, mesh=mesh)
+            fully_shard(sharded, mesh=mesh)
+            for step in range(2):
+                key = keys.fold(keys.key(step), rank)
+                objective(sharded, here, y, key=key)[0].backward()
+                objective(alone, here, y, key=key)[0].backward()
+            for p, q in zip(sharded.parameters(), alone.parameters(), strict=True):
+                torch.testing.assert_close(p.grad.full_tensor(), torch.stack(gathered(q.grad)).mean(0))
+
     wrapped, alone = DistributedDataParallel(model()), model()
     backward(MMPareto(), wrapped, here, y, key=keys.key(3))
     backward(MMPareto(), alone, here, y, key=keys.key(3))
@@ -246,30 +262,14 @@ TWO = """
     if rank == 0:  # the other process does not take part
         mine(model(), here, y)
         torch.testing.assert_close(mine.noise.mean_a / 0.01, here["a"].mean(0))
-    print("done")
+    torch.save(True, f"{FOLDER}/{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
 """
 
 
-def test_two_processes_average_their_gradients_and_draw_differently(tmp_path):
-    script = tmp_path / "two.py"
-    script.write_text(textwrap.dedent(TWO))
-    started = [
-        subprocess.Popen(
-            [sys.executable, str(script), str(rank), str(tmp_path / "group")],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    try:
-        for process in started:
-            out, err = process.communicate(timeout=300)
-            assert out.split()[-1:] == ["done"], err
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
+def test_two_processes_average_their_gradients_and_draw_differently(together):
+    assert together(TWO, ["synib.training.solo_run", "pytest"]) == [True, True]
 
 
 def test_an_attribute_called_process_group_makes_no_wrapper(batch):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from synib.own.audit import audit
-from synib.own.evidence import Bench, collect
+from synib.own.evidence import Bench, additive_parts, collect
 from synib.own.metric import Metric
 from synib.own.table import Table
 from synib.report.audit import page, summary, write
@@ -40,6 +40,14 @@ def test_gains_are_differences_of_the_scores_beside_them(audited):
     for name, over in audited.over_additive.items():
         assert over.value == pytest.approx(audited.scores[name].value - audited.scores["additive model"].value), name
     assert audited.scores["constant prediction"].value == pytest.approx(np.bincount(audited.table.target).max() / 160)
+
+
+def test_parts_of_an_additive_network_add_up_to_its_prediction(audited):
+    outcome = audited.outcome
+    parts = additive_parts(outcome, "additive").sum(0)
+    for fold in outcome.parts:
+        whole = outcome.methods["additive"].predictions[0, fold.test]
+        np.testing.assert_allclose(parts[fold.test], whole - whole.mean(0), atol=1e-5)
 
 
 def test_one_modality_that_predicts_everything_is_no_synergy(table):

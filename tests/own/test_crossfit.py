@@ -30,6 +30,21 @@ def test_experts_are_weighed_by_what_they_tell():
     assert found.weights.tolist() == pytest.approx([2, 0], abs=0.25)
 
 
+def test_an_expert_may_correct_another_but_never_counts_for_its_own_opposite():
+    torch.manual_seed(0)
+    logits = torch.randn(500, 1, dtype=torch.float64)
+    y = torch.bernoulli(logits.sigmoid())[:, 0].long()
+    alone, beside = calibrate(Bernoulli(), logits[None], y), calibrate(Bernoulli(), torch.stack([-logits, logits]), y)
+    assert float(beside.weights[0]) == 0
+    assert float(beside.weights[1]) == pytest.approx(float(alone.weights), rel=0.02)
+    other = torch.randn_like(logits)  # what one expert says too much, the other takes out again
+    corrected = calibrate(Bernoulli(), torch.stack([logits + other, other]), y)
+    assert corrected.weights.tolist() == pytest.approx([1, -1], abs=0.3)
+    wrong = calibrate(Bernoulli(), torch.stack([-logits, -logits.sign()]), y)
+    assert wrong.weights.tolist() == [0, 0]
+    assert torch.equal(wrong.bias, frequencies(Bernoulli(), y, 1))
+
+
 def test_labels_and_numbers_are_calibrated_too():
     torch.manual_seed(0)
     logits = torch.randn(3000, 2, dtype=torch.float64)
@@ -86,7 +101,7 @@ def test_random_labels_are_not_shown_as_better_than_a_coin_in_the_mean():
     assert np.mean(shown) > np.log(2) - 0.005
 
 
-def test_the_simpler_of_two_that_are_level_is_chosen_and_the_better_where_it_is_clear():
+def test_frequencies_are_chosen_where_nothing_was_learned_and_the_better_where_it_is_clear():
     _, cross = shown_and_true(0)
     assert cross.candidates[cross.choose(["vanilla", "frequencies"])].method == "frequencies"
     y = cross.target
@@ -95,11 +110,30 @@ def test_the_simpler_of_two_that_are_level_is_chosen_and_the_better_where_it_is_
     assert better.choose(["frequencies", "vanilla"]) == 1
 
 
+@pytest.mark.parametrize(("errors", "kept"), [(0.0, "vanilla"), (1.0, "additive"), (1e9, "additive")])
+def test_the_first_in_the_order_of_preference_is_kept_unless_another_is_better_by_so_many_errors(errors, kept):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    signs = torch.from_numpy(2.0 * y - 1)
+    noise = torch.from_numpy(rng.normal(size=(3, 200)))
+    level = [signs + 2 * noise[0], signs + 2 * noise[1], signs + 10 * noise[2]]
+    candidates = [
+        Candidate(method, {}, 0, answers[None, :, None])
+        for method, answers in zip(["additive", "vanilla", "unimodal-a"], level, strict=True)
+    ]
+    fold, order = np.arange(200) % 5, ["additive", "vanilla", "unimodal-a"]
+    cross = CrossFit(Bernoulli(), candidates, y, fold, order, errors=errors)
+    assert cross.mean_loss(1) < cross.mean_loss(0) < cross.mean_loss(2)  # so that the lowest is not the preferred
+    assert candidates[cross.choose(order)].method == kept
+    last = CrossFit(Bernoulli(), candidates, y, fold, order[::-1], errors=1.0)
+    assert candidates[last.choose(order)].method != "unimodal-a"  # which is clearly worse
+
+
 def test_what_a_fold_says_does_not_reach_its_own_choice_and_calibration():
     _, cross = shown_and_true(1)
     other = cross.target.clone()
     other[cross.fold == 2] = 1 - other[cross.fold == 2]
-    changed = CrossFit(Bernoulli(), cross.candidates, other.numpy(), cross.fold, cross.simplest)
+    changed = CrossFit(Bernoulli(), cross.candidates, other.numpy(), cross.fold, cross.preferred)
     methods = ["frequencies", "vanilla"]
     assert cross.choose(methods, 2) == changed.choose(methods, 2)
     assert torch.equal(cross.calibration(1, 2).weights, changed.calibration(1, 2).weights)
@@ -128,6 +162,6 @@ def test_groups_and_weights_decide_how_far_a_loss_is_known():
     alone = cross._standard_error(gap)
     assert alone == pytest.approx(gap.std(ddof=1) / np.sqrt(60))
     grouped = CrossFit(
-        Bernoulli(), cross.candidates, cross.target.numpy(), cross.fold, cross.simplest, np.arange(60) // 2
+        Bernoulli(), cross.candidates, cross.target.numpy(), cross.fold, cross.preferred, np.arange(60) // 2
     )
     assert grouped._standard_error(np.repeat(gap[:30], 2)) > 1.3 * cross._standard_error(np.repeat(gap[:30], 2))

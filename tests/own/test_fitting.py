@@ -111,16 +111,6 @@ def test_the_candidate_of_a_fold_is_the_best_on_its_validation_rows_over_seeds(t
     assert "1 methods, 3 candidates for each in each of 3 folds, 2 seeds: 18 models" in str(outcome)
 
 
-def test_models_trained_together_are_those_trained_alone(table):
-    made = table(n=60)
-    parts = folds(made, 3)
-    ours, alone = (
-        train(made, parts, ["synib-random"], budget=1, epochs=2, device="cpu", together=t) for t in (None, 1)
-    )
-    a, b = (one.methods["synib-random"].predictions for one in (ours, alone))
-    assert np.allclose(a, b, atol=1e-4)
-
-
 def test_threads_are_as_many_afterwards_also_when_training_fails(monkeypatch, table):
     made, seen = table(n=30), []
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
@@ -129,35 +119,6 @@ def test_threads_are_as_many_afterwards_also_when_training_fails(monkeypatch, ta
     with pytest.raises(ZeroDivisionError):
         train(made, folds(made, 3), ["vanilla"], budget=1, on_progress=lambda done, of: done and 1 / 0, **FEW)
     assert seen == [1, 7, 1, 7]
-
-
-def test_progress_begins_at_0_ends_at_all_and_never_goes_back(table):
-    made = table(n=60)
-    seen = []
-    train(made, folds(made, 3), ["vanilla", "experts"], budget=2, on_progress=lambda *x: seen.append(x), **FEW)
-    done, of = zip(*seen, strict=True)
-    assert len(set(of)) == 1
-    assert done[0] == 0
-    assert done[-1] == pytest.approx(of[0])
-    assert list(done) == sorted(done)
-
-
-@pytest.mark.parametrize(
-    ("methods", "settings", "said"),
-    [
-        ([], {}, "methods are one or more names"),
-        ("vanilla", {}, "methods are one or more names, such as .*; got 'vanilla'"),
-        (["vanila"], {}, "No method is called 'vanila': did you mean 'vanilla'"),
-        (["unimodal-c"], {}, "There is no modality 'c' to train alone: there are a, b"),
-        (["vanilla"], {"seeds": 0}, "seeds is a whole number of at least 1; got 0"),
-        (["vanilla"], {"budget": 0}, "budget is a whole number of at least 1; got 0"),
-        (["vanilla"], {"device": "gpu"}, "auto, cpu or cuda; got 'gpu'"),
-    ],
-)
-def test_mistakes_are_one_sentence(methods, settings, said, table):
-    made = table(n=30)
-    with pytest.raises(ValueError, match=said):
-        train(made, folds(made, 3), methods, **settings)
 
 
 def test_weights_of_rows_decide_training_choices_and_temperature(table):

@@ -169,14 +169,15 @@ def test_columns_that_look_like_units_are_suggested_as_groups(tmp_path):
 
 
 def test_columns_beside_the_modalities_can_be_read_for_predictions(tmp_path):
-    from synib.own.table import read_rows
+    from synib.own.new_rows import read_rows
+    from synib.own.opening import open_source
 
     np.savez(tmp_path / "a.npz", image=IMAGE, text=TEXT, id=np.arange(N), name=SPEAKER, long=np.array(["x" * 300] * N))
-    x, present, beside = read_rows(tmp_path / "a.npz", lambda source: {"image": "image"}, identifiers=True)
+    x, present, beside = read_rows(open_source(tmp_path / "a.npz"), lambda source: {"image": "image"}, identifiers=True)
     assert set(x) == set(present) == {"image"}
     assert set(beside) == {"id", "name"}
     assert beside["id"].values.tolist() == list(range(N))
-    assert read_rows(tmp_path / "a.npz", lambda source: {"image": "image"})[2] == {}
+    assert read_rows(open_source(tmp_path / "a.npz"), lambda source: {"image": "image"})[2] == {}
 
 
 def test_a_table_shows_itself_in_a_line_and_in_a_notebook(table):

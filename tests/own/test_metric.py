@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score, r2_score, roc_auc_score
 
+from synib.measure import stats
 from synib.own.metric import Metric
 from synib.own.table import Table
 
@@ -52,6 +53,19 @@ def test_the_default_follows_the_target():
     assert Metric(table(rng.normal(size=100))).name == "explained_variance"
     with pytest.raises(ValueError, match="The metric of regression is one of explained_variance; got 'auc'"):
         Metric(table(rng.normal(size=100)), "auc")
+
+
+def test_the_interval_of_explained_variance_covers_that_of_the_population():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        x = rng.exponential(size=300)  # a skewed target, whose variance is known badly
+        y = x + 0.8 * rng.normal(size=300)
+        scores = Metric(table(y)).scores(x[:, None], y)
+        assert scores.mean() == pytest.approx(r2_score(y, x))
+        interval = stats.mean(scores)
+        covered += interval.low <= 1 / 1.64 <= interval.high
+    assert 0.92 <= covered / 400 <= 0.98
 
 
 def test_closeness_counts_ranks_and_accuracy_labels():

@@ -35,17 +35,11 @@ def plain():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_simulated_interaction_is_worth_what_it_should_be(plain, kind):
+def test_a_simulated_target_follows_its_interaction(plain, kind):
     random = np.random.default_rng(0)
     signal = _signal(plain, kind, ("a", "b"), random)
     assert np.square(signal).mean() == pytest.approx(1)
     target = simulate(plain, signal, 0.2, random)
-    eta = plain.offset.numpy()
-    oracle = np.zeros(len(target))
-    for value in np.unique(np.sign(signal)):  # what the best prediction would be if the interaction were known
-        rows = np.sign(signal) == value
-        p = target[rows].mean()
-        oracle[rows] = np.where((eta[rows, 0] > 0) == (target[rows] == 1), 1, 0) if 0.3 < p < 0.7 else max(p, 1 - p)
     assert abs(np.corrcoef(signal, target)[0, 1]) > 0.15
     assert set(np.unique(target)) == {0, 1}
 
@@ -72,7 +66,7 @@ def test_rows_of_a_group_that_share_their_label_share_the_simulated_one():
 
 
 def test_more_rows_find_smaller_interactions():
-    few, many = (detectable(bench(rows), 2.5, tries=2)["product"] for rows in (150, 1000))
+    few, many = (detectable(bench(rows), 2.5, tries=2)["product"] for rows in (150, 700))
     assert many < 0.15
     assert few is None or few > many
 

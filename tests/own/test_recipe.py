@@ -8,7 +8,7 @@ import torch
 
 from synib.methods.hooks import AddsModules
 from synib.objective import Bernoulli, Categorical, Gaussian, MultiLabel
-from synib.own.folds import Fold, folds
+from synib.own.folds import folds
 from synib.own.recipe import TableRecipe, family_of, make_method
 from synib.own.search_space import methods_of
 from synib.training.cells import programs
@@ -86,18 +86,6 @@ def test_networks_are_narrow_where_rows_are_few(table):
         widths[n] = recipe.width
         assert recipe.settings("vanilla", {}, 0)["hidden"] == [recipe.width] * 2
     assert widths == {100: 32, 2000: 64, 20_000: 128}
-
-
-def test_what_cannot_be_trained_on_is_one_sentence(table):
-    made = table(n=40)
-    with pytest.raises(ValueError, match="There are no folds"):
-        TableRecipe(made, [])
-    with pytest.raises(ValueError, match="needs validation rows"):
-        TableRecipe(made, [Fold(np.arange(10), np.arange(0), np.arange(10, 20))])
-    with pytest.raises(ValueError, match="At least 2 rows are needed to train on; there is 1"):
-        TableRecipe(made, [Fold(np.arange(1), np.arange(2, 4), np.arange(10, 20))])
-    with pytest.raises(ValueError, match="epochs is a whole number of at least 1; got 0"):
-        TableRecipe(made, folds(made, 4), epochs=0)
 
 
 def test_the_weight_of_one_synib_model_falls_to_nothing_before_training_ends(table):

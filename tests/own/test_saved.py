@@ -33,7 +33,7 @@ def test_a_saved_model_predicts_the_same_and_says_how_it_was_made(fitted, tmp_pa
         assert np.array_equal(again.predict(one.modalities), model.predict(one.modalities))
         assert np.array_equal(again.needs_both(one.modalities), model.needs_both(one.modalities))
         assert repr(again) == repr(model)
-        assert sorted(p.name for p in (tmp_path / name).iterdir()) == ["model.json", "model.safetensors"]
+        assert sorted(p.name for p in (tmp_path / name).iterdir()) == ["README.md", "model.json", "model.safetensors"]
     plain = json.loads((tmp_path / "xor" / "model.json").read_text())
     assert plain["classes"] == ["no", "yes"]
     assert plain["about"]["rows"] == {"train": 60, "validation": 0, "test": 0}
@@ -90,7 +90,7 @@ BROKEN = {
     "no JSON: it is no model": lambda f: (f / "model.json").write_text("[" * 100_000),
     "no JSON: it is": lambda f: (f / "model.json").write_text('{"format": NaN}'),
     "does not describe a model": lambda f: (f / "model.json").write_text("[1]"),
-    "is of format 7, made by synib '.*'; this one reads formats up to 2": lambda f: rewrite(f, format=7),
+    "is of format 7, made by synib '.*'; this one reads formats up to 3": lambda f: rewrite(f, format=7),
     "is damaged: widths is None": lambda f: rewrite(f, widths="gone"),
     "is damaged: temperature is True": lambda f: rewrite(f, temperature=True),
     "temperature is between 1e-06 and 1e\\+06; got -1": lambda f: rewrite(f, temperature=-1),

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from synib.measure.stats import mean
 from synib.own.folds import folds
-from synib.own.shortcuts import as_features, shortcuts
+from synib.own.shortcuts import _notable, as_features, shortcuts
 from synib.own.table import Table
 
 pytest.importorskip("sklearn", reason="scikit-learn is part of synib[audit]")
@@ -98,3 +99,15 @@ def test_features_of_a_nuisance():
     assert as_features(np.arange(3) % 3).shape == (3, 3)  # few numbers are names
     assert as_features(np.linspace(0, 1, 200)).shape == (200, 2)
     assert as_features(np.array([f"id{i}" for i in range(500)])).shape == (500, 50)
+
+
+def test_many_nuisances_rarely_raise_a_false_alarm():
+    one = table()
+    any_alarm, any_interval = 0, 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        gains = {f"nuisance {i}": rng.choice([-1.0, 0.0, 1.0], 80) for i in range(20)}
+        any_alarm += bool(_notable(one, gains))
+        any_interval += any(mean(gain).low > 0 for gain in gains.values())
+    assert any_interval > 25  # intervals of one nuisance alone would raise an alarm in every third table
+    assert any_alarm <= 8

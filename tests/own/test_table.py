@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from synib.own import table as own
+from synib.own.new_rows import read_rows
+from synib.own.opening import open_source
 
 N = 24
 RNG = np.random.default_rng(0)
@@ -321,15 +323,15 @@ def test_modalities_alone_are_read_by_the_names_that_the_caller_chooses(tmp_path
         seen.extend(source.kinds)
         return {"image": "clip", "text": "words"}
 
-    x, present = own.read_modalities(path, choose)
+    x, present, _ = read_rows(open_source(path), choose)
     assert seen == ["clip", "words", "words_present"]
     assert x["image"].shape == (4, 3)
     assert present["image"].tolist() == [True, False, True, True]
     assert present["text"].tolist() == [True, True, False, True]
     with pytest.raises(ValueError, match=r"is not there"):
-        own.read_modalities(tmp_path / "none.npz", choose)
+        read_rows(open_source(tmp_path / "none.npz"), choose)
     with pytest.raises(ValueError, match="has no column 'clop'"):
-        own.read_modalities(path, lambda source: {"image": "clop"})
+        read_rows(open_source(path), lambda source: {"image": "clop"})
 
 
 def test_a_column_of_weights_is_read_and_rows_of_weight_0_are_left_out(tmp_path):

@@ -66,18 +66,11 @@ def refused(said, path, **asked):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (
-            {"target": "lable"},
-            r"has no column 'lable' for target; did you mean label\? It has image, text, label, speaker\.",
-        ),
+        ({"target": "lable"}, r"has no column 'lable' for target; did you mean label\? It has image, text, label"),
         ({"group": "Speaker"}, r"no column 'Speaker' for group; did you mean speaker\?"),
         ({"split": "q"}, r"no column 'q' for split; it has image, text, label, speaker\."),
         ({"nuisance": ["spekaer"]}, r"no column 'spekaer' for nuisance; did you mean speaker\?"),
         ({"modalities": {"a": "imag", "b": "text"}}, r"no column 'imag' for the modality a; did you mean image\?"),
-        (
-            {"modalities": {"a": "speaker", "b": "text"}},
-            "the modality a should be vectors of numbers; speaker holds .*: embed",
-        ),
         ({"modalities": {"a": "image"}}, "at least two modalities are needed, .*; only a is one among image, text"),
         ({"modalities": {"a": "image", "b": "image"}}, "image cannot be both one and another modality"),
         ({"modalities": {"a": "image", "b": "label"}}, "label cannot be both target and modality"),
@@ -88,18 +81,9 @@ def refused(said, path, **asked):
         ({"nuisance": 3}, "nuisance are names of columns; got 3"),
         ({"target": "image"}, r"target should be one value for each row; image holds an array of float32 \(12, 3\)\."),
         ({"group": "label"}, "label is the target, so it cannot be split, group, weight or nuisance as well"),
-        (
-            {"split": "speaker"},
-            r"speaker should be train, validation or test in every row; it is 's0' .* rows 0, 1, 2 and 9",
-        ),
-        (
-            {"target": "speaker", "task": "regression"},
-            "speaker holds texts such as 's0', and a regression needs numbers",
-        ),
-        (
-            {"task": "ranking"},
-            "task is 'auto', 'classification', 'ordinal', 'multilabel' or 'regression'; got 'ranking'",
-        ),
+        ({"split": "speaker"}, r"speaker should be train, validation or test in every row; it is 's0' .* rows 0, 1"),
+        ({"target": "speaker", "task": "regression"}, "speaker holds texts such as 's0', and a regression needs"),
+        ({"task": "ranking"}, "task is 'auto', 'classification', 'ordinal', 'multilabel' or 'regression'; got"),
     ],
 )
 def test_what_is_asked_for_must_be_there(npz, asked, said):
@@ -154,12 +138,7 @@ def test_arrays_must_make_sense(npz, changes, said):
     [
         (3, 0, "[1.0, 2.0]", r"all vectors of image should be of one width; row 2 \(from 0\) has 2 numbers, .* 3\."),
         (3, 0, "[]", r"image is an empty list in row 2 \(from 0\)"),
-        (
-            3,
-            0,
-            "[1, x, 2]",
-            r"image should be a list of numbers such as \[0\.1, 0\.2\]; row 2 \(from 0\) is '\[1, x, 2\]'",
-        ),
+        (3, 0, "[1, x, 2]", r"image should be a list of numbers such as \[0\.1, 0\.2\]; row 2 \(from 0\) is '\[1, x"),
         (3, 0, "[1, 2, 3", "image should be a list of numbers"),
         (3, 0, "a.jpg", "image should be a list of numbers .* is 'a.jpg'"),
         (3, 1, "a.jpg", r"text_0 should be a number in every row; row 2 \(from 0\) is 'a.jpg'"),
@@ -193,8 +172,7 @@ def test_lines_must_be_whole_and_texts(text, tmp_path):
         ([None] * 5 + [[]] + [[1.0]] * 6, "list", "image is an empty list in row 5"),
         ([[1.0, None]] + [[1.0, 2.0]] * 11, "list", "beside numbers in row 0"),
         ([None] * 12, "list", "image is missing in every row"),
-        (["a"] * 12, "string", "the modality image should be vectors of numbers; image holds string each row"),
-        ([[["a"]]] * 12, "nested", "the modality image should be vectors of numbers; image holds list"),
+        ([[["a"]]] * 12, "nested", "the modality image should be vectors of numbers, texts, .*; image holds list"),
     ],
 )
 def test_columns_of_parquet_must_make_sense(tmp_path, values, kind, said):
@@ -210,7 +188,7 @@ def test_columns_of_parquet_must_make_sense(tmp_path, values, kind, said):
 def test_paths_must_lead_to_data(tmp_path, npz):
     refused("a.nzp is not there; did you mean .*a.npz", npz().with_suffix(".nzp"))
     refused(r"is not there\.", tmp_path / "no" / "a.npz")
-    refused("holds neither .npy files nor what datasets' save_to_disk writes", tmp_path)
+    refused("holds neither metadata.csv, nor what datasets' save_to_disk writes, nor .npy files", tmp_path)
     refused("path is that of a file or a folder; got 3", 3)
     refused("path is that of a file or a folder; got ''", "")
     for ending in (".npz", ".safetensors", ".csv", ".parquet"):

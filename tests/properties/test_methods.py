@@ -22,7 +22,10 @@ NOTHING_TO_DO = [
     ("dnr", {"strength": 0.0, "every": 1}, {"strength": 3.0, "every": 1}),
     ("mmpareto", {"scale": 1.0, "unimodal_weight": 0.0}, {"unimodal_weight": 0.0}),
     ("masked-random", {"p": 0.0}, {"p": 0.5}),
+    ("masked-random", {"p": 0.5, "weight": 0.0}, {"p": 0.5, "weight": 3.0}),
+    ("modality-dropout", {"p": 0.0}, {"p": 0.5}),
     ("confidence", {"weight": 0.0}, {"weight": 3.0}),
+    ("gradient-blending", {"every": 9}, {"every": 1}),
 ]
 
 
@@ -82,6 +85,33 @@ def test_with_nothing_to_do_training_is_plain_fusions_and_otherwise_not(name, no
     same, other = (trained(methods.build(name, family=Bernoulli(), **s)) for s in (nothing, something))
     torch.testing.assert_close(same, fusion, rtol=1e-4, atol=1e-5)
     assert any(not torch.allclose(p, q, atol=1e-4) for p, q in zip(other, fusion, strict=True))
+
+
+ANNEALED = {
+    "confidence": {"weight": 3.0},
+    "masked-random": {"weight": 3.0, "p": 0.5},
+    "modality-dropout": {"p": 0.5, "noise": "shuffled"},
+    "synib-random": {"weight": 3.0, "p": 0.5},
+    "synib-learned": {"weight": 3.0, "steps": 2, "mask_lr": 0.5, "sparsity": 0.01, "noise": "shuffled", "draws": 2},
+    "synib-marginal": {"weight": 3.0, "draws": 2},
+    "experts": {"weight": 3.0, "draws": 2},
+}
+
+
+@pytest.mark.parametrize("name", ANNEALED)
+def test_an_annealed_method_ends_as_plain_fusion(name, key):
+    model, (x, y) = model_of(), batch()
+    method = methods.build(name, **ANNEALED[name], weight_schedule="anneal", weight_steps=2).double()
+    if isinstance(method, AddsModules):
+        method.attach(model)
+    vanilla, weights = Vanilla()(model, x, y)[1]["task"], []
+    for _ in range(3):
+        _, parts = method(model, x, y, key=key)
+        weights.append(float(parts["p" if name == "modality-dropout" else "weight"]))
+        last = float(parts["task"])
+    full = ANNEALED[name]["p" if name == "modality-dropout" else "weight"]
+    assert weights == [full, full / 2, 0.0]
+    assert last == pytest.approx(float(vanilla))
 
 
 @every_method

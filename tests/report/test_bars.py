@@ -68,18 +68,6 @@ def test_the_spread_is_students_interval_or_the_standard_error_and_the_legend_sa
     assert legend(figure)[0] == "mean over speakers ± standard error"
 
 
-def test_rows_of_synib_are_highlighted_and_no_others():
-    figure = draw_bars(bars())
-    synib = {m for m in WHO if m == "experts" or m.startswith("synib")}
-    bold = {t.get_text() for t in figure.axes[0].get_yticklabels() if t.get_fontweight() == "bold"}
-    assert bold == {label(m) for m in synib}
-    for axes in figure.axes:
-        middles = [patch.get_y() + patch.get_height() / 2 for patch in axes.patches]
-        assert middles == [WHO.index(m) for m in WHO if m in synib]
-        sizes = {m: dots(axes)[k].get_markersize() for k, m in enumerate(WHO)}
-        assert min(sizes[m] for m in synib) > max(size for m, size in sizes.items() if m not in synib)
-
-
 def test_the_reference_and_chance_are_lines_where_they_are_known():
     figure = draw_bars(bars(chance={"synergy": 0.5}))
     vanilla = 0.5 + 0.02 * WHO.index("vanilla")
@@ -88,16 +76,6 @@ def test_the_reference_and_chance_are_lines_where_they_are_known():
     assert legend(figure)[1:] == ["vanilla fusion", "chance"]
     assert len(legend(draw_bars(bars(who=["confidence", "experts"])))) == 1
     assert legend(draw_bars(bars(reference="confidence")))[1] == "confidence penalty"
-
-
-def test_the_papers_value_is_a_hollow_mark_beside_ours():
-    figure = draw_bars(bars([row("vanilla", "test_accuracy", 0.7, paper=0.8), row("mcr", "test_accuracy", 0.6)]))
-    synergy, total = figure.axes
-    assert not dots(synergy, "D")
-    (mark,) = dots(total, "D").values()
-    assert (mark.get_xdata(), mark.get_ydata()) == ([0.8], [0])
-    assert mark.get_markerfacecolor() == "none"
-    assert legend(figure)[1] == "the paper's"
 
 
 def test_a_method_without_a_mean_is_left_out():

@@ -160,9 +160,3 @@ def test_a_method_is_one_group_in_all_panels_and_is_named_once():
     first, second = (drawn.layout[f"yaxis{k}"]["range"] for k in ("", "2"))
     assert first == second
     assert 0.0 < first[0] < 0.1 < 1.0 < first[1] < 1.1  # holds chance and every band
-
-
-def test_lines_with_many_points_have_no_markers():
-    many = Series("S", "S", list(range(13)), [0.5] * 13, [0.0] * 13)
-    assert lines(plot(replace(CHART, series=[many])))[0]["mode"] == "lines"
-    assert lines(plot(CHART))[0]["mode"] == "lines+markers"

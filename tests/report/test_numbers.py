@@ -2,7 +2,7 @@
 
 import pytest
 
-from synib.report.numbers import mean, number, published
+from synib.report.numbers import mean, number, published, value
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,9 @@ def test_a_mean_has_its_error_where_there_is_one_and_a_dash_where_there_is_nothi
     assert mean({"mean": 0.5, "se": None, "n": 1}) == "0.500"
     assert mean({"mean": 0.5, "low": 0.2, "high": 0.75, "n": 9}, digits=2) == "0.50 [0.20, 0.75]"
     assert mean({"mean": None, "se": None, "n": 0}) == mean(None) == "–"
+
+
+def test_a_p_value_is_never_written_as_zero():
+    assert value({"metric": "adjusted_p", "mean": 0.0002}) == "< 0.001"
+    assert value({"metric": "adjusted_p", "mean": 0.004}) == "0.004"
+    assert value({"metric": "accuracy", "mean": 0.0}) == "0.000"

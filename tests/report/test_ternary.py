@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from matplotlib import colormaps
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgba
 
 from synib.report import ternary, ternary_html
 from synib.report.draw import svg
@@ -84,17 +83,6 @@ def test_every_point_is_a_tile_and_the_picture_stays_small():
     assert all("fill: none" in e.get("style", "") for e in hollow)
 
 
-def test_a_point_without_a_value_is_hollow_and_never_a_low_value():
-    _, _, lower, _ = plots(SMALL)
-    hollow, filled = tiles(lower)
-    assert len(hollow.get_offsets()) == 5
-    assert hollow.get_facecolor().size == 0
-    assert np.allclose(hollow.get_edgecolor(), to_rgba(MISSING))
-    assert hollow.get_array() is None
-    taken = {tuple(np.round(p, 6)) for p in filled.get_offsets()}
-    assert not taken & {tuple(np.round(p, 6)) for p in hollow.get_offsets()}
-
-
 def test_tiles_are_coloured_by_their_mean_on_the_scale_of_all():
     figure = replace(SMALL, limits=(0.4, 1.4))
     for axes in plots(figure):
@@ -138,13 +126,6 @@ def test_tiles_touch_without_overlap_and_triangles_stay_apart(columns, rows, n):
     assert min(a[1] for a in outer) >= 0
     assert max(a[2] for a in outer) <= figure.bbox.x1
     assert max(a[3] for a in outer) <= figure.bbox.y1
-
-
-def test_methods_are_named_once_rows_on_the_left_and_corners_everywhere():
-    written = [text.get_text().replace("\n", " ") for text in draw_triangles(SMALL).texts]
-    assert sorted(written) == sorted(
-        ["Accuracy over mixtures", *ROWS, "method 0", "method 1", *["U1"] * 4, *["R"] * 4, *["S"] * 4]
-    )
 
 
 def test_the_scale_says_where_values_lie_beyond_it():

@@ -1,5 +1,6 @@
 """Data sets in files that the tests make, for the experiments on them."""
 
+import csv
 import pickle
 
 import numpy as np
@@ -100,4 +101,29 @@ def affect_root(tmp_path_factory):
         parts[name] = {**x, "labels": 2.0 * y[:, None] - 1, "id": [f"{name}{i}" for i in range(size)]}
     for file in ("mosi/mosi_raw.pkl", "mustard/sarcasm.pkl", "ur-funny/humor.pkl"):
         (root / file).write_bytes(pickle.dumps(parts))
+    return root
+
+
+@pytest.fixture(scope="session")
+def crema_votes_root(tmp_path_factory):
+    """A folder with crema-d/tabulatedVotes.csv: fifteen actors, 24 clips each.
+
+    The face shows the emotion, the voice in half of the clips another; both together are mostly judged as the face is.
+    """
+    root, rng, number = tmp_path_factory.mktemp("data"), np.random.default_rng(0), 0
+    rows = [["", *"ADFHNS", "fileName", "meanEmoResp"]]
+    for actor in range(1001, 1016):
+        for clip in range(24):
+            number, emotion = number + 1, clip % 6
+            named = ("ANG", "DIS", "FEA", "HAP", "NEU", "SAD")[emotion]
+            name = f"{actor}_{'IEO' if clip < 12 else 'TIE'}_{named}_{('LO', 'MD', 'HI', 'XX')[clip % 4]}"
+            heard, both = (emotion if rng.random() < share else int(rng.integers(6)) for share in (0.5, 0.8))
+            level = float(rng.uniform(20, 90))
+            for condition, (shown, given) in enumerate([(heard, level), (emotion, 80.0), (both, level)], 1):
+                counts = rng.multinomial(4, [1 / 6] * 6)
+                counts[shown] += 6
+                rows.append([f"{condition}{number:05}", *counts, name, given])
+    (root / "crema-d").mkdir()
+    with (root / "crema-d" / "tabulatedVotes.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
     return root

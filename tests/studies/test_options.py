@@ -45,7 +45,7 @@ MISTAKES = {
         ({"overrides": {"vanilla": {"epochs": 3}}}, "epochs is the same for all methods"),
     ],
     "affect-mosi": [
-        ({"form": "pictures"}, "form is 'auto' or 'features' or 'sequences'; got 'pictures'"),
+        ({"form": "pictures"}, "form is 'auto', 'features' or 'sequences'; got 'pictures'"),
         ({"scheme": ("speaker-independent",)}, "scheme of mosi is 'official'; got 'speaker-independent'"),
         ({"methods": ("unimodal-video",)}, "no settings for 'unimodal-video'; it has unimodal-text"),
     ],

@@ -1,5 +1,6 @@
 """The cluster engine on Ray: out of reach for others, and nothing left behind, however a run or a cluster ends."""
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -26,7 +27,7 @@ pytestmark = [
 
 MARK = "SYNIB_TEST_MARK"
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
-SMALL = SpuriousXOR(seeds=6, beta=(1.0,), methods=("vanilla",), epochs=5)
+SMALL = SpuriousXOR(seeds=6, beta=(1.0,), methods=("vanilla",), epochs=20)
 TABLES = ("results.csv", "curves.csv", "shards.json")
 
 
@@ -73,6 +74,31 @@ def marked(mark):
 def kill(mark, name):
     (pid,) = (pid for pid, (process, _) in marked(mark).items() if process == name)
     os.kill(pid, signal.SIGKILL)
+
+
+def parent(pid):
+    """The process that started another; 1 or a reaper once it has ended, 0 where the process itself is gone."""
+    try:
+        return int(Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def send(pid, number):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def halted(workers, count):
+    """The workers, stopped in the middle of their tasks; they go on, and nothing comes back, where they are not `count`."""
+    stopped = workers()
+    for pid in stopped:
+        send(pid, signal.SIGSTOP)
+    if len(stopped) == count and sorted(workers()) == sorted(stopped):
+        return stopped
+    for pid in stopped:
+        send(pid, signal.SIGCONT)
+    return []
 
 
 @pytest.fixture
@@ -176,25 +202,28 @@ def test_a_running_cluster_asks_for_its_token_is_left_idle_and_may_lose_any_node
         with pytest.raises(ValueError, match=r"could not be joined .*its token has to be in RAY_AUTH_TOKEN"):
             joined(Cluster(nodes.address)).__enter__()
 
-    def busy():
-        return sum(name == "ray::call" for name, _ in marked(mark).values())
+    def workers():
+        return [pid for pid, (name, _) in marked(mark).items() if name == "ray::call"]
 
     with joined(Cluster(nodes.address)) as session:
         until(lambda: session.results() or session.slots() == 2)
         session.submit("time:sleep", 600)
         session.submit("time:sleep", 600)
-        until(lambda: busy() == 2)
-    until(lambda: not busy())
+        until(lambda: len(workers()) == 2)
+    until(lambda: not workers())
 
     said, progress = [], []
 
     def kill_second(done, total):
         progress.append(done)
         if len(progress) == 3:  # two shards have come back
-            until(lambda: busy() == 2)
+            raylets = {pid: parent(pid) for pid in until(lambda: halted(workers, 2))}
             nodes.stdin.write("\n")
             nodes.stdin.flush()
             assert nodes.stdout.readline() == "killed\n"
+            for pid, raylet in raylets.items():
+                alive = parent(pid) == raylet
+                send(pid, signal.SIGCONT if alive else signal.SIGKILL)
 
     options = {"device": "cpu", "together": 1, "on_progress": kill_second, "say": said.append}
     out = run(SMALL, tmp_path / "out", engine="cluster", cluster=Cluster(nodes.address), **options)

@@ -1,7 +1,6 @@
 """The folder of a run: finished shards, their grouping and the tables collected from them."""
 
 import json
-import os
 
 import pytest
 
@@ -42,22 +41,6 @@ def test_a_folder_of_another_config_is_refused_and_left_as_it_was(tmp_path, conf
     with pytest.raises(ValueError, match=rf"{message}\); nothing was touched"):
         Folder(tmp_path, CONFIG)
     assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize("names", [["notes.txt"], ["shards.txt"], ["a", "b", "c", "d"]])
-def test_a_folder_of_other_files_is_refused_and_left_as_it_was(tmp_path, names):
-    for name in names:
-        (tmp_path / name).write_text("")
-    with pytest.raises(ValueError, match=rf"holds other files \({', '.join(names[:3])}"):
-        Folder(tmp_path, CONFIG)
-    assert sorted(os.listdir(tmp_path)) == names
-
-
-def test_a_folder_that_cannot_be_written_is_said_at_once(tmp_path):
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(ValueError, match=rf"Cannot write to the output folder {path}: .*\. Choose another"):
-            Folder(path, CONFIG)
 
 
 def test_the_grouping_is_proposed_and_recorded_once(tmp_path, cell):

@@ -311,7 +311,7 @@ def test_nothing_is_printed_where_no_progress_is_wanted(made, capsys):
         ({"precision": "16-mixed"}, "'16-mixed' is for CUDA devices"),
         ({"monitor": "test_accuracy"}, "monitor is a metric on validation data"),
         ({"monitor": "validation_f1", "patience": 1}, "monitor is one of validation_loss, validation_accuracy; got"),
-        ({"strategy": "horovod"}, "strategy is 'auto' or 'ddp' or 'fsdp'"),
+        ({"strategy": "horovod"}, "strategy is 'auto', 'ddp' or 'fsdp'"),
         ({"devices": 4, "accumulate": 5}, "A batch of 16 cannot be cut into 5 pieces on each of 4 devices"),
         ({"loggers": ["paper"]}, "A logger is .*; got 'paper'"),
         ({"device": "tpu"}, "device is 'auto', 'cpu' or 'cuda'; got 'tpu'"),

@@ -141,23 +141,6 @@ def test_a_run_killed_after_it_was_halved_ends_as_if_it_had_not_been(
     assert kept(tmp_path / "killed").items() >= before.items()
 
 
-def test_progress_after_halving_counts_what_is_finished_and_ends_at_all_there_is(tmp_path, tiny, run, cell, device):
-    seen, at = [], []
-    device.fits = lambda shard: len(shard) == 1
-    run(
-        tmp_path,
-        tiny(),
-        [cell(seed=s) for s in range(2)],
-        on_progress=lambda done, of: seen.append((done, of)),
-        say=lambda _: at.append(len(seen)),
-    )
-    done = [d for d, _ in seen]
-    assert {of for _, of in seen} == {4.0}  # two vanilla models, two epochs
-    assert done[:2] == [0.0, 2.0]  # an epoch of both, which is lost
-    assert at == [2]
-    assert done[-6:] == [1.0, 2.0, 2.0, 3.0, 4.0, 4.0]
-
-
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_shards_memory_is_free_before_the_next_begins(tmp_path, tiny, run, cell, monkeypatch, fails):
     made, alive = [], []

@@ -7,7 +7,6 @@ from torch import nn
 from synib import Bernoulli, FusionModel, Tokens, methods
 from synib.data import Dataset, Split
 from synib.models import ConcatFusion, mlp
-from synib.tokens import values
 from synib.training import Cell, fleet
 from synib.training.loop import fit
 
@@ -68,17 +67,3 @@ def test_models_of_sequences_trained_together_are_those_trained_alone(method, se
         fit(recipe.method(cell, data), model, data, **TRAINING, seed=cell.seed)
         for name, p in model.named_parameters():
             torch.testing.assert_close(dict(learner.model.named_parameters())[name], p, rtol=1e-3, atol=1e-5)
-
-
-def test_what_is_padding_does_not_matter():
-    recipe, cell = Sequences(), Cell("sequences", "vanilla", {}, TRAINING, 0)
-    other = Sequences()
-
-    def garbage(split):
-        x = {
-            n: Tokens(values(v).masked_fill(v.padding[..., None], 1e3), v.padding) for n, v in split.modalities.items()
-        }
-        return Split(x, split.target)
-
-    other.data = lambda cell: Dataset(*map(garbage, (lambda d: (d.train, d.validation, d.test))(recipe.data(cell))))
-    assert fleet.train(recipe, [cell]).metrics == fleet.train(other, [cell]).metrics

@@ -8,6 +8,9 @@ import typer
 import synib
 from synib.cli.audit import audit
 from synib.cli.data import data
+from synib.cli.embed import embed
+from synib.cli.explain import explain
+from synib.cli.export import export
 from synib.cli.fit import fit, predict
 from synib.cli.interrupts import INTERRUPTED, second_interrupt_exits
 from synib.cli.reproduce import reproduce
@@ -38,6 +41,9 @@ app = typer.Typer(
 app.command()(audit)
 app.command()(fit)
 app.command()(predict)
+app.command()(embed)
+app.command()(explain)
+app.command()(export)
 app.add_typer(data, name="data")
 app.add_typer(reproduce, name="reproduce")
 app.command()(verify)

@@ -10,17 +10,22 @@ from typing import Annotated, Any
 import typer
 
 from synib.cli.own_data import (
+    AllowDownload,
     AsJson,
     Device,
+    Encoders,
     File,
     Group,
     Modalities,
     Order,
+    Root,
     Seed,
     SplitColumn,
+    Strict,
     Target,
     Task,
     columns_of,
+    encoders_of,
     order_of,
 )
 from synib.files import check_writable
@@ -36,6 +41,10 @@ def audit(
     file: File,
     target: Target = None,
     modality: Modalities = None,
+    encoder: Encoders = None,
+    root: Root = None,
+    strict: Strict = False,
+    allow_download: AllowDownload = False,
     task: Task = None,
     order: Order = None,
     group: Group = None,
@@ -84,19 +93,26 @@ def audit(
     folder = out if out is not None else Path("runs") / f"audit-{file.stem}"
     _check_folder(folder)
     start = time.perf_counter()
-    table = read(
-        file,
-        target=target,
-        modalities=columns_of(modality),
-        split=split,
-        group=group,
-        nuisance=tuple(nuisance or ()),
-        task=task or "auto",  # type: ignore[arg-type]
-        order=order_of(order),
-    )
+    console = Console(stderr=as_json)
+    with progress_bar(console) as advance:
+        table = read(
+            file,
+            target=target,
+            modalities=columns_of(modality),
+            split=split,
+            group=group,
+            nuisance=tuple(nuisance or ()),
+            task=task or "auto",  # type: ignore[arg-type]
+            order=order_of(order),
+            encoders=encoders_of(encoder),
+            root=root,
+            strict=strict,
+            allow_download=allow_download,
+            device=device,
+            on_progress=advance,
+        )
     data = of_path(file)
     plan = (QUICK if quick else THOROUGH if thorough else USUAL) | {"metric": metric, "seed": seed, "device": device}
-    console = Console(stderr=as_json)
 
     def say(sentence: str, **style: Any) -> None:
         console.print(one_line(sentence), markup=False, highlight=False, soft_wrap=True, **style)
@@ -110,7 +126,10 @@ def audit(
     folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["synib", *sys.argv[1:]])
     record = provenance(command, choose_device(device), range(plan["seeds"]), data)
-    options = {"target": target, "modality": modality, "task": task, "order": order, "group": group, "split": split}
+    options = {
+        "target": target, "modality": modality, "task": task, "order": order, "group": group, "split": split,
+        "encoder": encoder, "root": None if root is None else str(root),
+    }  # fmt: skip
     write_json(folder / "run.json", record | {"plan": plan, "options": options})
     write(result, folder, command, facts, interactive=not static, refutations=tests)
     if as_json:

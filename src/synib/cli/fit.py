@@ -6,34 +6,33 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from synib.cli import one_line
 from synib.cli.own_data import (
+    AllowDownload,
     AsJson,
     Device,
+    Encoders,
     File,
     Group,
     Modalities,
     Order,
+    Root,
     Seed,
     SplitColumn,
+    Strict,
     Target,
     Task,
     audit_options,
     columns_of,
+    encoders_of,
     order_of,
 )
 from synib.cli.progress import progress_bar
 from synib.files import check_writable
-
-if TYPE_CHECKING:
-    from synib.own.columns import Column
-    from synib.own.predictor import Predictor
 
 QUICK = {"budget": 1, "epochs": 15}
 
@@ -42,6 +41,10 @@ def fit(
     file: File,
     target: Target = None,
     modality: Modalities = None,
+    encoder: Encoders = None,
+    root: Root = None,
+    strict: Strict = False,
+    allow_download: AllowDownload = False,
     task: Task = None,
     order: Order = None,
     group: Group = None,
@@ -92,26 +95,35 @@ def fit(
     need_safetensors()
     check_free(out)
     check_writable(out)
-    given = {"target": target, "modality": modality, "task": task, "order": order, "group": group, "split": split}
+    typed: dict[str, Any] = {
+        "target": target, "modality": modality, "task": task, "order": order, "group": group, "split": split,
+        "encoder": encoder, "root": root,
+    }  # fmt: skip
     advice = ""
     if from_audit is not None:
         options, recommended, why = audit_options(from_audit)
-        given = {name: options.get(name) if value is None else value for name, value in given.items()}
+        typed = {name: options.get(name) if value is None else value for name, value in typed.items()}
         if method is None:
             method, advice = recommended, f"The audit recommends {recommended}. {why}".strip()
-    columns = columns_of(given["modality"])  # type: ignore[arg-type]
-    table = read(
-        file,
-        target=given["target"],  # type: ignore[arg-type]
-        modalities=columns,
-        split=given["split"],  # type: ignore[arg-type]
-        group=given["group"],  # type: ignore[arg-type]
-        weight=weight,
-        task=given["task"] or "auto",  # type: ignore[arg-type]
-        order=order_of(given["order"]),  # type: ignore[arg-type]
-    )
-    data = of_path(file)
     console = Console(stderr=as_json)  # standard output is for the JSON alone
+    with progress_bar(console) as advance:
+        table = read(
+            file,
+            target=typed["target"],
+            modalities=columns_of(typed["modality"]),
+            split=typed["split"],
+            group=typed["group"],
+            weight=weight,
+            task=typed["task"] or "auto",
+            order=order_of(typed["order"]),
+            encoders=encoders_of(typed["encoder"]),
+            root=typed["root"],
+            strict=strict,
+            allow_download=allow_download,
+            device=device,
+            on_progress=advance,
+        )
+    data = of_path(file)
 
     def say(sentence: str) -> None:
         if not as_json:
@@ -128,7 +140,7 @@ def fit(
                 seeds=seeds,
                 seed=seed,
                 device=device,
-                columns=columns or table.columns,
+                columns=table.columns,
                 baselines=baselines,
                 on_progress=advance,
                 **settings,
@@ -154,20 +166,30 @@ def predict(
     folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that synib fit left.")],
     file: Annotated[Path, typer.Argument(help="Rows to predict; modalities may be missing.")],
     modality: Modalities = None,
+    root: Root = None,
+    strict: Strict = False,
+    allow_download: AllowDownload = False,
+    device: Device = "auto",
     out: Annotated[
         Path, typer.Option(help="The table to write: .csv, .parquet, .npz or .json, as its ending says.")
     ] = Path("predictions.csv"),
     as_json: AsJson = False,
 ) -> None:
     """Predict rows with a model: calibrated, with a score that says which answers need more than one modality."""
+    from rich.console import Console
+
+    from synib.own.new_rows import new_rows
     from synib.own.predictions import check_out, table_of, write
+    from synib.own.raw.embed import RawOptions
     from synib.own.saved import load, need_safetensors
 
     need_safetensors()
     columns = columns_of(modality)
     check_out(out)
     model = load(folder)
-    rows, present, identifiers, notes = rows_of(file, model, columns or {})
+    with progress_bar(Console(stderr=as_json)) as advance:
+        options = RawOptions(root, strict, allow_download, device, advance)
+        rows, present, identifiers, notes = new_rows(model, file, columns, options)
     predictions, score = model.predict(rows, present), model.needs_both(rows, present)
     write(table_of(model, predictions, score, present, identifiers), out)
     if as_json:
@@ -176,43 +198,6 @@ def predict(
     for note in notes:
         typer.echo(one_line(note))
     typer.echo(one_line(f"Predictions of {len(predictions):,} rows: {out}"))
-
-
-def rows_of(
-    file: Path, model: "Predictor", columns: Mapping[str, str]
-) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.bool_]], dict[str, "Column"], list[str]]:
-    """The model's modalities in a file, as far as it has them: values, which rows have them, other columns, and notes.
-
-    Args:
-        file: The data.
-        model: The model.
-        columns: Modality → its column, where the user names some; otherwise that of the file that the model was fitted on.
-    """
-    from synib.own.columns import Source
-    from synib.own.table import read_rows
-
-    for name in columns:
-        if name not in model.widths:
-            raise ValueError(f"The model has no modality {name!r}: it has {', '.join(model.widths)}.")
-
-    def choose(source: Source) -> dict[str, str]:
-        plain = {column.replace(".", "_"): column for column in source.kinds}
-        kept = model.about.get("columns")
-        fitted = {k: v for k, v in kept.items() if isinstance(v, str)} if isinstance(kept, dict) else {}
-        known = {name: fitted.get(name, plain.get(name, name)) for name in model.widths}
-        found = {name: c for name, c in known.items() if {c, f"{c}_0", f"{c}_1"} & source.kinds.keys()} | dict(columns)
-        if not found:
-            raise ValueError(
-                f"{file} has none of the model's modalities ({', '.join(known.values())}): name them with --modality "
-                "NAME=COLUMN."
-            )
-        return found
-
-    x, present, identifiers = read_rows(file, choose, identifiers=True)
-    lacking = {name: int((~has).sum()) for name, has in present.items()}
-    notes = [f"{name} is not in {file}: predictions are made without it." for name in model.widths if name not in x]
-    notes += [f"{name} is missing in {n:,} of {len(x[name]):,} rows." for name, n in lacking.items() if n]
-    return x, present, identifiers, notes
 
 
 def _shown(about: Mapping[str, Any]) -> dict[str, Any]:

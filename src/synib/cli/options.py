@@ -85,7 +85,7 @@ def _of_field(kind: type[Experiment], f: Field[Any]) -> Parameter:
     if f.default is not MISSING and f.default != "":
         default = f"  \\[default: {'all' if get_args(hint) == (str, ...) else _text(f.default)}]"
     declared = (getattr(base, "__dataclass_fields__", {}).get(f.name) for base in kind.__mro__)
-    metadata = next(one.metadata for one in declared if one is not None and "help" in one.metadata)
+    metadata = next(field.metadata for field in declared if field is not None and "help" in field.metadata)
     return _parameter(read | None, f"{metadata['help']}{default}", None, f"--{metadata.get('flag') or flag}")
 
 

@@ -10,7 +10,10 @@ import typer
 from synib.files import read_json
 
 File = Annotated[
-    Path, typer.Argument(help=".npz, .safetensors, .csv, .parquet, a folder of .npy, or a datasets folder.")
+    Path,
+    typer.Argument(
+        help=".csv, .parquet, .npz, .safetensors, or a folder: with metadata.csv beside images or sounds, of datasets, of .npy."
+    ),
 ]
 Target = Annotated[
     str | None,
@@ -24,9 +27,32 @@ Modalities = Annotated[
     list[str] | None,
     typer.Option(
         "--modality",
-        help="NAME=COLUMN, for each; COLUMN holds vectors, or is the prefix of numbered columns.  \\[default: all there are]",
+        help="NAME=COLUMN for each, with its kind where that should not be recognised: text=review:text, "
+        "photo=file:image, call=path:audio, person=age,department:table. COLUMN may be the prefix of numbered columns.  "
+        "\\[default: all there are]",
         show_default=False,
     ),
+]
+Encoders = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encoder",
+        help="MODALITY=NAME: wordllama, minilm or tfidf (texts), pixels (images), logmel (sounds), or the folder or hub id of "
+        "a model of transformers; may be repeated.  \\[default: wordllama, pixels, logmel]",
+        show_default=False,
+    ),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        help="Folder of image and sound files, which paths must not leave.  \\[default: FILE's]",
+        show_default=False,
+    ),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first image or sound that cannot be read.")]
+AllowDownload = Annotated[
+    bool, typer.Option("--allow-download", help="Fetch encoders and URLs of images and sounds, if they are not here.")
 ]
 Task = Annotated[
     str | None,
@@ -53,7 +79,8 @@ SplitColumn = Annotated[
 Seed = Annotated[int, typer.Option("--seed", help="Seed for the fold assignment and for training.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, and nothing else.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
-OPTIONS = ("target", "modality", "task", "order", "group", "split")  # which say how a file is read
+OPTIONS = ("target", "modality", "task", "order", "group", "split", "encoder", "root")  # which say how a file is read
+LISTS = ("modality", "encoder")
 
 
 def columns_of(modality: Sequence[str] | None) -> dict[str, str] | None:
@@ -69,6 +96,17 @@ def columns_of(modality: Sequence[str] | None) -> dict[str, str] | None:
             raise ValueError(f"--modality names {name!r} twice.")
         columns[name] = column or name
     return columns
+
+
+def encoders_of(encoder: Sequence[str] | None) -> dict[str, list[str]] | None:
+    """``["text=tfidf", "text=wordllama"]`` as ``{"text": ["tfidf", "wordllama"]}``; ``None`` where the option is not given."""
+    names: dict[str, list[str]] = {}
+    for text in encoder or ():
+        modality, equals, name = (part.strip() for part in text.partition("="))
+        if not equals or not modality or not name:
+            raise ValueError(f"--encoder takes MODALITY=NAME, as in text=wordllama; got {text!r}.")
+        names.setdefault(modality, []).append(name)
+    return names or None
 
 
 def order_of(order: str | None) -> list[str] | None:
@@ -92,8 +130,8 @@ def audit_options(folder: Path) -> tuple[dict[str, Any], str, str]:
         value = options.get(name)
         if value is None:
             continue
-        is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
-        if not (is_list if name == "modality" else isinstance(value, str)):
+        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if not (is_list if name in LISTS else isinstance(value, str)):
             raise ValueError(f"{folder / 'run.json'} has {name} {json.dumps(value)[:60]}: run synib audit again.")
         known[name] = value
     return known, method, str(recommendation.get("why", "")) if isinstance(recommendation, dict) else ""
@@ -103,9 +141,9 @@ def _object(folder: Path, name: str) -> Mapping[str, Any]:
     if not (folder / name).is_file():
         raise ValueError(f"--from-audit takes the folder of an audit; {folder} has no {name} that can be read.")
     try:
-        found = read_json(folder / name)
+        content = read_json(folder / name)
     except (ValueError, RecursionError) as e:
         raise ValueError(f"--from-audit takes the folder of an audit; {folder / name} is no JSON.") from e
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ValueError(f"--from-audit takes the folder of an audit; {folder / name} is no JSON object.")
-    return found
+    return content

@@ -109,10 +109,10 @@ def _holds_rows(array: NDArray[Any], source: Any, settings: Mapping[str, Any]) -
 
 def _size_and_time(path: Path) -> list[int] | None:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return [found.st_size, found.st_mtime_ns]
+    return [stat.st_size, stat.st_mtime_ns]
 
 
 def gather(x: Tensor, rows: NDArray[np.int64], scratch: str | Path | None = None) -> Tensor:

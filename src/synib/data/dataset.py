@@ -2,14 +2,14 @@
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from synib.checks import check_whole, is_whole, shown
-from synib.tokens import Modality, values
+from synib.tokens import Modality, take, values
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,17 @@ class Split:
     def __len__(self) -> int:
         return len(self.target)
 
+    def take(self, rows: Tensor | slice) -> "Split":
+        """Some of the examples."""
+        numbers = torch.arange(len(self))[rows].tolist()
+        return Split(
+            {name: take(x, rows) for name, x in self.modalities.items()},
+            self.target[rows],
+            {name: members[rows] for name, members in self.groups.items()},
+            {name: [column[i] for i in numbers] for name, column in self.columns.items()},
+            None if self.sample_weight is None else self.sample_weight[rows],
+        )
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -54,6 +65,22 @@ class Dataset:
     def widths(self) -> dict[str, int]:
         """Modality → size of its last dimension."""
         return {name: values(x).shape[-1] for name, x in self.train.modalities.items()}
+
+
+def standardised(train: Split, validation: Split, test: Split, more: float = 0.0) -> tuple[Split, Split, Split]:
+    """Splits of vectors with mean 0 and standard deviation 1 over the training examples.
+
+    Args:
+        train, validation, test: The splits.
+        more: Added to every standard deviation, so that what hardly varies stays small.
+    """
+    scales = {name: (values(x).mean(0), values(x).std(0) + more) for name, x in train.modalities.items()}
+
+    def scaled(split: Split) -> Split:
+        modalities = {name: (values(x) - scales[name][0]) / scales[name][1] for name, x in split.modalities.items()}
+        return replace(split, modalities=modalities)
+
+    return scaled(train), scaled(validation), scaled(test)
 
 
 def check_sizes(**sizes: int) -> None:

@@ -133,5 +133,5 @@ def _is_intact(path: Path, sha256: str) -> bool:
 
 
 def _state(path: Path, sha256: str) -> tuple[str, ...]:
-    found = path.stat()
-    return str(path.absolute()), str(found.st_ino), str(found.st_size), str(found.st_mtime_ns), sha256
+    stat = path.stat()
+    return str(path.absolute()), str(stat.st_ino), str(stat.st_size), str(stat.st_mtime_ns), sha256

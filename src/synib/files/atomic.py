@@ -32,6 +32,10 @@ class WriteError(OSError):
         )
 
 
+class LockedError(ValueError):
+    """Another process writes to the folder."""
+
+
 @contextlib.contextmanager
 def atomic_file(path: Path, previous: Path | None = None) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of ``path`` when the block ends, and is removed if the block raises.
@@ -204,7 +208,7 @@ def locked(folder: Path) -> Iterator[bool]:
         except BlockingIOError:
             holder = _holder(handle)
             os.close(handle)
-            raise ValueError(
+            raise LockedError(
                 f"{folder} is being written to by another run ({holder}); nothing was touched. Wait until it ends, or choose "
                 "another folder."
             ) from None
@@ -233,8 +237,8 @@ def _open(path: Path) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
     except OSError as e:
         raise WriteError(e.errno, e.strerror, str(path)) from e
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(handle)
         raise ValueError(f"{path} is not a lock file of synib; choose another folder.")
     return handle

@@ -49,11 +49,11 @@ class SynIBTrainer(Trainer):
         self._batches = 0
 
     def _check_settings(self) -> None:
-        given = {
+        other_losses = {
             "compute_loss_func": self.compute_loss_func is not None,
             "label_smoothing_factor": self.label_smoother is not None,
         }
-        if ignored := [name for name, is_given in given.items() if is_given]:
+        if ignored := [name for name, is_set in other_losses.items() if is_set]:
             raise ValueError(
                 f"The objective is the loss, and {ignored[0]} would change nothing in training: leave it out."
             )
@@ -83,15 +83,15 @@ class SynIBTrainer(Trainer):
 
         def loss() -> tuple[Tensor, Parts]:
             with self.accelerator.autocast():
-                found = self.as_modalities(own, inputs)
-                if not isinstance(found, tuple) or len(found) != 3:
+                batch = self.as_modalities(own, inputs)
+                if not isinstance(batch, tuple) or len(batch) != 3:
                     raise ValueError(
-                        f"as_modalities returns (predict, modalities, target); got {type(found).__name__}."
+                        f"as_modalities returns (predict, modalities, target); got {type(batch).__name__}."
                     )
-                predict, modalities, target = found
+                predict, modalities, target = batch
                 return self.objective(predict, modalities, target, group=processes())  # type: ignore[no-any-return]
 
-        total, parts = as_forward(model, loss)
+        total, parts = as_forward(model, loss, self.objective.searches)
         self._batches += 1
         for name, value in parts.items():
             self._sums[name] = self._sums[name] + value if name in self._sums else value

@@ -4,7 +4,7 @@ from synib.masks.amortized import AmortizedMask
 from synib.masks.base import Mask, Probe, RandomMask
 from synib.masks.learned import LearnedMask
 from synib.masks.matched import MatchedNoise
-from synib.masks.noise import HideTokens, Noise, StandardNoise
+from synib.masks.noise import HideTokens, Noise, StandardNoise, ZeroNoise
 from synib.masks.oracle import OracleMask
 from synib.masks.shuffled import ClassShuffledNoise, ShuffledNoise
 
@@ -21,4 +21,5 @@ __all__ = [
     "RandomMask",
     "ShuffledNoise",
     "StandardNoise",
+    "ZeroNoise",
 ]

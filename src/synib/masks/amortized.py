@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from synib import keys
 from synib.checks import check_whole, check_widths
 from synib.masks.base import Over, Probe
-from synib.masks.learned import SearchingMask
+from synib.masks.learned import SearchingMask, value_and_slope
 from synib.tokens import Modality, values
 
 
@@ -54,8 +54,8 @@ class AmortizedMask(SearchingMask):
 
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         with torch.no_grad():
-            found = torch.sigmoid(self._logits(x, probe)) > self.threshold
-        return ~found
+            relied_on = torch.sigmoid(self._logits(x, probe)) > self.threshold
+        return ~relied_on
 
     def loss(self, x: Modality, key: Tensor, probe: Probe) -> Tensor:
         v = values(x).detach()
@@ -73,7 +73,7 @@ class AmortizedMask(SearchingMask):
 
         # The gradient at the gates is all the network needs; the model's parameters are never differentiated.
         with torch.no_grad():
-            gradient, value = torch.func.grad_and_value(objective)(hard)
+            value, gradient = value_and_slope(objective, hard)
         reached = (soft * gradient).sum()
         return value + reached - reached.detach()
 

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from synib import keys
-from synib.checks import check_number, settings_repr
+from synib.checks import check_choice, check_number, settings_repr
 from synib.tokens import Modality, values
 
 Over = Literal["coordinates", "tokens", "modality"]
-OVER = ("coordinates", "tokens", "modality")
 
 
 class Probe(NamedTuple):
@@ -59,13 +58,6 @@ class Mask(nn.Module):
         return settings_repr(self)
 
 
-def check_over(over: str) -> Over:
-    """The granularity, if it is one."""
-    if over not in OVER:
-        raise ValueError(f"A mask works over one of {', '.join(OVER)}; got over={over!r}.")
-    return over  # type: ignore[return-value]
-
-
 def mask_shape(x: Modality, over: Over, draws: int = 1) -> tuple[int, ...]:
     """The shape of a mask over ``x``: one entry for each thing that is corrupted or kept as a whole."""
     v = x if isinstance(x, Tensor) else x.values
@@ -83,13 +75,16 @@ def mask_shape(x: Modality, over: Over, draws: int = 1) -> tuple[int, ...]:
 
 
 class undisturbed:
-    """Within this context the modules neither drop units nor update statistics; their modes are put back after it."""
+    """Within this context the modules neither drop units nor update statistics; their modes are put back after it.
 
-    def __init__(self, modules: list[nn.Module]) -> None:
-        # Recurrent layers stay in training mode: cuDNN refuses to differentiate them in evaluation mode.
-        self.changed = [
-            m for module in modules for m in module.modules() if m.training and not isinstance(m, nn.RNNBase)
-        ]
+    Args:
+        modules: Each with all that is inside it.
+        recurrent: Whether recurrent layers are in evaluation mode too, where cuDNN refuses to differentiate them.
+    """
+
+    def __init__(self, modules: list[nn.Module], recurrent: bool = False) -> None:
+        inside = [m for module in modules for m in module.modules() if m.training]
+        self.changed = inside if recurrent else [m for m in inside if not isinstance(m, nn.RNNBase)]
 
     def __enter__(self) -> None:
         for m in self.changed:
@@ -120,7 +115,7 @@ class RandomMask(Mask):
     def __init__(self, p: float = 0.5, over: Over = "coordinates") -> None:
         super().__init__()
         self.p = check_number("p", p, least=0, most=1)
-        self.over = check_over(over)
+        self.over = check_choice("over", over, Over)
         self.whole = p == 1.0
 
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from synib import keys
-from synib.checks import check_number, check_whole
-from synib.masks.base import Mask, Over, Probe, check_over, mask_shape
+from synib.checks import check_choice, check_number, check_whole
+from synib.masks.base import Mask, Over, Probe, mask_shape
 from synib.tokens import Modality, values
 
 Norm = Literal["sum", "mean"]
@@ -35,7 +35,7 @@ class SearchingMask(Mask):
         self.register_buffer("sparsity", price, persistent=False)
         self.temperature = check_number("temperature", temperature, above=0)
         self.threshold = check_number("threshold", threshold, least=0, most=1)
-        self.over = check_over(over)
+        self.over = check_choice("over", over, Over)
 
     def unimodal_loss(self, probe: Probe, v: Tensor) -> Callable[[Tensor], Tensor]:
         """The unimodal loss to search with at values ``v``, or the sentence that says why there is none."""
@@ -88,18 +88,18 @@ class LearnedMask(SearchingMask):
         over: Over = "coordinates",
     ) -> None:
         super().__init__(sparsity, temperature, threshold, over)
-        if norm not in ("sum", "mean"):
-            raise ValueError(f"norm is 'sum' or 'mean'; got {norm!r}.")
-        self.steps, self.norm = check_whole("steps", steps), norm
+        self.steps, self.norm = check_whole("steps", steps), check_choice("norm", norm, Norm)
         self.lr = check_number("lr", lr, above=0)
         self.init = check_number("init", init)
 
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         v = values(x).detach()
         unimodal_loss = self.unimodal_loss(probe, v)
-        # The slope of the unimodal likelihood at the corrupted values, and of nothing else: no parameter is differentiated.
-        # The rest of the chain rule is short enough to write out, and cheaper so.
-        slope = _slope_of(lambda corrupted: -unimodal_loss(corrupted).sum())
+
+        def likelihood(corrupted: Tensor) -> Tensor:
+            return -unimodal_loss(corrupted).sum()
+
+        # Differentiated at the corrupted values; the rest of the chain rule is short enough to write out, and cheaper so.
         with torch.no_grad():
             shape = mask_shape(x, self.over)
             logits, first, second = (torch.full(shape, at, device=v.device) for at in (self.init, 0.0, 0.0))
@@ -107,8 +107,8 @@ class LearnedMask(SearchingMask):
             for step, step_key in enumerate(keys.split(key, self.steps).unbind(), 1):
                 gate = torch.sigmoid(logits if self.temperature == 1.0 else logits / self.temperature)
                 toward = probe.fill(step_key) - v
-                gradient = slope(torch.addcmul(v, gate.to(v.dtype), toward)).mul(toward)
-                gradient = _sum_to(gradient.to(gate.dtype), gate).add_(price).mul_(gate)
+                _, slope = value_and_slope(likelihood, torch.addcmul(v, gate.to(v.dtype), toward))
+                gradient = _sum_to(slope.mul(toward).to(gate.dtype), gate).add_(price).mul_(gate)
                 gradient.mul_(gate.neg_().add_(1.0))  # d gate / d logit = gate (1 - gate), up to the temperature
                 if self.temperature != 1.0:
                     gradient.div_(self.temperature)
@@ -119,21 +119,22 @@ class LearnedMask(SearchingMask):
                 second.mul_(0.999).add_(gradient.square(), alpha=0.001)
                 scale = torch.sqrt(second).mul_((1 - 0.999**step) ** -0.5).add_(1e-8)
                 logits.sub_(first.div(scale), alpha=self.lr / (1 - 0.9**step))
-            found = torch.sigmoid(logits / self.temperature) > self.threshold
-        return ~found
+            relied_on = torch.sigmoid(logits / self.temperature) > self.threshold
+        return ~relied_on
 
 
-def _slope_of(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """The gradient of a function of one tensor: by autograd, which is the faster, or under ``vmap`` by ``torch.func``."""
+def value_and_slope(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
+    """A function of one tensor and its gradient there: by autograd, which is the faster, or under ``vmap`` by ``torch.func``.
+
+    No parameter is differentiated.
+    """
     if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
-        return torch.func.grad(function)
-
-    def slope(x: Tensor) -> Tensor:
-        with torch.enable_grad():
-            at = x.detach().requires_grad_()
-            return torch.autograd.grad(function(at), at)[0]
-
-    return slope
+        gradient, value = torch.func.grad_and_value(function)(x)
+        return value, gradient
+    with torch.enable_grad():
+        at = x.detach().requires_grad_()
+        value = function(at)
+        return value.detach(), torch.autograd.grad(value, at)[0]
 
 
 def _sum_to(x: Tensor, like: Tensor) -> Tensor:

@@ -117,6 +117,14 @@ class StandardNoise(Noise):
         return keys.normal(key, (draws * v.shape[0], *v.shape[1:]), v.device).to(v.dtype)
 
 
+class ZeroNoise(Noise):
+    """Zeros: what modality dropout puts in place of a dropped modality, the mean of standardised data."""
+
+    def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
+        v = x if isinstance(x, Tensor) else x.values
+        return v.new_zeros((draws * v.shape[0], *v.shape[1:]))
+
+
 class HideTokens(Noise):
     """Corrupted tokens are hidden from attention instead of replaced (the key-padding form of a token mask).
 

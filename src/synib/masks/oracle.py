@@ -43,13 +43,13 @@ class OracleMask(Mask):
         self.indices: dict[str, list[int]] = {}
         self.widths: dict[str, int | None] = {}
         for name, chosen in coordinates.items():
-            given = _tensor(chosen)
-            if given is None or given.ndim != 1 or (len(given) and given.is_floating_point()):
-                got = shown(chosen) if given is None or given.ndim == 1 else tuple(given.shape)
+            indices = _tensor(chosen)
+            if indices is None or indices.ndim != 1 or (len(indices) and indices.is_floating_point()):
+                got = shown(chosen) if indices is None or indices.ndim == 1 else tuple(indices.shape)
                 raise ValueError(f"The coordinates of {name!r} are one row of indices or booleans; got {got}.")
-            is_flags = given.dtype == torch.bool
-            self.widths[name] = len(given) if is_flags else None
-            self.indices[name] = (given.nonzero().flatten() if is_flags else given).tolist()
+            is_flags = indices.dtype == torch.bool
+            self.widths[name] = len(indices) if is_flags else None
+            self.indices[name] = (indices.nonzero().flatten() if is_flags else indices).tolist()
             if not self.indices[name]:
                 raise ValueError(
                     f"OracleMask corrupts nothing in {name!r}: its coordinates are empty. Name at least one, or leave "
@@ -98,9 +98,9 @@ class OracleMask(Mask):
         return ", ".join(f"{name}: {len(chosen)} coordinates" for name, chosen in self.indices.items())
 
 
-def _tensor(given: object) -> Tensor | None:
+def _tensor(values: object) -> Tensor | None:
     """It as a tensor, if it can be one."""
     try:
-        return torch.as_tensor(given)
+        return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):
         return None

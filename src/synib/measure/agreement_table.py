@@ -40,9 +40,9 @@ class AgreementTable:
 
     def __getitem__(self, right: str | tuple[str, ...]) -> Agreement:
         """The row of the examples that exactly these modalities, or this one, get right."""
-        wanted = {right} if isinstance(right, str) else set(right)
+        right_names = {right} if isinstance(right, str) else set(right)
         for row in self.rows:
-            if set(row.right) == wanted:
+            if set(row.right) == right_names:
                 return row
         names = ", ".join(map(repr, self.rows[-1].right))
         raise KeyError(f"There is no row of {right!r}; its names are some of {names}.")

@@ -1,7 +1,7 @@
 """What callers pass as numbers, labels and outputs, as arrays in order, or one sentence on what is wrong."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -121,12 +121,6 @@ def _whole(x: Array) -> bool:
 
 
 Of = Literal["logits", "probabilities"]
-
-
-def check_of(of: str, name: str = "of") -> None:
-    """Raise ``ValueError`` where an option is neither; ``name`` is what the caller calls it."""
-    if of not in get_args(Of):
-        raise ValueError(f"{name} is {' or '.join(map(repr, get_args(Of)))}; got {of!r}.")
 
 
 def family_of(family: Family | None) -> Family:

@@ -42,13 +42,20 @@ class Background(NamedTuple):
         return self.group != left_out
 
 
-def draw(encoded: Encoded, draws: int, seed: int) -> Background:
-    """A background of so many draws; each modality's rows repeat only when all have been used."""
-    n, key = encoded.size, keys.key(seed)
+def draw(encoded: Encoded, draws: int, seed: int, first: int = 0) -> Background:
+    """A background of so many draws; each modality's rows repeat only when all have been used.
+
+    Args:
+        encoded: The examples.
+        draws: How many.
+        seed: Seed for the draws.
+        first: Examples before this one are never drawn.
+    """
+    n, key = encoded.size - first, keys.key(seed)
     rows = {}
     for name in encoded.names:
         rounds = [keys.permutation(keys.fold(key, "background", name, r), n) for r in range(math.ceil(draws / n))]
-        rows[name] = torch.cat(rounds)[:draws].to(encoded.device)
+        rows[name] = first + torch.cat(rounds)[:draws].to(encoded.device)
     groups = min(GROUPS, draws)
     finite = math.sqrt(max(0.0, 1 - draws / n)) if len(encoded.names) == 2 else 1.0
     return Background(rows, torch.arange(draws, device=encoded.device) % groups, groups, finite)

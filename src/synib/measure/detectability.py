@@ -16,7 +16,7 @@ from synib.measure.stats import standardisation
 from synib.methods import OnLatents
 from synib.objective import MultimodalModel, SynIB
 from synib.objective.checks import check_model
-from synib.tokens import Modality, Tokens, take, values
+from synib.tokens import Tokens, mean_token, take, values
 
 HIDDEN, STEPS, RATE, DECAY = 64, 200, 1e-2, 1e-3  # of the probe
 
@@ -82,14 +82,7 @@ def detectability(
 
 def _vectors(inputs: Mapping[str, Any]) -> Tensor:
     """A row for each example: all modalities side by side; of tokens, their mean."""
-    return torch.cat([_pooled(x).flatten(1).float() for x in inputs.values()], 1)
-
-
-def _pooled(x: Modality) -> Tensor:
-    if not isinstance(x, Tokens):
-        return values(x)
-    is_token = (~x.padding).unsqueeze(-1).to(x.values.dtype)
-    return (x.values * is_token).sum(1) / is_token.sum(1).clamp(min=1.0)
+    return torch.cat([(mean_token(x) if isinstance(x, Tokens) else x).flatten(1).float() for x in inputs.values()], 1)
 
 
 def _probe(train: Tensor, test: Tensor, seed: int) -> NDArray[np.float64]:

@@ -6,9 +6,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.checks import check_whole
+from synib.checks import check_choice, check_whole
 from synib.measure import background as backgrounds
-from synib.measure.arrays import Array, Of, check_of, family_of, probabilities
+from synib.measure.arrays import Array, Of, family_of, probabilities
 from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
 from synib.measure.metrics import correct
 from synib.measure.stats import Estimate, check_resampling, difference, mean, proportion, widen
@@ -101,12 +101,12 @@ def emap(
         >>> import torch, synib
         >>> bits = torch.tensor([[0.0], [0.0], [1.0], [1.0]]).repeat(50, 1), torch.tensor([[0.0], [1.0]]).repeat(100, 1)
         >>> xor = lambda x: 4 * (2 * (x["a"] != x["b"]).float() - 1)
-        >>> found = emap(xor, {"a": bits[0], "b": bits[1]}, (bits[0] != bits[1]).long(), synib.Bernoulli())
-        >>> print(found.accuracy_lost)
+        >>> projected = emap(xor, {"a": bits[0], "b": bits[1]}, (bits[0] != bits[1]).long(), synib.Bernoulli())
+        >>> print(projected.accuracy_lost)
         0.500 [0.431, 0.569]
     """
     family = family_of(family)
-    check_of(of)
+    check_choice("of", of, Of)
     check_resampling(seed, level)
     if of == "probabilities" and not family.discrete:
         raise ValueError(f"{family!r} has no probabilities of classes to project; use of='logits'.")

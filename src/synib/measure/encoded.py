@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from synib import tokens
 from synib.checks import check_whole
+from synib.masks.base import undisturbed
 from synib.measure.arrays import as_tensor, check_class_numbers, described
 from synib.objective import Family, MultimodalModel, Objective
 from synib.objective.checks import check_finite, check_modalities, check_model
@@ -48,6 +49,10 @@ class Encoded:
         self.latents = {name: self._encode(name, self.modalities[name]) for name in self.names}
         self.brought = {name: self._project(name, latent) for name, latent in self.latents.items()}
 
+    def bring(self, name: str, x: Modality) -> Any:
+        """What other values of a modality bring to the fusion."""
+        return self._project(name, self._encode(name, x))
+
     def own(self) -> Tensor:
         """The predictions of the examples as they are, ``(examples, ...)``: finite numbers."""
         prediction = self.mixed({}, torch.arange(self.size, device=self.device))
@@ -56,7 +61,11 @@ class Encoded:
         return prediction
 
     def mixed(
-        self, taken: Mapping[str, Tensor], otherwise: Tensor, new: Mapping[str, Modality] | None = None
+        self,
+        taken: Mapping[str, Tensor],
+        otherwise: Tensor,
+        new: Mapping[str, Modality] | None = None,
+        brought: Mapping[str, Any] | None = None,
     ) -> Tensor:
         """Predictions of mixed examples, in float64.
 
@@ -64,9 +73,10 @@ class Encoded:
             taken: For a modality the rows that it is taken from, one for each mixed example.
             otherwise: The rows of the modalities that are not named.
             new: For a modality what takes the place of all its examples, a row for each mixed example.
+            brought: For a modality what :meth:`bring` gave, in the place of the examples that ``taken`` chooses from.
         """
         new = new or {}
-        projected = self.brought | {name: self._project(name, self._encode(name, x)) for name, x in new.items()}
+        projected = {**self.brought, **(brought or {}), **{name: self.bring(name, x) for name, x in new.items()}}
         rows = {**taken, **dict.fromkeys(new, torch.arange(len(otherwise), device=self.device))}
         predictions = []
         for start in range(0, len(otherwise), self.chunk):
@@ -95,15 +105,8 @@ def evaluated(predict: Model) -> Iterator[None]:
     Every module has its mode back afterwards. Of a callable that hides its module nothing can be known.
     """
     owner = _module_of(predict)
-    modes = [(m, m.training) for m in owner.modules()] if owner is not None else []
-    try:
-        for m, _ in modes:
-            m.training = False
-        with torch.no_grad():
-            yield
-    finally:
-        for m, training in modes:
-            m.training = training
+    with torch.no_grad(), undisturbed([] if owner is None else [owner], recurrent=True):
+        yield
 
 
 def as_tensors(predict: Model, modalities: Modalities, names: Sequence[str] | None = None) -> dict[str, Modality]:

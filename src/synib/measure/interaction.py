@@ -9,9 +9,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.checks import check_whole
+from synib.checks import check_choice, check_whole
 from synib.measure import background as backgrounds
-from synib.measure.arrays import Array, Of, check_of, family_of, probabilities
+from synib.measure.arrays import Array, Of, family_of, probabilities
 from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
 from synib.measure.stats import Estimate, bootstrap, check_resampling, ratio, unknown, widen
 from synib.objective import Categorical, Family, Gaussian
@@ -102,7 +102,7 @@ def interaction(
         (True, True)
     """
     family = family_of(family)
-    check_of(of)
+    check_choice("of", of, Of)
     check_resampling(seed, level)
     check_whole("draws", draws, least=2)
     if not family.discrete and (of == "probabilities" or target is not None):

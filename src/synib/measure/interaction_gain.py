@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib.measure.arrays import Array, Of, check_of
+from synib.checks import check_choice
+from synib.measure.arrays import Array, Of
 from synib.measure.combination import Predictions, best_additive, cross_fit, fit, log_loss, read
 from synib.measure.stats import (
     Estimate,
@@ -98,7 +99,7 @@ def interaction_gain(
         folds: For choosing the combination, and for cross-fitting.
         seed: Seed for the fold assignment.
     """
-    check_of(given, "given")
+    check_choice("given", given, Of)
     check_resampling(seed)
     examples = read(unimodal, fusion, target, given)
     fitted = examples

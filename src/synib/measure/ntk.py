@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp
 
 from synib import tokens
-from synib.checks import check_whole
-from synib.measure.arrays import Of, as_tensor, check_of, described, family_of, probabilities
+from synib.checks import check_choice, check_whole
+from synib.measure.arrays import Of, as_tensor, described, family_of, probabilities
 from synib.measure.encoded import Modalities, as_target, as_tensors, evaluated
 from synib.measure.metrics import check_groups
 from synib.objective import Family, MultimodalModel
@@ -71,8 +71,8 @@ def ntk(
         >>> from synib.measure import ntk
         >>> model = synib.FusionModel.mlp({"image": 8, "text": 4}, hidden=[16], classes=3)
         >>> batch = {"image": torch.randn(60, 8), "text": torch.randn(60, 4)}
-        >>> found = ntk(model, batch, torch.randint(3, (60,)), {"easy": torch.arange(60) < 40, "hard": torch.arange(60) >= 40})
-        >>> sorted(found.strength)
+        >>> result = ntk(model, batch, torch.randint(3, (60,)), {"easy": torch.arange(60) < 40, "hard": torch.arange(60) >= 40})
+        >>> sorted(result.strength)
         ['easy', 'hard']
 
     Args:
@@ -83,7 +83,7 @@ def ntk(
         most: Use at most so many examples of each group, the first ones; all by default.
         of: Whether J differentiates the logits, or the probabilities.
     """
-    check_of(of)
+    check_choice("of", of, Of)
     chosen_family = family_of(family)
     if most is not None:
         check_whole("most", most)

@@ -40,7 +40,7 @@ class Scores:
 
     def __str__(self) -> str:
         lines = [f"{name:10}  {getattr(self, name)}" for name in ("accuracy", "macro_f1", "auroc", "ece", "confidence")]
-        lines += [f"f1 class {c:<2} {one}" for c, one in enumerate(self.f1)]
+        lines += [f"f1 class {c:<2} {score}" for c, score in enumerate(self.f1)]
         return "\n".join(lines + [self.note] * bool(self.note))
 
 

@@ -39,7 +39,7 @@ class CorruptionScores:
         width = max(map(len, rows))
         lines = [f"{'':{width}}  {'accuracy':20}  {'macro F1':20}  {'AUROC':20}  {'ECE':20}  confidence"]
         for name, s in rows.items():
-            cells = "  ".join(f"{one!s:20}" for one in (s.accuracy, s.macro_f1, s.auroc, s.ece, s.confidence))
+            cells = "  ".join(f"{estimate!s:20}" for estimate in (s.accuracy, s.macro_f1, s.auroc, s.ece, s.confidence))
             lines.append(f"{name:{width}}  {cells.rstrip()}")
         return "\n".join(lines + sorted({s.note for s in rows.values() if s.note}))
 
@@ -105,7 +105,7 @@ def scores_under_corruption(
                     predictions[name].append(model.mixed({}, rows, {name: corrupted}))
     scored, calibrated = {}, {}
     for name, each in predictions.items():
-        p, y = zip(*(class_probabilities(one, target, family) for one in each), strict=True)
+        p, y = zip(*(class_probabilities(prediction, target, family) for prediction in each), strict=True)
         stacked = np.stack(p, 1)
         scored[name] = score(stacked, y[0], resamples, seed)
         calibrated[name] = calibrate(stacked, y[0], BINS)

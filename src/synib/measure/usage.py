@@ -120,8 +120,8 @@ def usage(
         >>> import torch, synib
         >>> x = {"a": torch.randn(200, 1), "b": torch.randn(200, 1)}
         >>> only_a = lambda x: 5 * x["a"]
-        >>> found = usage(only_a, x, (x["a"] > 0).long(), synib.Bernoulli())
-        >>> found["a"].accuracy_drop.value > 0.4, found["b"].accuracy_drop.value
+        >>> used = usage(only_a, x, (x["a"] > 0).long(), synib.Bernoulli())
+        >>> used["a"].accuracy_drop.value > 0.4, used["b"].accuracy_drop.value
         (True, 0.0)
     """
     family = family_of(family)

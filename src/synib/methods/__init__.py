@@ -5,16 +5,20 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from synib.checks import parameters_of, shown
+from synib.checks import check_choice, parameters_of, shown
 from synib.methods.additive import Additive
 from synib.methods.agm import AGM
 from synib.methods.confidence import Confidence
+from synib.methods.debiased import Debiased, learned_mixin, product_of_experts
 from synib.methods.dnr import DnR
 from synib.methods.ensemble import Ensemble
 from synib.methods.experts import Experts, experts, stacked
+from synib.methods.gradient_blending import GradientBlending
+from synib.methods.jtt import JTT
 from synib.methods.masked_input import MaskedInput, masked_oracle, masked_random
 from synib.methods.mcr import MCR
 from synib.methods.mmpareto import MMPareto
+from synib.methods.modality_dropout import ModalityDropout, modality_dropout
 from synib.methods.ogm import OGM
 from synib.methods.on_latents import OnLatents
 from synib.methods.reconboost import ReconBoost
@@ -31,6 +35,7 @@ METHODS: dict[str, Callable[..., Objective]] = {
     "confidence": Confidence,
     "masked-random": masked_random,
     "masked-oracle": masked_oracle,
+    "modality-dropout": modality_dropout,
     "synib-random": synib_random,
     "synib-learned": synib_learned,
     "synib-amortized": synib_amortized,
@@ -44,9 +49,14 @@ METHODS: dict[str, Callable[..., Objective]] = {
     "mcr": MCR,
     "ogm": OGM,
     "agm": AGM,
+    "gradient-blending": GradientBlending,
+    "product-of-experts": product_of_experts,
+    "learned-mixin": learned_mixin,
+    "jtt": JTT,
 }
 PARTS = ("mask", "noise")  # which a method's function makes from its own settings
 SCHEDULES: dict[str, type[Annealing] | type[LinearWarmup]] = {"warmup": LinearWarmup, "anneal": Annealing}
+SCHEDULED = {"modality-dropout": "p"}  # what a schedule changes; of all other methods the weight
 REFERENCES: dict[str, type[Reference]] = {"uniform": Uniform, "unimodal": Unimodal}
 UNIMODAL = "unimodal-"  # and the modality's name: unimodal-image is unimodal with modality="image"
 
@@ -54,7 +64,8 @@ UNIMODAL = "unimodal-"  # and the modality's name: unimodal-image is unimodal wi
 def build(name: str, **settings: Any) -> Objective:
     """The method of that name with these settings, as a file has them.
 
-    Some settings are words for objects: ``weight_schedule`` (``"warmup"`` or ``"anneal"``) over ``weight_steps`` steps,
+    Some settings are words for objects: ``weight_schedule`` (``"warmup"`` or ``"anneal"``) over ``weight_steps`` steps
+    (of modality dropout the probability follows it),
     ``reference`` (``"uniform"`` or ``"unimodal"``), and of SynIB's forms ``space="latents"`` for masks that act on latents.
     """
     check_method(name)
@@ -88,13 +99,12 @@ def _with_objects(name: str, settings: dict[str, Any]) -> dict[str, Any]:
                 f"weight_schedule is one of {', '.join(SCHEDULES)}, over weight_steps steps; got {shown(schedule)} and "
                 f"{shown(steps)}."
             )
-        if "weight" not in settings:
-            raise ValueError(f"A schedule of {name} needs the weight that it changes.")
-        settings["weight"] = SCHEDULES[schedule](settings["weight"], steps)
+        changing = SCHEDULED.get(name, "weight")
+        if changing not in settings:
+            raise ValueError(f"A schedule of {name} needs the {changing} that it changes.")
+        settings[changing] = SCHEDULES[schedule](settings[changing], steps)
     if isinstance(reference := settings.get("reference"), str):
-        if reference not in REFERENCES:
-            raise ValueError(f"reference is one of {', '.join(REFERENCES)}; got {reference!r}.")
-        settings["reference"] = REFERENCES[reference]()
+        settings["reference"] = REFERENCES[check_choice("reference", reference, REFERENCES)]()
     return settings
 
 
@@ -122,16 +132,20 @@ def check_method(name: str) -> str:
 
 __all__ = [
     "AGM",
+    "JTT",
     "MCR",
     "METHODS",
     "OGM",
     "Additive",
     "Confidence",
+    "Debiased",
     "DnR",
     "Ensemble",
     "Experts",
+    "GradientBlending",
     "MMPareto",
     "MaskedInput",
+    "ModalityDropout",
     "OnLatents",
     "ReconBoost",
     "UnimodalModel",

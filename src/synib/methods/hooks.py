@@ -6,7 +6,7 @@ does more inherits from the classes here as well, and a trainer asks ``isinstanc
 =========================  ==============================================================
 :class:`WeighsGradients`   has several losses, and a rule that makes one step of their gradients
 :class:`TrainsInStages`    trains some parameters only, which may change with the epoch
-:class:`RevisesWeights`    changes parameters between epochs
+:class:`RevisesWeights`    changes parameters or its own buffers between epochs
 :class:`AddsModules`       has modules that are made from the model
 :class:`FitsAtEnd`         fits something on validation data when training is over
 =========================  ==============================================================
@@ -56,7 +56,7 @@ class TrainsInStages:
 
 
 class RevisesWeights:
-    """A method that sets parameters anew between epochs, from the whole training and validation data."""
+    """A method that sets parameters, or buffers of its own, anew between epochs, from all training and validation data."""
 
     def revises(self, epoch: int) -> bool:
         """Whether :meth:`revise` is to be called after this epoch, unless it is the last: nothing would train after it."""
@@ -65,7 +65,7 @@ class RevisesWeights:
     def revise(
         self, model: Any, train: Batch, validation: Batch, initial: Mapping[str, Tensor], key: Tensor
     ) -> dict[str, Tensor]:
-        """New values of parameters.
+        """New values of parameters; buffers of the method are changed by assigning a new tensor.
 
         Args:
             model: The model as it is.

@@ -11,11 +11,11 @@ from synib import keys, tokens
 from synib.checks import check_kind
 from synib.masks import Mask, Noise, OracleMask, Probe, RandomMask
 from synib.methods.synib import NoiseName, make_noise
-from synib.objective import Batch, MultimodalModel, Objective, Parts
+from synib.objective import Batch, Constant, MultimodalModel, Parts, Scheduled
 from synib.tokens import Modality
 
 
-class MaskedInput(Objective):
+class MaskedInput(Scheduled):
     """Cross-entropy on the union of intact and masked examples (App. "Disentangling Masking Effects from SynIB").
 
     A masked copy has *all* its modalities masked. What SynIB gains beyond this, it does not gain from merely seeing
@@ -24,11 +24,14 @@ class MaskedInput(Objective):
     Args:
         mask: What to corrupt in a copy. Masks that search a unimodal predictor are not for this.
         noise: What goes there.
+        weight: How much a masked copy counts beside the intact example: a number, or a schedule such as
+            :class:`~synib.Annealing`, which ends on intact examples alone. By default as much.
         settings: ``family``, ``unimodal_weight``, ``check``, see :class:`Objective`.
     """
 
-    def __init__(self, mask: Mask, noise: Noise, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, mask: Mask, noise: Noise, weight: float | Constant | None = None, **settings: Any) -> None:
+        super().__init__(1.0 if weight is None else weight, **settings)
+        self.weighted = weight is not None
         if check_kind("noise", noise, Noise, "ShuffledNoise()").within_classes:
             raise ValueError(f"{type(noise).__name__} asks unimodal heads; masked inputs take ShuffledNoise().")
         if check_kind("mask", mask, Mask, "RandomMask(0.5)").probes:
@@ -52,14 +55,18 @@ class MaskedInput(Objective):
             )
             union[name] = tokens.join([x, self.noise.corrupt(x, mask, keys.fold(mine, "noise"), name)])
         latents, prediction = self.intact(model, union)
-        weight = batch.sample_weight
-        both = batch._replace(
-            modalities=union,
-            target=torch.cat([batch.target] * 2),
-            sample_weight=None if weight is None else torch.cat([weight] * 2),
-        )
-        total, parts, _ = self.supervised(model, latents, prediction, both)
-        return total, parts
+        counts = batch.sample_weight
+        parts: Parts = {}
+        if self.weighted:
+            weight = self.scheduled_weight()
+            own = torch.ones(batch.size, device=weight.device) if counts is None else counts
+            both_count: Tensor | None = torch.cat([own, weight * own])
+            parts["weight"] = weight.detach()
+        else:
+            both_count = None if counts is None else torch.cat([counts] * 2)
+        both = batch._replace(modalities=union, target=torch.cat([batch.target] * 2), sample_weight=both_count)
+        total, of_both, _ = self.supervised(model, latents, prediction, both)
+        return total, of_both | parts
 
 
 def masked_random(*, p: float, noise: NoiseName = "standard", **settings: Any) -> MaskedInput:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synib.checks import check_number
+from synib.checks import check_choice, check_number
 from synib.methods.hooks import WeighsGradients
 from synib.objective import Batch, MultimodalModel, Objective, Parts
 
@@ -43,11 +43,9 @@ class MMPareto(Objective, WeighsGradients):
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        if form not in ("per-encoder", "three-way"):
-            raise ValueError(f"form is 'per-encoder' or 'three-way'; got {form!r}.")
+        self.form = check_choice("form", form, ("per-encoder", "three-way"))
         if form == "three-way" and scale is not None:
             raise ValueError(f"The three-way form takes the min-norm point as it is; leave out scale={scale}.")
-        self.form = form
         self.scale = 1.5 if scale is None else check_number("scale", scale, above=0)
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
@@ -88,16 +86,16 @@ class MMPareto(Objective, WeighsGradients):
         mm, uu, mu = (torch.stack([(p[i] * p[j]).sum() for p in pairs]).sum() for i, j in ((0, 0), (1, 1), (0, 1)))
         weight = torch.where(mu >= 0, 0.5, (uu - mu) / (mm + uu - 2 * mu))  # in conflict that lies inside (0, 1)
         h = [weight * m + (1 - weight) * u for m, u in pairs]
-        wanted, found = _norm([m + u for m, u in pairs]), _norm(h)
+        plain_norm, norm = _norm([m + u for m, u in pairs]), _norm(h)
         # Exactly opposed gradients have no common direction: h is rounding noise then, and is not blown up to full size.
-        noise = wanted * torch.finfo(found.dtype).eps ** 0.5
-        factor = self.scale * wanted / torch.maximum(found, noise).clamp(min=torch.finfo(found.dtype).tiny)
+        noise = plain_norm * torch.finfo(norm.dtype).eps ** 0.5
+        factor = self.scale * plain_norm / torch.maximum(norm, noise).clamp(min=torch.finfo(norm.dtype).tiny)
         return [factor * tensor for tensor in h]
 
 
 def gramian(gradients: Tensor) -> Tensor:
     """Inner products of stacked gradients with each other; without a matrix product, which autocast would round."""
-    return torch.stack([(gradients * one).flatten(1).sum(1) for one in gradients.unbind()])
+    return torch.stack([(gradients * gradient).flatten(1).sum(1) for gradient in gradients.unbind()])
 
 
 def min_norm(gramian: Tensor) -> Tensor:

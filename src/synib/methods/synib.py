@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from synib.checks import check_choice
 from synib.masks import (
     AmortizedMask,
     ClassShuffledNoise,
@@ -14,6 +15,7 @@ from synib.masks import (
     RandomMask,
     ShuffledNoise,
     StandardNoise,
+    ZeroNoise,
 )
 from synib.objective import SynIB
 
@@ -22,8 +24,9 @@ NOISES: dict[str, type[Noise]] = {
     "matched": MatchedNoise,
     "shuffled": ShuffledNoise,
     "class-shuffled": ClassShuffledNoise,
+    "zeros": ZeroNoise,
 }
-NoiseName = Literal["standard", "matched", "shuffled", "class-shuffled"]
+NoiseName = Literal["standard", "matched", "shuffled", "class-shuffled", "zeros"]
 
 
 def synib_random(*, p: float, noise: NoiseName = "standard", **settings: Any) -> SynIB:
@@ -75,6 +78,4 @@ def _synib(mask: Mask, noise: str, settings: dict[str, Any]) -> SynIB:
 
 def make_noise(name: str) -> Noise:
     """The noise of that name."""
-    if name not in NOISES:
-        raise ValueError(f"noise is one of {', '.join(NOISES)}; got {name!r}.")
-    return NOISES[name]()
+    return NOISES[check_choice("noise", name, NOISES)]()

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from synib.checks import check_whole, check_widths, shown
+from synib.checks import check_choice, check_whole, check_widths
 from synib.models.fusion import ConcatFusion, FusionModel
 from synib.models.mlp import mlp
 from synib.models.transformer import TransformerLayer
@@ -41,9 +41,7 @@ class SequenceEncoder(nn.Module):
     ) -> None:
         super().__init__()
         check_whole("layers", layers)
-        if pool not in ("first", "mean"):
-            raise ValueError(f"pool is 'first' or 'mean'; got {shown(pool)}.")
-        self.pool = pool
+        self.pool = check_choice("pool", pool, Pool)
         self.map = nn.Linear(features, width, bias=False)  # a convolution of one step is a linear map of every step
         self.layers = nn.ModuleList(TransformerLayer(width, heads, feedforward, dropout) for _ in range(layers))
 

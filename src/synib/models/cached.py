@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from synib.checks import check_whole, shown
+from synib.checks import check_choice, check_whole, shown
 from synib.files.arrays import ArrayCache
+from synib.masks.base import undisturbed
 from synib.models.fusion import FusionModel
 from synib.tokens import Modality, Tokens, move, take, values
 
@@ -69,8 +70,7 @@ def cache_features(
         takes them and shares the fusion and the heads with ``model``.
     """
     check_whole("batch_size", batch_size)
-    if dtype not in ("float16", "float32"):
-        raise ValueError(f"dtype is 'float16' or 'float32'; got {shown(dtype)}.")
+    check_choice("dtype", dtype, ("float16", "float32"))
     if not isinstance(model, FusionModel):
         raise ValueError(f"model is a FusionModel; got {shown(model)}.")
     splits: dict[str, Any] = {name: getattr(data, name, None) for name in SPLITS}
@@ -98,7 +98,7 @@ def cache_features(
                 "examples": len(values(x)),
             }
     latents = {which: _load(cache, "/".join(which), source) for which, source in sources.items()}
-    missing = [which for which, found in latents.items() if found is None]
+    missing = [which for which, latent in latents.items() if latent is None]
     total = sum(-(-sources[which]["examples"] // batch_size) for which in missing)
     count = itertools.count(1)
     for split, name in missing:
@@ -156,19 +156,17 @@ def _encode(
     encoder: nn.Module, x: Modality, batch_size: int, device: torch.device | str
 ) -> Generator[Modality, None, None]:
     """The latents of all examples, batch by batch, in evaluation mode; then the encoder is as it was before."""
-    modes = {m: m.training for m in encoder.modules()}
     tensors = [*encoder.parameters(), *encoder.buffers()]
     home = tensors[0].device if tensors else torch.device("cpu")
-    try:
-        encoder.to(device).eval()
-        for start in range(0, len(values(x)), batch_size):
-            with torch.inference_mode():
-                latent = move(encoder(move(take(x, slice(start, start + batch_size)), device)), "cpu")
-            yield latent
-    finally:
-        encoder.to(home)
-        for module, mode in modes.items():
-            module.training = mode
+    with undisturbed([encoder], recurrent=True):
+        try:
+            encoder.to(device)
+            for start in range(0, len(values(x)), batch_size):
+                with torch.inference_mode():
+                    latent = move(encoder(move(take(x, slice(start, start + batch_size)), device)), "cpu")
+                yield latent
+        finally:
+            encoder.to(home)
 
 
 def _store(

@@ -238,11 +238,11 @@ class ConcatFusion(nn.Module):
         return cast(Tensor, self.rest(total + self.bias))
 
 
-def _check_modules(name: str, given: Any) -> None:
+def _check_modules(name: str, modules: Any) -> None:
     """Raise ``ValueError`` if it is no dict of modality → module."""
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{name} are a dict of modality → module; got {type(given).__name__}.")
-    for of, module in given.items():
+    if not isinstance(modules, Mapping):
+        raise ValueError(f"{name} are a dict of modality → module; got {type(modules).__name__}.")
+    for of, module in modules.items():
         check_modality(of, module=True)
         if not isinstance(module, nn.Module):
             raise ValueError(f"{name} are modules; that of {of!r} is {shown(module)}.")

@@ -51,18 +51,18 @@ def add_lora(network: nn.Module, rank: int = 8, alpha: float = 16.0, layers: Seq
     Returns:
         How many layers were updated.
     """
-    found = [
+    linears = [
         (parent, name, child)
         for parent in network.modules()
         if not isinstance(parent, LowRank)
         for name, child in parent.named_children()
         if name in layers and isinstance(child, nn.Linear)
     ]
-    if not found:
+    if not linears:
         raise ValueError(
             f"{type(network).__name__} has no linear layer called {', '.join(layers)}: name those to update with layers=."
         )
     network.requires_grad_(False)
-    for parent, name, child in found:
+    for parent, name, child in linears:
         setattr(parent, name, LowRank(child, rank, alpha))
-    return len(found)
+    return len(linears)

@@ -6,12 +6,12 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from synib.checks import check_flag, shown
+from synib.checks import check_choice, check_flag, shown
 from synib.models.lora import add_lora
 
 Tune = Literal["full", "frozen", "lora"]
@@ -34,9 +34,7 @@ class Pretrained(nn.Module):
 
     def __init__(self, network: nn.Module, tune: Tune = "full", rank: int = 8) -> None:
         super().__init__()
-        if tune not in get_args(Tune):
-            raise ValueError(f"tune is {' or '.join(map(repr, get_args(Tune)))}; got {shown(tune)}.")
-        self.network, self.tune = network, tune
+        self.network, self.tune = network, check_choice("tune", tune, Tune)
         if tune == "frozen":
             network.requires_grad_(False).eval()
         elif tune == "lora":

@@ -4,7 +4,7 @@ from synib.objective.base import Batch, Objective, Parts
 from synib.objective.families import Bernoulli, Categorical, Family, MultiLabel
 from synib.objective.gaussian import Gaussian
 from synib.objective.model import BlackBoxModel, MultimodalModel
-from synib.objective.penalised import Annealing, Constant, LinearWarmup, Penalised
+from synib.objective.penalised import Annealing, Constant, LinearWarmup, Penalised, Scheduled
 from synib.objective.references import Fixed, Prior, Reference, Uniform, Unimodal
 from synib.objective.synib import SynIB
 
@@ -26,6 +26,7 @@ __all__ = [
     "Penalised",
     "Prior",
     "Reference",
+    "Scheduled",
     "SynIB",
     "Uniform",
     "Unimodal",

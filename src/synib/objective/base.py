@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from synib import keys, tokens
 from synib.checks import check_flag, check_kind, check_number, settings_repr
-from synib.masks import Noise
+from synib.masks import Mask, Noise
 from synib.objective.checks import check_batch, explain
 from synib.objective.families import Categorical, Family
 from synib.objective.model import MultimodalModel, Predict
@@ -128,10 +128,15 @@ class Objective(nn.Module):
         try:
             if predict is model and not hasattr(model, "set_requires_gradient_sync"):
                 return self.loss(model, batch, key)
-            return as_forward(predict, lambda: self.loss(model, batch, key))
+            return as_forward(predict, lambda: self.loss(model, batch, key), self.searches)
         except (RuntimeError, TypeError) as mistake:
             explain(mistake, model, modalities)
             raise
+
+    @property
+    def searches(self) -> bool:
+        """Whether its loss runs backward passes of its own, as a mask does that searches."""
+        return any(isinstance(part, Mask) and part.probes for part in self.modules())
 
     def value_check(self) -> bool | None:
         """Whether the next batch's values are looked at; ``None``: where that does not mean to wait for a device."""

@@ -17,9 +17,9 @@ from synib.tokens import Modality, Tokens
 def check_model(model: Any, unimodal: Any, modalities: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` if it is no model, or is given unimodal predictors that it would never use."""
     if not isinstance(model, MultimodalModel) and (not callable(model) or isinstance(model, type)):
-        given = shown(model) if isinstance(model, type) else type(model).__name__
+        kind = shown(model) if isinstance(model, type) else type(model).__name__
         hint = ": give the model itself, not its output" if isinstance(model, Tensor) else ""
-        raise ValueError(f"The model is a FusionModel or a function of the modalities; got {given}{hint}.")
+        raise ValueError(f"The model is a FusionModel or a function of the modalities; got {kind}{hint}.")
     if not unimodal:
         return
     if isinstance(model, MultimodalModel):
@@ -129,8 +129,8 @@ def _check_tokens(name: str, x: Tokens) -> None:
 def check_names(modalities: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raise ``ValueError`` if a modality is unknown to the model, or missing."""
     if modalities.keys() != set(names):
-        given = {str(name) for name in modalities}
-        unknown, missing = sorted(given - set(names)), sorted(set(names) - given)
+        received = {str(name) for name in modalities}
+        unknown, missing = sorted(received - set(names)), sorted(set(names) - received)
         wrong = [f"unknown: {', '.join(map(repr, unknown))}"] * bool(unknown)
         wrong += [f"missing: {', '.join(map(repr, missing))}"] * bool(missing)
         raise ValueError(f"The model's modalities are {', '.join(map(repr, names))}; {'; '.join(wrong)}.")
@@ -155,9 +155,9 @@ def explain(mistake: Exception, model: MultimodalModel, modalities: Mapping[str,
     Called when something went wrong, and only then: a model may do with its input what it likes.
     """
     if isinstance(mistake, TypeError) and not _takes_a_dict(model, modalities, mistake):
-        given = ", ".join(f"m[{name!r}]" for name in modalities)
+        arguments = ", ".join(f"m[{name!r}]" for name in modalities)
         plain = isinstance(model, BlackBoxModel)
-        hint = f"wrap it, as in lambda m: model({given})" if plain else "use ConcatFusion"
+        hint = f"wrap it, as in lambda m: model({arguments})" if plain else "use ConcatFusion"
         raise ValueError(
             f"The {'model' if plain else 'fusion'} is called with one dict of name → tensor, and takes something else: {hint}."
         ) from mistake
@@ -182,14 +182,14 @@ def _takes_a_dict(model: MultimodalModel, modalities: Mapping[str, Modality], mi
 
 def _explain_linear(mistake: Exception, name: str, x: Modality, weight: Tensor) -> None:
     if isinstance(x, Tokens):
-        said = f"{name!r} is synib.Tokens and its encoder takes a tensor."
+        sentence = f"{name!r} is synib.Tokens and its encoder takes a tensor."
     elif x.shape[-1] != weight.shape[1]:
-        said = f"{name!r} is {x.shape[-1]} wide and its encoder takes {weight.shape[1]}."
+        sentence = f"{name!r} is {x.shape[-1]} wide and its encoder takes {weight.shape[1]}."
     elif x.device != weight.device:
-        said = f"{name!r} is on {x.device} and its encoder on {weight.device}: move one with .to(device)."
+        sentence = f"{name!r} is on {x.device} and its encoder on {weight.device}: move one with .to(device)."
     elif x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
         way = {torch.float32: "x.float()", torch.float64: "x.double()"}.get(weight.dtype, f"x.to({weight.dtype})")
-        said = f"{name!r} is {x.dtype} and its encoder {weight.dtype}: use {way}."
+        sentence = f"{name!r} is {x.dtype} and its encoder {weight.dtype}: use {way}."
     else:
         return
-    raise ValueError(said) from mistake
+    raise ValueError(sentence) from mistake

@@ -46,25 +46,26 @@ def kinds(names: Sequence[str], subsets: Subsets, corrupt: Sequence[str] | None 
 
 
 def deal(
-    found: Sequence[Counterfactual], sample: int, batch: int, key: Tensor, device: torch.device | None = None
+    counterfactuals: Sequence[Counterfactual], sample: int, batch: int, key: Tensor, device: torch.device | None = None
 ) -> list[Counterfactual]:
     """Kinds of counterfactuals, each for its share of the examples.
 
     Examples are dealt out evenly, so that encoders and fusion really do less work and nothing waits for the host.
 
     Args:
-        found: The kinds.
+        counterfactuals: The kinds.
         sample: How many of them each example meets in this step, drawn at random.
         batch: Number of examples.
         key: Decides the dealing.
         device: Where the rows are to be.
     """
-    n = len(found)
+    n = len(counterfactuals)
     if sample >= n:
-        return list(found)
+        return list(counterfactuals)
     order = keys.permutation(key, batch, device)
     return [
-        kind._replace(rows=torch.cat([order[(i - j) % n :: n] for j in range(sample)])) for i, kind in enumerate(found)
+        kind._replace(rows=torch.cat([order[(i - j) % n :: n] for j in range(sample)]))
+        for i, kind in enumerate(counterfactuals)
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from synib.checks import check_whole
+from synib.checks import check_choice, check_whole
 from synib.objective.families import Family, full_precision
 
 
@@ -29,10 +29,8 @@ class Gaussian(Family):
     discrete = False
 
     def __init__(self, dim: int = 1, covariance: Literal["diagonal", "full"] = "diagonal") -> None:
-        check_whole("dim", dim)
-        if covariance not in ("diagonal", "full"):
-            raise ValueError(f"covariance is 'diagonal' or 'full'; got {covariance!r}.")
-        self.dim, self.covariance = dim, covariance
+        self.dim = check_whole("dim", dim)
+        self.covariance = check_choice("covariance", covariance, ("diagonal", "full"))
 
     @property
     def width(self) -> int:

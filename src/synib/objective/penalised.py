@@ -63,7 +63,36 @@ class Annealing(LinearSchedule):
         return self.weight * (1 - step / self.steps).clamp(min=0.0)
 
 
-class Penalised(Objective):
+class Scheduled(Objective):
+    """An objective with a weight that may follow the training step.
+
+    Args:
+        weight: A number or a schedule.
+        family, unimodal_weight, check: See :class:`Objective`.
+    """
+
+    step: Tensor
+
+    def __init__(
+        self,
+        weight: float | Constant = 1.0,
+        family: Family | None = None,
+        unimodal_weight: float = 1.0,
+        check: bool | None = None,
+    ) -> None:
+        super().__init__(family, unimodal_weight, check)
+        self.weight = weight if isinstance(weight, Constant) else Constant(weight)
+        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+
+    def scheduled_weight(self) -> Tensor:
+        """The weight now; in training mode the step counts on, if the weight follows it."""
+        weight = self.weight(self.step)
+        if self.training and self.weight.changes:
+            self.step = self.step + 1
+        return cast(Tensor, weight)
+
+
+class Penalised(Scheduled):
     """An objective that adds a weighted penalty against a reference; the weight may follow the training step.
 
     Args:
@@ -71,8 +100,6 @@ class Penalised(Objective):
         reference: What the penalised prediction is compared with. Default: :class:`Uniform`.
         family, unimodal_weight, check: See :class:`Objective`.
     """
-
-    step: Tensor
 
     def __init__(
         self,
@@ -82,19 +109,10 @@ class Penalised(Objective):
         unimodal_weight: float = 1.0,
         check: bool | None = None,
     ) -> None:
-        super().__init__(family, unimodal_weight, check)
+        super().__init__(weight, family, unimodal_weight, check)
         self.reference = (
             check_kind("reference", reference, Reference, "Uniform()") if reference is not None else Uniform()
         )
-        self.weight = weight if isinstance(weight, Constant) else Constant(weight)
-        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
-
-    def scheduled_weight(self) -> Tensor:
-        """λ now; in training mode the step counts on, if the weight follows it."""
-        weight = self.weight(self.step)
-        if self.training and self.weight.changes:
-            self.step = self.step + 1
-        return cast(Tensor, weight)
 
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:

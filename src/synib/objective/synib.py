@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from synib import keys, tokens
-from synib.checks import check_flag, check_kind, check_whole, shown, warn_once
+from synib.checks import check_choice, check_flag, check_kind, check_whole, shown, warn_once
 from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
 from synib.masks.base import undisturbed
 from synib.objective.base import Batch, Parts
@@ -84,9 +84,8 @@ class SynIB(Penalised):
         self.noise = check_kind("noise", noise, Noise, "ShuffledNoise()") if noise is not None else ShuffledNoise()
         self.draws, self.debias = check_whole("draws", draws), check_flag("debias", debias)
         self.sample = check_whole("sample", sample) if sample is not None else None
-        self.subsets, self.corrupt = subsets, None if corrupt is None else tuple(corrupt)
-        if subsets not in ("each", "proper"):
-            raise ValueError(f"subsets is 'each' or 'proper'; got {subsets!r}.")
+        self.subsets = check_choice("subsets", subsets, Subsets)
+        self.corrupt = None if corrupt is None else tuple(corrupt)
         if isinstance(corrupt, str) or self.corrupt == ():
             raise ValueError(f"corrupt lists names of modalities, such as ['image']; got {shown(corrupt)}.")
         if debias and draws % 2:

@@ -26,12 +26,12 @@ def unwrap(model: Any) -> Any:
         return model
     wrapped = _inside(model)
     if wrapped is not None:
-        found = unwrap(wrapped)
-        if isinstance(found, MultimodalModel) and hasattr(model, "dynamo_ctx"):
+        inner = unwrap(wrapped)
+        if isinstance(inner, MultimodalModel) and hasattr(model, "dynamo_ctx"):
             if model not in _compiled:
-                _compiled[model] = CompiledModel(found, model.dynamo_ctx)
+                _compiled[model] = CompiledModel(inner, model.dynamo_ctx)
             return _compiled[model]
-        return found if isinstance(found, MultimodalModel) else model
+        return inner if isinstance(inner, MultimodalModel) else model
     if isinstance(model, nn.Module):
         _warn_of_hidden_heads(model)
     return model
@@ -82,19 +82,24 @@ def is_sharded(model: nn.Module) -> bool:
     return any(hasattr(m, "set_requires_gradient_sync") or hasattr(m, "_fsdp_wrapped_module") for m in model.modules())
 
 
-def as_forward(wrapper: Any, compute: Callable[[], T]) -> T:
+def as_forward(wrapper: Any, compute: Callable[[], T], differentiates: bool = False) -> T:
     """``compute()`` as one forward pass of the wrapper, whose hooks then see everything that uses the model.
 
     DistributedDataParallel averages the gradients of what ran inside its forward pass, FSDP gathers parameters for it.
+
+    Args:
+        wrapper: The wrapped model.
+        compute: What to compute.
+        differentiates: Whether ``compute`` itself runs backward passes, as the search of a learned mask does.
     """
     if not isinstance(wrapper, nn.Module):
         return compute()
     if "dynamo_ctx" in vars(wrapper):  # what torch.compile returns has all attributes of what is inside
-        return as_forward(_inside(wrapper), compute)
+        return as_forward(_inside(wrapper), compute, differentiates)
     sharded = hasattr(wrapper, "set_requires_gradient_sync")  # FSDP2 adds that to the model's own class
     wrapped = None if isinstance(wrapper, MultimodalModel) else _inside(wrapper)
     if not sharded and (wrapped is None or not hasattr(wrapper, "process_group")):
-        return compute() if wrapped is None else as_forward(wrapped, compute)
+        return compute() if wrapped is None else as_forward(wrapped, compute, differentiates)
     if sharded:
         _register_parts(wrapper)
     inner = wrapper if wrapped is None else wrapped
@@ -108,13 +113,19 @@ def as_forward(wrapper: Any, compute: Callable[[], T]) -> T:
 
     def forward(*_: Any, **__: Any) -> T:
         restore()
-        return as_forward(inner, compute) if inner is not wrapper else compute()
+        return as_forward(inner, compute, differentiates) if inner is not wrapper else compute()
 
     vars(inner)["forward"] = forward
+    # FSDP2 takes the end of any backward pass for the end of the step, and would free parameters that are still in use.
+    keep: Any = wrapper if sharded and differentiates else None
+    if keep is not None:
+        keep.set_reshard_after_backward(False, recurse=False)
     try:
         return wrapper(None)  # type: ignore[no-any-return]
     finally:
         restore()
+        if keep is not None:
+            keep.set_reshard_after_backward(True, recurse=False)
 
 
 def _register_parts(model: nn.Module) -> None:

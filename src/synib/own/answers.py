@@ -29,7 +29,7 @@ class Frequencies(nn.Module):
     def encode(self, name: str, x: Modality) -> Tensor:
         """Nothing of a modality matters, ``(rows, outputs)``."""
         rows = x.values if isinstance(x, Tokens) else x
-        return rows.new_zeros(len(rows), self.outputs).double()
+        return rows.new_zeros(rows.shape[0], self.outputs).double()
 
     def combine(self, projected: Mapping[str, Tensor]) -> Tensor:
         return next(iter(projected.values())) * 0 + self.constant
@@ -60,7 +60,7 @@ class Answers(nn.Module):
         alone: Any = method.apart if isinstance(method, Experts) else model
         brought = model.project(name, model.encode(name, x))
         own = alone.head(name, alone.encode(name, x), through=True)
-        return torch.cat([brought, own.reshape(len(own), self.outputs)], -1)
+        return torch.cat([brought, own.reshape(own.shape[0], self.outputs)], -1)
 
     def project(self, name: str, latent: Tensor) -> Tensor:
         return latent

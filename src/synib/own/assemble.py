@@ -75,6 +75,7 @@ def assemble(source: Source, given: Roles) -> dict[str, Any]:
     flags = {name: flag for name, flag in presence(source, vectors, modalities or {}).items() if flag not in singles}
     needed = list(dict.fromkeys([*singles, *flags.values()]))
     used = {*needed, *labels, *(column for columns in vectors.values() for column in columns)}
+    used |= {column for made, columns in source.made_from.items() if made in used for column in columns}
     maybe_groups = [] if group is not None else candidates(source, used)
     of_target = f"{predicted} (target)"
     columns, x = source.load(needed, vectors | ({of_target: labels} if labels else {}), maybe_groups)
@@ -131,10 +132,17 @@ def assemble(source: Source, given: Roles) -> dict[str, Any]:
         "group": groups,
         "nuisance": {name: nuisance_of(rows_of(columns[name], keep)) for name in nuisance},
         "source": source.path.name,
-        "notes": (*notes, *found.notes, *notes_on_use(present, x, found, groups), *notes_of_groups(likely)),
+        "notes": (
+            *source.notes,
+            *notes,
+            *found.notes,
+            *notes_on_use(present, x, found, groups),
+            *notes_of_groups(likely),
+        ),
         "weight": None if weights is None else weights[keep],
         "kind": found.kind,
         "columns": {name: column_of(source, of) for name, of in vectors.items()},
         "unused": tuple(name for name in source.kinds if name not in used),
         "suggested_groups": tuple(likely),
+        "row_numbers": np.flatnonzero(keep),
     }

@@ -13,7 +13,7 @@ from synib.own.data_checks import Finding, check
 from synib.own.decision import decide
 from synib.own.evidence import Bench, Evidence, Numbers, collect
 from synib.own.fitting import Outcome, train
-from synib.own.folds import Fold, folds
+from synib.own.folds import Fold, folds, sample
 from synib.own.learning_curve import learning_curve
 from synib.own.metric import Metric
 from synib.own.near_copies import dependence_groups
@@ -26,7 +26,7 @@ from synib.own.table import Table
 from synib.own.verdict import Verdict
 from synib.training.device import choose_device
 
-PID_ROWS = 20_000  # rows that are decomposed: clusters and counts need no more
+PID_ROWS = 5000  # rows that are decomposed: clusters and counts need no more
 FEWEST_GROUPS = 3  # to train, choose and test on different ones
 # Shares of the work, for the progress bar.
 WORK = {
@@ -258,7 +258,7 @@ def _decompose(table: Table, groups: NDArray[np.generic] | None, seed: int) -> d
     """Each modality beside the others joined, by clusters of rows that have all; for classes with enough rows."""
     (rows,) = np.nonzero(np.stack(list(table.present.values())).all(0))
     if len(rows) > PID_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, PID_ROWS, replace=False))
+        rows = sample(table, rows, PID_ROWS, seed)
     if table.kind not in ("classification", "ordinal"):
         return {}
     if np.bincount(table.target[rows], minlength=len(table.classes)).min() < 8:

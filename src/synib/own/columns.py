@@ -3,7 +3,7 @@
 import unicodedata
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from synib.own.budget import Budget
 
 Array = np.ndarray[Any, Any]
 Kind = Literal["vector", "number", "flag", "text", "other"]
+Cell = str | bytes | float | bool | None  # as a file has it; None where it is missing
 STEP = 1024  # rows that are looked at together, so that looking costs no second copy
 MOST, SWELL = 2**30, 100  # bytes, and times its own size: a file that unpacks to more than both is refused
 LONGEST = 256  # characters of a class, a group, a split: arrays of texts are as wide as their longest
@@ -47,6 +48,11 @@ class Source(ABC):
     split: str | None = None  # the column of the parts of the data, where the format itself has parts
     rows = 0  # how many there are, where the head says so
     shared = False  # whether the arrays that it loads belong to somebody else, and must not be written to
+    binary: Collection[str] = ()  # columns of bytes, such as whole image files
+    cells_are_texts = False  # whether every column can be read as texts, whatever its kind
+    is_spreadsheet = True  # whether its columns of one value may be modalities without being named
+    notes: Sequence[str] = ()  # what was done to the columns, in sentences
+    made_from: Mapping[str, Sequence[str]] = {}  # columns that were computed here → the columns of the file behind them
 
     def __init__(self, path: Path, kinds: Mapping[str, Kind], descriptions: Mapping[str, str] | None = None) -> None:
         self.path, self.kinds, self._descriptions = path, dict(kinds), dict(descriptions or {})
@@ -74,6 +80,16 @@ class Source(ABC):
             vectors: Name → one column of vectors, or columns of numbers that make a vector together.
             optional: Columns of one value that are left out, without an error, where they hold long texts.
         """
+
+    def cells(self, names: Sequence[str], rows: int = STEP) -> Iterator[dict[str, list[Cell]]]:
+        """Columns of one value (texts of any length, bytes) as the file has them, so many rows at a time.
+
+        Args:
+            names: The columns.
+            rows: How many at a time.
+        """
+        raise ValueError(f"{self.path}: texts, images, sounds and tables are read from .csv, .parquet, a datasets folder, a "
+                         f"folder with metadata.csv or a DataFrame; {', '.join(names)} cannot be read.")  # fmt: skip
 
 
 class Vectors:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from synib import logistic
 from synib.measure.stats import temperature
@@ -16,6 +17,7 @@ from synib.objective import Bernoulli, Family, Gaussian, MultiLabel
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]
 FREQUENCIES = "frequencies"  # a model that knows the target's distribution and nothing of the row
+CLEAR = 2.0  # standard errors of the difference by which a method must be better to replace one that is preferred
 LEAST_WEIGHT = 1e-3  # of a prediction: one that is worse than none counts for nearly nothing, never for its opposite
 
 
@@ -71,6 +73,10 @@ def calibrate(family: Family, answers: Tensor, target: Tensor, sample_weight: Te
     example of each class thought to be there. A prediction that tells nothing gets the weight 0, which leaves the
     class frequencies. A Gaussian's standard deviation is multiplied by one number.
 
+    A single prediction never counts for its opposite. Of several, one may have a negative weight to take out of another what
+    does not belong there, where that is clear. Otherwise it is chance: two folds that disagree by chance predict each other
+    below chance, so that the negative weight which one of them suggests is confirmed by the other, and by no further row.
+
     Args:
         family: The predictive distribution.
         answers: ``(experts, rows, outputs)``, of rows that the experts were not trained on.
@@ -91,18 +97,40 @@ def calibrate(family: Family, answers: Tensor, target: Tensor, sample_weight: Te
         columns = torch.arange(outputs) if outputs > 1 else torch.ones(1)
         truth = ((target.reshape(-1, 1) == columns).double() + 1 / rows) / (1 + classes / rows)
         scale = scores.square().mean((1, 2)).sqrt().clamp(min=1e-12)
-        weights, bias = logistic.fit(
-            scores / scale[:, None, None],
-            truth,
-            ridge=1 / rows,
-            bias_ridge=1 / rows,
-            offset=prior,
-            sample_weight=sample_weight,
-        )
+        weights, bias = _fit_classes(scores / scale[:, None, None], truth, prior, sample_weight)
         weights = weights / scale
     if experts == 1 and weights[0] < LEAST_WEIGHT:
         weights, bias = torch.full_like(weights, LEAST_WEIGHT), torch.zeros_like(bias)
     return Calibration(weights, prior * (1 - weights.sum()) + bias if experts == 1 else prior + bias)
+
+
+def _fit_classes(scores: Tensor, truth: Tensor, prior: Tensor, sample_weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """One weight for each expert, negative only where that is clearly better, and one bias for each logit.
+
+    While a weight is negative, the expert with the lowest is left out and the others are fitted again. All are kept where
+    leaving them out costs more than what ``CLEAR`` standard errors of a weight are in log-likelihood, each.
+    """
+    rows, experts = len(truth), len(scores)
+
+    def fitted(kept: list[int]) -> tuple[Tensor, Tensor, float]:
+        found, bias = logistic.fit(
+            scores[kept], truth, ridge=1 / rows, bias_ridge=1 / rows, offset=prior, sample_weight=sample_weight
+        )
+        weights = scores.new_zeros(experts).index_put((torch.tensor(kept),), found)
+        logits = torch.tensordot(weights, scores, 1) + prior + bias
+        nll = binary_cross_entropy_with_logits if logits.shape[1] == 1 else cross_entropy
+        losses = nll(logits, truth, reduction="none").reshape(rows)
+        return weights, bias, rows * float(np.average(losses, weights=sample_weight))
+
+    kept = list(range(experts))
+    every = weights, bias, loss = fitted(kept)
+    while (weights < 0).any():
+        kept.remove(int(weights.argmin()))
+        if not kept:
+            return scores.new_zeros(experts), torch.zeros_like(prior)
+        weights, bias, loss = fitted(kept)
+    clear = loss - every[2] > (experts - len(kept)) * CLEAR**2 / 2
+    return every[:2] if clear else (weights, bias)
 
 
 def _fit_labels(scores: Tensor, target: Tensor, prior: Tensor, sample_weight: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -114,7 +142,7 @@ def _fit_labels(scores: Tensor, target: Tensor, prior: Tensor, sample_weight: Te
 
     def objective(point: Tensor) -> Tensor:
         logits = torch.tensordot(point[:experts], x, 1) + point[experts:] + prior
-        nll = torch.nn.functional.binary_cross_entropy_with_logits(logits, truth, reduction="none").sum(1)
+        nll = binary_cross_entropy_with_logits(logits, truth, reduction="none").sum(1)
         return (counts * nll).mean() + 0.5 / rows * point.square().sum()
 
     point = logistic.minimise(objective, scores.new_zeros(experts + labels))
@@ -151,10 +179,10 @@ class CrossFit:
         candidates: What to choose from.
         target: The targets of the rows.
         fold: The fold of each row, numbers from 0 on.
-        simplest: Methods from the simplest to the most complex.
+        preferred: Methods in the order in which they are tried; see :meth:`choose`.
         groups: What must stay together, as numbers; it decides how far losses are known.
         sample_weight: How much each row counts.
-        errors: The simplest method is chosen whose log-loss is within so many standard errors of the lowest.
+        errors: How many standard errors of the difference a method's log-loss may lie above the lowest to be kept.
     """
 
     def __init__(
@@ -163,17 +191,17 @@ class CrossFit:
         candidates: Sequence[Candidate],
         target: NDArray[Any],
         fold: Rows,
-        simplest: Sequence[str],
+        preferred: Sequence[str],
         groups: Rows | None = None,
         sample_weight: Numbers | None = None,
-        errors: float = 1.0,
+        errors: float = CLEAR,
     ) -> None:
         self.family, self.candidates, self.fold = family, list(candidates), fold
         self.folds: list[int] = sorted(set(fold.tolist()))
         self.target = torch.as_tensor(target)
         self.weight = None if sample_weight is None else torch.as_tensor(sample_weight, dtype=torch.float64)
         self.counts = np.ones(len(fold)) if sample_weight is None else sample_weight / sample_weight.mean()
-        self.groups, self.simplest, self.errors = groups, list(simplest), errors
+        self.groups, self.preferred, self.errors = groups, list(preferred), errors
         self._calibrations: dict[tuple[int, int | None, frozenset[int | None]], Calibration] = {}
         self._losses: dict[tuple[int, int | None], Numbers] = {}
 
@@ -226,11 +254,23 @@ class CrossFit:
         return min(numbers, key=lambda i: self._mean(self.losses(i, outer)))
 
     def choose(self, methods: Sequence[str], outer: int | None = None) -> int:
-        """The best candidate of the simplest method whose log-loss is within some standard errors of the lowest."""
+        """The best candidate of the first method in the order of preference that is not clearly worse than the lowest.
+
+        Not clearly worse: its log-loss is at most ``errors`` standard errors of the difference above the lowest. Class
+        frequencies come first where they are no worse than the first of the other methods, and last otherwise.
+
+        Args:
+            methods: Which methods to choose from.
+            outer: A fold that has no part in the choice.
+        """
         best = {method: self.best(method, outer) for method in methods}
         losses = {method: self.losses(number, outer) for method, number in best.items()}
         lowest = min(methods, key=lambda method: self._mean(losses[method]))
-        for method in sorted(methods, key=self.simplest.index):
+        order = sorted((m for m in methods if m != FREQUENCIES), key=self.preferred.index)
+        if FREQUENCIES in methods:
+            nothing_learned = not order or self._mean(losses[FREQUENCIES]) <= self._mean(losses[order[0]])
+            order.insert(0 if nothing_learned else len(order), FREQUENCIES)
+        for method in order:
             gap = losses[method] - losses[lowest]
             if self._mean(gap) <= self.errors * self._standard_error(gap):
                 return best[method]

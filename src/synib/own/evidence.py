@@ -10,8 +10,9 @@ from torch import Tensor
 
 from synib import keys
 from synib.measure.detectors import Comparison, Detectors, Extension, Labels, Number, OneOf, Response, extend
-from synib.measure.stats import Estimate, Simultaneous, assign, mean, simultaneous
+from synib.measure.stats import Estimate, Scale, Simultaneous, assign, mean, simultaneous, standardisation
 from synib.own.fitting import Outcome, predict
+from synib.own.folds import sample
 from synib.own.metric import Metric
 from synib.own.table import Table
 from synib.tokens import take
@@ -20,7 +21,7 @@ Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]
 PARTS = 5  # that regressions are fitted on and tested on in turn
 ROWS = 20_000  # that detectors look at
-DRAWS = 8  # of other modalities' values that a network's prediction is averaged over
+DRAWS = 16  # rows whose other modalities a network's prediction is averaged over
 SURE = 0.025  # one-sided, as of a two-sided 95 % interval
 WORTH = 0.01  # of the metric: from many rows a smaller gain cannot be told from an additive model that is not perfect
 
@@ -95,6 +96,7 @@ class Bench:
         table = outcome.table
         self.outcome, self.metric, self.device, self.seed = outcome, metric, device, seed
         self.rows, self.note = _chosen(outcome, seed)
+        self._scales: dict[str, Scale] = {}
         self.group = None if group is None else np.unique(group[self.rows], return_inverse=True)[1]
         self.part = self._parts(table)
         self.base = torch.stack([self._eta(method) for method in _additive_models(outcome)])
@@ -107,6 +109,13 @@ class Bench:
             {n: x.to(device) for n, x in modalities.items()}, {n: p.to(device) for n, p in present.items()},
             torch.from_numpy(self.part).to(device), seed,
         )  # fmt: skip
+
+    def scale(self, name: str) -> Scale:
+        """The scale of a modality's features over the rows that have it."""
+        if name not in self._scales:
+            table = self.outcome.table
+            self._scales[name] = standardisation(table.modalities[name], self.rows[table.present[name][self.rows]])
+        return self._scales[name]
 
     @property
     def target(self) -> NDArray[np.generic]:
@@ -216,7 +225,10 @@ def linear_predictor(outcome: Outcome, method: str) -> Numbers:
 def additive_parts(outcome: Outcome, method: str, seed: int = 0) -> Numbers:
     """What a fusion model says of each modality alone, ``(modalities, rows, columns)``: its mean over others' values.
 
-    At rows that are tested, by the models that were not trained on them; NaN elsewhere.
+    At rows that are tested, by the models that were not trained on them, of mean 0 over each fold; NaN elsewhere. All rows
+    of a fold meet the same values of the other modalities, so that the result is a function of one modality alone, without
+    noise from the draws: noise would hide part of what the model says of single modalities, and that part would then look
+    like an interaction.
     """
     recipe, names = outcome.recipe, list(outcome.table.modalities)
     columns = 1 if outcome.table.kind == "regression" else recipe.outputs
@@ -224,16 +236,16 @@ def additive_parts(outcome: Outcome, method: str, seed: int = 0) -> Numbers:
     for i, fold in enumerate(outcome.parts):
         split, n = recipe.split(i, fold.test), len(fold.test)
         learners = outcome.methods[method].learners[i]
+        background = keys.permutation(keys.fold(keys.key(seed), "others"), n)[:DRAWS]
         for m, name in enumerate(names):
             total = np.zeros((n, columns))
-            for draw in range(DRAWS):
-                order = keys.permutation(keys.fold(keys.key(seed), "others", draw), n)
-                others = {o: take(x, order) for o, x in split.modalities.items() if o != name}
+            for row in background:
+                others = {o: take(x, row.expand(n)) for o, x in split.modalities.items() if o != name}
                 inputs = {o: others.get(o, x) for o, x in split.modalities.items()}
                 for learner in learners:
                     eta = predict(learner, replace(split, modalities=inputs)).numpy()
                     total += recipe.scaling(i).undo(outcome.family, eta)[:, :columns]
-            parts[m, fold.test] = total / (DRAWS * len(learners))
+            parts[m, fold.test] = (total - total.mean(0)) / (len(background) * len(learners))
     return parts
 
 
@@ -247,13 +259,6 @@ def _chosen(outcome: Outcome, seed: int) -> tuple[Rows, str]:
     tested = np.flatnonzero(~np.isnan(outcome.methods["additive"].predictions[0, :, 0]))
     if len(tested) <= ROWS:
         return tested, ""
-    table = outcome.table
-    random = np.random.default_rng(seed)
-    classes = table.target[tested] if table.kind in ("classification", "ordinal") else np.zeros(len(tested))
-    kept = []
-    for label in np.unique(classes):
-        rows = tested[classes == label]
-        kept.append(random.permutation(rows)[: round(len(rows) * ROWS / len(tested))])
-    rows = np.sort(np.concatenate(kept))
+    rows = sample(outcome.table, tested, ROWS, seed)
     note = f"Interactions were tested on {len(rows):,} of {len(tested):,} rows, drawn at random within classes."
     return rows, note

@@ -16,6 +16,7 @@ from synib.methods import Experts, check_method
 from synib.methods.hooks import RevisesWeights
 from synib.objective import Gaussian
 from synib.own.answers import Answers, Frequencies
+from synib.own.behaviour import behaviour
 from synib.own.crossfit import FREQUENCIES, Calibration, Candidate, CrossFit, frequencies
 from synib.own.fit_scores import Score, choice_in_words, scores_of
 from synib.own.fitting import answers_of, cost_of, expert_scales, train_cells
@@ -24,13 +25,13 @@ from synib.own.near_copies import dependence_groups
 from synib.own.predictor import Predictor
 from synib.own.recipe import TableRecipe, make_method
 from synib.own.scaling import Scaling
-from synib.own.search_space import candidates, recommended
+from synib.own.search_space import by_preference, candidates, compared, recommended
 from synib.own.table import Table
 from synib.tokens import optional
 from synib.training import Cell, Learner
 from synib.training.device import choose_device
 
-AUTO = "auto"  # the method with the lowest cross-validated log-loss
+AUTO = "auto"  # the additive model, or one whose cross-validated log-loss is clearly lower
 SYNIB = "synib"  # stands for the form that docs/results/forms recommend
 BUDGET = 3  # settings of each method
 BACKGROUND = 64  # training rows of each modality that stand for all its values
@@ -62,8 +63,9 @@ def fit(
 
     Args:
         table: The data.
-        method: ``"auto"`` takes the method with the lowest cross-validated log-loss among SynIB, plain fusion, the additive
-            model, each modality alone and the class frequencies, and the simplest of those within one standard error of it.
+        method: ``"auto"`` compares SynIB, plain fusion, the additive model, each modality alone and the class frequencies by
+            cross-validated log-loss. The additive model is kept unless another is clearly better, by more than two standard
+            errors of the difference.
             ``"synib"``, or a method by its name, such as ``"vanilla"``, trains that one. SynIB means ``experts`` (a
             synergy expert beside unimodal ones) for classes, the form that did best (docs/results/forms), and
             ``synib-marginal`` for numbers and labels.
@@ -79,8 +81,8 @@ def fit(
     check_whole("seeds", seeds)
     check_whole("seed", seed, None)
     asked = _method(table, method)
-    simplest = _by_complexity(table)
-    methods = [*simplest, *([asked] if asked not in (*simplest, AUTO) else [])]
+    comparable = compared(table)
+    methods = [*comparable, *([asked] if asked not in (*comparable, AUTO) else [])]
     if asked != AUTO and not baselines:
         methods = [FREQUENCIES] + [asked] * (asked != FREQUENCIES)
     device = choose_device(device)
@@ -92,8 +94,9 @@ def fit(
     judged, learners = run.candidates(rows)
     group = None if table.group is None else np.unique(table.group[rows], return_inverse=True)[1].reshape(-1)
     weight = None if table.weight is None else np.asarray(table.weight, dtype=np.float64)[rows]
-    cross = CrossFit(run.recipe.family, judged, table.target[rows], fold_of_row, methods, group, weight)
-    among = [m for m in methods if m in simplest] if asked == AUTO else [asked]
+    order = by_preference(table, methods)
+    cross = CrossFit(run.recipe.family, judged, table.target[rows], fold_of_row, order, group, weight)
+    among = [m for m in methods if m in comparable] if asked == AUTO else [asked]
     number = cross.choose(among)
     chosen, calibration = judged[number], cross.calibration(number)
     named = table.split is not None and "validation" in table.split
@@ -119,7 +122,7 @@ def fit(
     lacking = {n: int((~table.present[n][train_rows]).sum()) for n in run.recipe.missing}
     stacked = not is_constant and isinstance(learner.learner.method, Experts)  # has its weights already
     gaussian = isinstance(run.recipe.family, Gaussian)
-    return Predictor(
+    model = Predictor(
         answers=learner,
         method=chosen.method,
         settings=settings,
@@ -133,7 +136,9 @@ def fit(
         background=_background(run.recipe, learner, scaling, train_rows),
         about=about,
         kind=kind_of(table),
+        raw={} if table.raw is None else table.raw.modalities,
     )
+    return replace(model, about=about | {"behaviour": behaviour(model, table, train_rows)})
 
 
 @dataclass
@@ -236,11 +241,8 @@ class _Run:
         scaling = Scaling.fit(self.table, rows)
         if chosen.method == FREQUENCIES:
             self.on_progress(self.total + self.last, self.total + self.last)
-            return (
-                Frequencies(tuple(self.table.modalities), self._constant(rows)),
-                Scaling(scaling.columns),
-                {"hidden": []},
-            )
+            constant = Frequencies(tuple(self.table.modalities), self._constant(rows))
+            return constant, Scaling(scaling.columns), {"hidden": []}
         if trained is not None:
             recipe = self._recipe(chosen.method, self.folds)
             settings, learner, scaling = recipe.settings(chosen.method, chosen.settings, 0), trained, recipe.scaling(0)
@@ -304,18 +306,13 @@ def _method(table: Table, method: str) -> str:
     return name
 
 
-def _by_complexity(table: Table) -> list[str]:
-    """The methods that are compared, from the simplest on."""
-    alone = [f"unimodal-{name}" for name in table.modalities]
-    return [FREQUENCIES, *alone, "additive", "vanilla", recommended(table)]
-
-
 def _scores(table: Table, cross: CrossFit, methods: Sequence[str], rows: Rows, folds: int) -> dict[str, Score]:
     """Cross-validated scores; the lower end of the log-loss allows for a model that is trained on all rows."""
     scores = scores_of(table, cross.honest(methods), rows, folds)
     loss = scores["log_loss"]
     if loss["low"] is not None:
         loss["low"] -= cross.more_rows(cross.choose(methods))
+        loss["low"] = loss["low"] if table.kind == "regression" else max(0.0, loss["low"])
     return scores
 
 

@@ -140,8 +140,8 @@ def choice_in_words(chosen: str, is_choice: bool, cross: CrossFit, among: Sequen
     if lowest == chosen:
         return f"{of}; the lowest is that of {in_words(chosen, kind)}, {losses[chosen]:.3f} nats."
     return (
-        f"{of}; the lowest is that of {in_words(lowest, kind)}, {losses[lowest]:.3f} nats. The simpler model is kept, "
-        f"{in_words(chosen, kind)}: its {losses[chosen]:.3f} is within one standard error of that."
+        f"{of}; the lowest is that of {in_words(lowest, kind)}, {losses[lowest]:.3f} nats. Not clearly worse, and therefore "
+        f"kept: {in_words(chosen, kind)}, {losses[chosen]:.3f}, within {cross.errors:g} standard errors of the difference."
     )
 
 

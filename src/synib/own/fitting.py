@@ -28,7 +28,7 @@ from synib.training.stacked import StackedModels
 
 Numbers = NDArray[np.float64]
 ROWS = 4096  # predicted at a time
-HELD = 1 << 32  # bytes of rows that models trained together may take on a CPU, which holds a copy for each
+HELD = 1 << 29  # bytes of rows that models trained together may take on a CPU, which holds a copy for each
 WIDE = 128  # width of layers from which on several threads share a matrix product
 
 
@@ -160,6 +160,7 @@ def train(
     for method, mine in cells.items():
         by_cell = train_cells(recipe, mine, device, together, after_epoch)
         trained[method] = _best(recipe, method, [by_cell[cell.id] for cell in mine], candidates(method, budget), seeds)
+    recipe.release()
     return Outcome(recipe, trained, budget, seeds)
 
 

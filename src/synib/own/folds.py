@@ -129,6 +129,15 @@ def held_out(table: "Table", rows: Rows, k: int = 5, seed: int = 0) -> tuple[Row
     return rows[~chosen], rows[chosen]
 
 
+def sample(table: "Table", rows: Rows, count: int, seed: int = 0) -> Rows:
+    """About so many of the rows, drawn at random within each class (or band of a number); all, if there are no more."""
+    if len(rows) <= count:
+        return rows
+    random, labels = np.random.default_rng(seed), strata(table)[rows]
+    drawn = [random.permutation(rows[labels == label]) for label in np.unique(labels)]
+    return np.sort(np.concatenate([part[: round(len(part) * count / len(rows))] for part in drawn]))
+
+
 def strata(table: "Table") -> NDArray[np.int64]:
     """The class of every row; of a number its band, from low to high; of several labels the rarest that the row has."""
     if kind_of(table) == "multilabel":

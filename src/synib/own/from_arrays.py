@@ -5,7 +5,7 @@ import math
 import re
 import struct
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -14,7 +14,7 @@ import numpy as np
 from synib.checks import shown
 from synib.data.files import inside
 from synib.own.budget import Budget
-from synib.own.columns import LONGEST, Array, Column, Source, check_unpacked, short_columns, texts
+from synib.own.columns import LONGEST, STEP, Array, Cell, Column, Source, check_unpacked, short_columns, texts
 from synib.own.stored import Stored, zipped
 
 HEAD = 2**20  # bytes of an .npy's head at most
@@ -25,6 +25,8 @@ TENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1
 
 class Arrays(Source):
     """Arrays by name, a row of each for each example."""
+
+    is_spreadsheet = False
 
     def __init__(self, path: Path, stored: Mapping[str, Stored]) -> None:
         descriptions = {name: f"an array of {s.dtype} {s.shape}" for name, s in stored.items()}
@@ -54,6 +56,11 @@ class Arrays(Source):
         return {name: self._single(name) for name in singles} | short_columns(self._single, optional), {
             name: self._vectors(columns) for name, columns in vectors.items()
         }
+
+    def cells(self, names: Sequence[str], rows: int = STEP) -> Iterator[dict[str, list[Cell]]]:
+        arrays = self.arrays(names)
+        for start in range(0, max((len(x) for x in arrays.values()), default=0), rows):
+            yield {name: [_cell(v) for v in x[start : start + rows].reshape(-1).tolist()] for name, x in arrays.items()}
 
     def _size(self, name: str) -> int:
         """Bytes that a column of one value for each row takes: itself, and as Python's texts."""
@@ -86,6 +93,12 @@ class Arrays(Source):
             values = texts(self.path, name, decoded)
             return Column(values, values != "")
         return Column(values, np.ones(len(values), np.bool_))
+
+
+def _cell(value: Any) -> Cell:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    return None if value == "" or value != value else value
 
 
 def npz(path: Path) -> Arrays:

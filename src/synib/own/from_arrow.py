@@ -18,6 +18,7 @@ from synib.own.budget import Budget
 from synib.own.columns import (
     STEP,
     Array,
+    Cell,
     Column,
     Kind,
     Source,
@@ -47,10 +48,18 @@ class Batches(Source):
             path, {field.name: _kind(field.type) for field in schema}, {f.name: f"{f.type} each row" for f in schema}
         )
         self._class_names = _class_names(schema)
+        self.binary = {field.name for field in schema if _is_binary(field.type)}
 
     @abstractmethod
-    def batches(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Arrays of these columns, a few thousand rows at a time."""
+    def batches(self, names: Sequence[str], rows: int = STEP) -> Iterator[Mapping[str, Any]]:
+        """Arrays of these columns, so many rows at a time."""
+
+    def cells(self, names: Sequence[str], rows: int = STEP) -> Iterator[dict[str, list[Cell]]]:
+        with damage(self.path):
+            for batch in self.batches(names, rows):
+                for array in batch.values():
+                    array.validate(full=True)
+                yield {name: [_cell(value) for value in batch[name].to_pylist()] for name in names}
 
     def load(
         self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
@@ -98,11 +107,11 @@ class Parquet(Batches):
             schema, self.rows, self._values = arrow_head(path)
             super().__init__(path, schema)
 
-    def batches(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    def batches(self, names: Sequence[str], rows: int = STEP) -> Iterator[Mapping[str, Any]]:
         # Texts are sent once each, however often they occur.
         numbers = sum(self._values[name] for name in names if self.kinds[name] != "text")
         check_unpacked(self.path, self.path.stat().st_size, 4 * numbers)
-        for batch in arrow_batches(self.path, names, STEP):
+        for batch in arrow_batches(self.path, names, rows):
             yield {name: batch.column(name) for name in names}
 
 
@@ -123,12 +132,12 @@ class HuggingFace(Batches):
             self.split = "split"
             self.kinds["split"] = "text"
 
-    def batches(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    def batches(self, names: Sequence[str], rows: int = STEP) -> Iterator[Mapping[str, Any]]:
         for part, file in self._parts:
-            for rows in arrow_batches(file, [name for name in names if name != self.split], STEP):
-                columns = {name: rows.column(name) for name in names if name != self.split}
+            for batch in arrow_batches(file, [name for name in names if name != self.split], rows):
+                columns = {name: batch.column(name) for name in names if name != self.split}
                 if self.split is not None and self.split in names:
-                    columns[self.split] = self._pa.repeat(part, rows.num_rows)
+                    columns[self.split] = self._pa.repeat(part, batch.num_rows)
                 yield columns
 
     def _columns(self, file: Path) -> Any:
@@ -224,6 +233,22 @@ def _kind(type_: Any) -> Kind:
     if number(plain):
         return "number"
     return "text" if types.is_string(plain) or types.is_large_string(plain) else "other"
+
+
+def _is_binary(type_: Any) -> bool:
+    """Bytes, or the struct of bytes and a path that ``datasets`` keeps images and sounds in."""
+    from pyarrow import types
+
+    if types.is_struct(type_):
+        return "bytes" in {type_.field(k).name for k in range(type_.num_fields)}
+    return bool(types.is_binary(type_) or types.is_large_binary(type_))
+
+
+def _cell(value: Any) -> Cell:
+    if isinstance(value, dict):
+        inner = value.get("bytes")
+        value = inner if isinstance(inner, bytes) else value.get("path")
+    return value if isinstance(value, str | bytes | int | float | bool | None) else str(value)
 
 
 def _from_batch(path: Path, batch: Mapping[str, Any], name: str) -> Column:

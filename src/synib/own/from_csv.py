@@ -10,7 +10,7 @@ import numpy as np
 
 from synib.checks import shown
 from synib.own.budget import Budget
-from synib.own.columns import LONGEST, Array, Column, Kind, Source, Vectors, first_repeated, ragged, texts
+from synib.own.columns import LONGEST, STEP, Array, Cell, Column, Kind, Source, Vectors, first_repeated, ragged, texts
 
 CELL = 16 * 2**20  # characters: Python's own limit is a vector of some 6,000 numbers
 LINES = 256  # parsed together
@@ -20,6 +20,8 @@ FLAGS = {"true": True, "false": False}
 
 class CSV(Source):
     """Commas, a line of names, UTF-8; an empty cell is a missing value."""
+
+    cells_are_texts = True
 
     def __init__(self, path: Path) -> None:
         with _lines(path) as (header, lines):
@@ -57,6 +59,12 @@ class CSV(Source):
         return {name: _typed(self.path, name, held) for name, held in cells.items()}, {
             name: v.done() for name, v in collected.items()
         }
+
+    def cells(self, names: Sequence[str], rows: int = STEP) -> Iterator[dict[str, list[Cell]]]:
+        at = {name: self._header.index(name) for name in names}
+        with _lines(self.path) as (_, lines):
+            while block := list(islice(lines, rows)):
+                yield {name: [line[place].strip() or None for line in block] for name, place in at.items()}
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import numpy as np
 
 from synib.checks import shown
 from synib.own.budget import Budget
-from synib.own.columns import STEP, Array, Column, Kind, Source, Vectors, ragged, short_columns, texts
+from synib.own.columns import STEP, Array, Cell, Column, Kind, Source, Vectors, ragged, short_columns, texts
 from synib.own.from_arrow import Batches, pyarrow
 
 KINDS: dict[str, Kind] = {"b": "flag", "i": "number", "u": "number", "f": "number", "U": "text", "S": "text"}
@@ -29,6 +29,7 @@ class Memory(Source):
         self._arrays = {column: as_array(column, values) for column, values in arrays.items()}
         self._class_names = class_names or {}
         kinds = {column: _kind(values) for column, values in self._arrays.items()}
+        self.binary = {column for column, values in self._arrays.items() if _holds_bytes(values)}
         super().__init__(
             Path(name), kinds, {c: f"an array of {x.dtype} {x.shape}" for c, x in self._arrays.items() if x.ndim != 1}
         )
@@ -43,6 +44,11 @@ class Memory(Source):
         return columns | short_columns(self._single, optional), {
             name: self._vectors(name, of) for name, of in vectors.items()
         }
+
+    def cells(self, names: Sequence[str], rows: int = STEP) -> Iterator[dict[str, list[Cell]]]:
+        for start in range(0, max((len(self._arrays[name]) for name in names), default=0), rows):
+            blocks = {name: self._arrays[name][start : start + rows].tolist() for name in names}
+            yield {name: [as_cell(value) for value in block] for name, block in blocks.items()}
 
     def _single(self, name: str) -> Column:
         values = self._arrays[name]
@@ -93,14 +99,14 @@ class HuggingFaceObject(Batches):
             self.split = "split"
             self.kinds["split"] = "text"
 
-    def batches(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    def batches(self, names: Sequence[str], rows: int = STEP) -> Iterator[Mapping[str, Any]]:
         for part, dataset in self._parts.items():
-            for start in range(0, len(dataset), STEP):
-                rows = dataset[start : start + STEP]
-                held = {name: rows.column(name).combine_chunks() for name in names if name != self.split}
+            for start in range(0, len(dataset), rows):
+                batch = dataset[start : start + rows]
+                held = {name: batch.column(name).combine_chunks() for name in names if name != self.split}
                 columns = {name: x.combine_chunks() if hasattr(x, "chunks") else x for name, x in held.items()}
                 if self.split is not None and self.split in names:
-                    columns[self.split] = self._pa.repeat(part, rows.num_rows)
+                    columns[self.split] = self._pa.repeat(part, batch.num_rows)
                 yield columns
 
 
@@ -166,6 +172,23 @@ def as_column(path: Path, name: str, values: Array, names: tuple[str, ...] = ())
 def is_missing(cell: object) -> bool:
     """Whether a cell stands for nothing: None, NaN, or pandas' NA and NaT."""
     return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
+
+
+def as_cell(value: object) -> Cell:
+    """A value of an array of objects, as a file would have it."""
+    if is_missing(value):
+        return None
+    if isinstance(value, dict):  # of an image or a sound, as datasets gives it
+        inner = value.get("bytes")
+        value = inner if isinstance(inner, bytes) else value.get("path")
+    return value if isinstance(value, str | bytes | int | float | bool | None) else str(value)
+
+
+def _holds_bytes(values: Array) -> bool:
+    if values.ndim != 1 or values.dtype.kind != "O":
+        return False
+    first = next((cell for cell in values if not is_missing(cell)), None)
+    return isinstance(first, bytes) or (isinstance(first, dict) and "bytes" in first)
 
 
 def _kind(values: Array) -> Kind:

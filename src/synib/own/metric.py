@@ -1,9 +1,9 @@
 """How good predictions are: a score for each row whose mean is the metric.
 
-Accuracy and explained variance are means over rows. Average precision and AUC are not; for them a row's score is the
-metric plus the row's influence on it (the infinitesimal jackknife: what the metric would gain if the row counted a
-little more). The mean of these scores is the metric, and their spread gives its standard error, so that every metric
-has the same intervals.
+Accuracy is a mean over rows. Average precision, AUC and explained variance are not; for them a row's score is the metric
+plus the row's influence on it (the infinitesimal jackknife: what the metric would gain if the row counted a little more).
+The mean of these scores is the metric, and their spread gives its standard error, so that every metric has the same
+intervals.
 """
 
 from collections.abc import Callable
@@ -41,9 +41,9 @@ class Metric:
     Args:
         table: The data.
         name: ``"accuracy"``; ``"average_precision"`` or ``"auc"`` (of two classes that of the rarer one, otherwise the
-            mean over
-            classes or labels, each against the rest); ``"closeness"`` for ordered classes, 1 minus the distance between the
-            predicted median and the true class in units of the largest distance; ``"explained_variance"`` for numbers.
+            mean over classes or labels, each against the rest); ``"closeness"`` for ordered classes, 1 minus the distance
+            between the predicted median and the true class in units of the largest distance; ``"explained_variance"`` for
+            numbers.
             By default accuracy, or average precision where a class or label has less than a tenth of the rows;
             closeness for ordered classes.
     """
@@ -55,7 +55,6 @@ class Metric:
         self.kind, self.classes = table.kind, len(table.classes)
         rare = table.kind in ("classification", "multilabel") and rarest(table) < RARE
         self.name: MetricName = name or ("average_precision" if rare else possible[0])  # type: ignore[assignment]
-        self.variance = float(np.var(table.target)) or 1.0
         self.chosen = (
             ""
             if name is not None or not rare
@@ -79,7 +78,7 @@ class Metric:
             y: The true targets.
         """
         if self.name == "explained_variance":
-            return 1 - np.square(eta[:, 0] - y) / self.variance
+            return _explained(eta[:, 0], y)
         if self.name == "closeness":
             median = (np.cumsum(probabilities(eta), 1) < 0.5).sum(1)
             return 1 - np.abs(median - y) / max(self.classes - 1, 1)
@@ -119,6 +118,13 @@ def probabilities(eta: Numbers) -> Numbers:
     full = np.concatenate([np.zeros_like(eta), eta], 1) if eta.shape[1] == 1 else eta
     odds = np.exp(full - full.max(1, keepdims=True))
     return np.asarray(odds / odds.sum(1, keepdims=True))
+
+
+def _explained(predicted: Numbers, y: NDArray[Any]) -> Numbers:
+    """Influence values of the explained variance, 1 - (mean squared error) / (variance): both are estimated from these rows."""
+    error, deviation = np.square(predicted - y), np.square(y - y.mean())
+    variance = deviation.mean() or 1.0
+    return np.asarray(1 - error / variance + error.mean() / variance * (deviation / variance - 1))
 
 
 def _right(eta: Numbers, y: NDArray[Any], labels: bool) -> Numbers:

@@ -18,6 +18,7 @@ READERS: dict[str, Callable[[Path], Source]] = {
     ".csv": CSV,
     ".parquet": Parquet,
 }
+METADATA: dict[str, Callable[[Path], Source]] = {"metadata.csv": CSV, "metadata.parquet": Parquet}  # beside media files
 
 
 @contextmanager
@@ -39,9 +40,14 @@ def open_source(given: str | os.PathLike[str]) -> Source:
     if path.is_dir():
         if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
             return HuggingFace(path)
+        for name, reader in METADATA.items():
+            if (path / name).is_file():
+                return reader(path / name)
         arrays = sorted(path.glob("*.npy"))
         if not arrays:
-            raise ValueError(f"The folder {path} holds neither .npy files nor what datasets' save_to_disk writes.")
+            raise ValueError(
+                f"The folder {path} holds neither metadata.csv, nor what datasets' save_to_disk writes, nor .npy files."
+            )
         return npy_folder(path, arrays)
     if not path.exists():
         folder = path.parent if path.parent.is_dir() else Path()

@@ -25,6 +25,7 @@ NORMAL = 1.96  # half a 95 % interval, in standard errors
 FIRST, SMALLEST, LARGEST = 0.1, 0.0125, 0.4  # sizes, in units of the metric: the search starts at the first
 CLUSTERS = 4  # of each modality in a lookup table
 LEAST = 20  # rows that have both modalities
+BLOCK = 4096  # rows in double precision at a time
 
 
 def detectable(bench: Bench, critical: float, *, tries: int = 6) -> dict[str, float | None]:
@@ -142,15 +143,19 @@ def _signal(bench: Bench, kind: str, pair: tuple[str, str], random: np.random.Ge
 
 
 def _direction(bench: Bench, name: str, random: np.random.Generator) -> Numbers:
-    """Rows along a random direction of a modality's standardised features: mostly along those that share variance."""
-    scaled = bench.detectors.components[name].scaled
-    weights = random.normal(size=scaled.shape[1])
-    return np.asarray(scaled.cpu().numpy() @ weights)
+    """Rows along a random direction of a modality's standardised features, 0 for rows without the modality."""
+    x, present = bench.outcome.table.modalities[name], np.asarray(bench.outcome.table.present[name], dtype=bool)
+    rows, scale = np.flatnonzero(present[bench.rows]), bench.scale(name)
+    weights, along = random.normal(size=x.shape[1]), np.zeros(len(bench.rows))
+    for at in range(0, len(rows), BLOCK):
+        block = rows[at : at + BLOCK]
+        along[block] = scale(x[bench.rows[block]]) @ weights
+    return along
 
 
 def _unit_cluster(bench: Bench, name: str, unit: Rows, random: np.random.Generator) -> Rows:
     """The cluster of each unit, that of its first row."""
-    label = clusters(bench.detectors.components[name].scaled, CLUSTERS, int(random.integers(2**31))).cpu().numpy()
+    label = clusters(bench.detectors.components[name].leading, CLUSTERS, int(random.integers(2**31))).cpu().numpy()
     return label[np.unique(unit, return_index=True)[1]]
 
 
@@ -206,10 +211,9 @@ def simulate(bench: Bench, signal: Numbers, size: float, random: np.random.Gener
 
 def _drawn(eta: Numbers, uniform: Numbers, labels: bool) -> NDArray[np.generic]:
     if labels or eta.shape[1] == 1:
-        drawn = (uniform < 1 / (1 + np.exp(-eta))).astype(np.int64)
+        drawn = (uniform < _sigmoid(eta)).astype(np.int64)
         return drawn if labels else drawn[:, 0]
-    odds = np.exp(eta - eta.max(1, keepdims=True))
-    share = np.cumsum(odds / odds.sum(1, keepdims=True), 1)
+    share = np.cumsum(_softmax(eta), 1)
     return np.minimum((share < uniform).sum(1), eta.shape[1] - 1)
 
 
@@ -225,12 +229,16 @@ def _worth(
 ) -> float:
     """What the interaction adds to the metric: against predictions averaged over its values."""
     if metric.kind == "multilabel" or eta.shape[1] == 1:
-        p = np.mean([1 / (1 + np.exp(-(additive + shift * s * moved))) for s in others], 0).clip(1e-9, 1 - 1e-9)
+        p = np.mean([_sigmoid(additive + shift * s * moved) for s in others], 0).clip(1e-9, 1 - 1e-9)
         without = np.log(p / (1 - p))
     else:
         each = [additive + shift * s * moved for s in others]
         without = np.log(np.mean([_softmax(e) for e in each], 0).clip(1e-12))
     return float((metric.scores(eta, target) - metric.scores(without, target))[has_both].mean())
+
+
+def _sigmoid(eta: Numbers) -> Numbers:
+    return np.asarray((1 + np.tanh(eta / 2)) / 2)  # without overflow
 
 
 def _softmax(eta: Numbers) -> Numbers:

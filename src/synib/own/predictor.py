@@ -15,6 +15,7 @@ from synib.checks import shown
 from synib.measure.stats import tempered
 from synib.objective import Family
 from synib.own.answers import Answers, Frequencies
+from synib.own.raw.spec import RawModality
 from synib.own.recipe import family_of
 from synib.own.scaling import Scaling
 from synib.tokens import optional
@@ -42,6 +43,7 @@ class Predictor:
         about: How it came to be, in plain values.
         bias: What is added to the logits after the temperature, one number each; none of a number's prediction.
         kind: ``"classification"``, ``"ordinal"`` (ordered classes), ``"multilabel"`` or ``"regression"``.
+        raw: Modalities that are computed from texts, images, sounds or tables: from which columns, by which encoders.
     """
 
     answers: Answers | Frequencies
@@ -57,6 +59,7 @@ class Predictor:
     about: Mapping[str, Any] = field(default_factory=dict)
     bias: tuple[float, ...] = ()
     kind: str = "classification"
+    raw: Mapping[str, RawModality] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.classes:
@@ -117,11 +120,44 @@ class Predictor:
         several = torch.stack(list(has.values())).sum(0).numpy() > 1
         return np.where(several, np.maximum(score.max(1), 0.0), 0.0)
 
+    def read(
+        self, data: Any, columns: Mapping[str, str] | None = None, **options: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Modalities of new rows, and which rows have them: ``model.predict(*model.read("new.csv"))``.
+
+        Raw columns are encoded as those that the model was fitted to.
+
+        Args:
+            data: A path, as for :func:`synib.read`, or a pandas DataFrame.
+            columns: Modality → its column, where it is called otherwise than in training.
+            **options: ``root``, ``strict``, ``allow_download`` and ``device``, as for :func:`synib.read`.
+        """
+        from synib.own.new_rows import new_rows
+        from synib.own.raw.embed import RawOptions
+
+        return new_rows(self, data, columns, RawOptions(**options))[:2]
+
     def save(self, folder: str | Path) -> Path:
-        """Write ``model.json`` and ``model.safetensors``; files that are not a model's are never overwritten."""
+        """Write ``model.json``, ``model.safetensors`` and a model card; files that are not a model's are never overwritten."""
         from synib.own.saved import save
 
         return save(self, Path(folder))
+
+    def export(self, folder: str | Path, to: str = "onnx") -> Path:
+        """Write the model as one graph from vectors and columns of tables to what :meth:`predict` gives.
+
+        Beside the graph are ``export.json`` and ``README.md``, which say its inputs, its outputs, and which encoders must run
+        before it. Scaling, missing values, the encoding of tables and the calibration are inside.
+
+        Args:
+            folder: Where to write; empty, or an earlier export, which is replaced.
+            to: ``"onnx"`` (``model.onnx``, needs ``synib[export]``), or ``"torch"`` for a program of ``torch.export``
+                (``model.pt2``).
+        """
+        from synib.own.export.write import export
+
+        export(self, Path(folder), to)
+        return Path(folder)
 
     def _encoded(self, modalities: Rows, present: Rows | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """What each modality brings to the fusion, and which rows have it."""
@@ -133,14 +169,29 @@ class Predictor:
             for name, width in self.widths.items():
                 x, rows = given.get(name, (np.zeros((count, width), np.float32), np.zeros(count, bool)))
                 has[name] = torch.from_numpy(rows)
-                # Where its absence was not learned, rows without it are encoded too, and replaced by the background later.
-                shown_present = has[name] if name in self.learned else torch.ones_like(has[name])
-                scaled = self.scaling(name, np.where(rows[:, None], x, 0.0)).double()
-                pieces = zip(scaled.split(ROWS), shown_present.split(ROWS), strict=True)
-                encoded[name] = torch.cat([
-                    self.answers.encode(name, optional(a, b) if name in self.missing else a) for a, b in pieces
-                ] or [self.background[name][:0]])  # fmt: skip
+                encoded[name] = self.encode(name, x, rows)
         return encoded, has
+
+    def encode(self, name: str, x: NDArray[Any], present: NDArray[np.bool_]) -> Tensor:
+        """What a modality brings to the fusion, ``(rows, latent)``.
+
+        Args:
+            name: The modality.
+            x: ``(rows, width)`` in the user's own units.
+            present: Which rows have it.
+        """
+        # Where its absence was not learned, rows without it are encoded too, and replaced by the background later.
+        shown_present = torch.from_numpy(present if name in self.learned else np.ones_like(present))
+        scaled = self.scaling(name, np.where(present[:, None], x, 0.0)).double()
+        pieces = zip(scaled.split(ROWS), shown_present.split(ROWS), strict=True)
+        return torch.cat([
+            self.answers.encode(name, optional(a, b) if name in self.missing else a) for a, b in pieces
+        ] or [self.background[name][:0]])  # fmt: skip
+
+    def combine(self, encoded: Mapping[str, Tensor]) -> Tensor:
+        """The calibrated parameters of the prediction from what each modality brings to the fusion."""
+        raw = self.scaling.undo(self.family, self.answers.combine(encoded).double().numpy())
+        return torch.from_numpy(tempered(self.family, raw, self.temperature) + np.array(self.bias))
 
     def _parameters(self, encoded: Mapping[str, Tensor], has: Mapping[str, Tensor], learned: bool = True) -> Numbers:
         """Calibrated parameters, averaged over the background of modalities that a row lacks (unless this was learned)."""
@@ -157,9 +208,7 @@ class Predictor:
                     for name in lacking:
                         other = self.background[name]
                         mixed[name] = other[torch.arange(draws) % len(other)].repeat_interleave(len(rows), 0)
-                    raw = self.scaling.undo(self.family, self.answers.combine(mixed).double().numpy())
-                    calibrated = torch.from_numpy(tempered(self.family, raw, self.temperature) + np.array(self.bias))
-                    result[rows] = self.family.average(calibrated.unflatten(0, (each, len(rows))))
+                    result[rows] = self.family.average(self.combine(mixed).unflatten(0, (each, len(rows))))
         return result.numpy()
 
     def _probabilities(self, parameters: Numbers) -> Numbers:

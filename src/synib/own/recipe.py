@@ -22,7 +22,7 @@ from synib.tokens import Modality, optional
 from synib.training import Cell
 
 KINDS = ("classification", "ordinal", "multilabel", "regression")
-KEPT = 1 << 30  # bytes of prepared folds that stay in memory
+KEPT = 1 << 28  # bytes of prepared folds that stay in memory
 OF_MODEL = ("hidden", "dropout")
 OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "rows")
 
@@ -107,6 +107,11 @@ class TableRecipe:
                     self._datasets.pop(next(iter(self._datasets)))
                 self._datasets[fold] = Dataset(train, validation, None)
             return self._datasets[fold]
+
+    def release(self) -> None:
+        """Free the prepared rows; they are prepared anew if they are needed again."""
+        with self._lock:
+            self._datasets.clear()
 
     def split(self, fold: int, rows: Rows) -> Split:
         """Rows as the models of a fold see them, with the target in the family's form."""

@@ -120,4 +120,5 @@ def _half(table: Table, seed: int) -> Table:
         split=cut(table.split),
         group=cut(table.group),
         nuisance={name: cut(x) for name, x in table.nuisance.items()},
+        row_numbers=cut(table.row_numbers),
     )

@@ -12,7 +12,7 @@ from synib.own.targets import Task
 TARGETS = ("label", "target", "y")
 
 
-def _no_column(source: Source, role: str, name: object) -> ValueError:
+def no_column(source: Source, role: str, name: object) -> ValueError:
     known = list(source.kinds)
     lower = {column.lower(): column for column in reversed([*known, *_numbered(source, ())])}
     near = difflib.get_close_matches(str(name).lower(), lower, 3)
@@ -24,7 +24,7 @@ def one_value(source: Source, role: str, name: str) -> str:
     if not isinstance(name, str):
         raise ValueError(f"{role} is the name of a column; got {shown(name)}.")
     if name not in source.kinds:
-        raise _no_column(source, role, name)
+        raise no_column(source, role, name)
     if not source.one_value(name):
         raise ValueError(
             f"{source.path}: {role} should be one value for each row; {name} holds {source.describe(name)}."
@@ -58,6 +58,11 @@ def label_columns(source: Source, name: str, task: Task) -> list[str]:
 def column_of(source: Source, columns: Sequence[str]) -> str:
     """What a user would call these columns: the one there is, or the prefix of numbered ones."""
     return columns[0] if len(columns) == 1 else columns[0].rpartition("_")[0]
+
+
+def numbered_prefixes(source: Source) -> list[str]:
+    """The prefixes of numbered columns."""
+    return list(_numbered(source, ()))
 
 
 def _numbered(source: Source, taken: Collection[str]) -> dict[str, list[str]]:
@@ -126,7 +131,7 @@ def named(source: Source, modalities: Mapping[str, str]) -> dict[str, list[str]]
         elif column in numbered:
             vectors[name] = _check_numbered(source, column, numbered[column])
         else:
-            raise _no_column(source, f"the modality {name}", column)
+            raise no_column(source, f"the modality {name}", column)
     return vectors
 
 

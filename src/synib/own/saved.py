@@ -19,20 +19,23 @@ from synib.measure.stats import Scale
 from synib.methods.hooks import AddsModules
 from synib.own.answers import Answers, Frequencies
 from synib.own.budget import Budget
-from synib.own.columns import printable
+from synib.own.card import card
+from synib.own.columns import Array, printable
 from synib.own.crossfit import FREQUENCIES
 from synib.own.predictor import Predictor
+from synib.own.raw.saved import arrays_of, modalities_of, plain_of
 from synib.own.recipe import KINDS as TARGETS
 from synib.own.recipe import family_of, make_method, make_model
 from synib.own.scaling import Scaling
 from synib.training import Learner
 
-FORMAT = 2
-READ = (1, 2)  # the first has no kind of target: with classes it is classification
+FORMAT = 3
+WITHOUT_RAW = 2  # written where no modality is raw, which earlier versions can read
+READ = (1, 2, 3)  # the first has no kind of target: with classes it is classification
 HOTTEST = 1e6  # temperature; a fit looks between exp(-5) and exp(5)
 LONGEST = 2**26  # bytes of the JSON
 BACKGROUND = 1024  # rows of a background
-PLAIN, TENSORS = "model.json", "model.safetensors"
+PLAIN, TENSORS, ENCODERS, CARD = "model.json", "model.safetensors", "encoders.safetensors", "README.md"
 KINDS: dict[str, type | tuple[type, ...]] = {
     "format": int, "synib": str, "versions": dict, "method": str, "settings": dict, "widths": dict, "classes": list,
     "missing": list, "learned": list, "target": list, "temperature": (int, float), "about": dict, "sha256": str,
@@ -43,7 +46,8 @@ def check_free(folder: Path) -> None:
     """Raise ``ValueError`` where a model must not be written: beside other files, or over what is none."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"A model is written to a folder, and {folder} is a file; choose another.")
-    others = sorted(p.name for p in folder.iterdir() if p.name not in (PLAIN, TENSORS)) if folder.is_dir() else []
+    ours = (PLAIN, TENSORS, ENCODERS, CARD) if (folder / PLAIN).exists() else (PLAIN, TENSORS)
+    others = sorted(p.name for p in folder.iterdir() if p.name not in ours) if folder.is_dir() else []
     if others:
         raise ValueError(
             f"{folder} holds other files ({', '.join(others[:3])}{', ...' * (len(others) > 3)}); choose an empty folder."
@@ -58,8 +62,9 @@ def check_free(folder: Path) -> None:
 
 
 def save(model: Predictor, folder: Path) -> Path:
-    """Write a model, in place of an earlier one; after an interruption both files belong together or are refused."""
+    """Write a model, in place of an earlier one; after an interruption the files belong together or are refused."""
     need_safetensors()
+    from safetensors.numpy import save as arrays_as_bytes
     from safetensors.torch import save as as_bytes
 
     check_free(folder)
@@ -73,8 +78,10 @@ def save(model: Predictor, folder: Path) -> Path:
         tensors[f"factor.{name}"] = torch.from_numpy(model.scaling.columns[name].factor)
         tensors[f"background.{name}"] = model.background[name]
     content = as_bytes({name: x.detach().cpu().contiguous() for name, x in tensors.items()})
+    arrays = arrays_of(model.raw)
+    encoders = arrays_as_bytes(arrays) if arrays else b""
     plain = {
-        "format": FORMAT,
+        "format": FORMAT if model.raw else WITHOUT_RAW,
         "synib": synib.__version__,
         "versions": {"torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()},
         "method": model.method,
@@ -90,11 +97,19 @@ def save(model: Predictor, folder: Path) -> Path:
         "about": dict(model.about),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
+    if model.raw:
+        plain |= {
+            "raw": plain_of(model.raw),
+            "encoders_sha256": hashlib.sha256(encoders).hexdigest() if encoders else "",
+        }
     text = (json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # The text has the tensors' checksum: after an interruption in between, the pair is refused and may be overwritten.
-        for name, written in ((PLAIN, text), (TENSORS, content)):
+        for name, written in ((PLAIN, text), (ENCODERS, encoders), (TENSORS, content), (CARD, card(model).encode())):
+            if not written:
+                (folder / name).unlink(missing_ok=True)  # of an earlier model
+                continue
             with atomic_file(folder / name) as file:
                 file.write(written)
     except OSError as e:
@@ -116,28 +131,43 @@ def load(folder: str | Path) -> Predictor:
         what = "a file" if folder.exists() else "not there"
         raise ValueError(f"A model is a folder that synib fit wrote; {folder} is {what}.")
     plain = _read_plain(folder)
-    try:
-        if (folder / TENSORS).exists() and not (folder / TENSORS).is_file():
-            raise ValueError(f"{folder / TENSORS} is no file: fit the model again.")
-        Budget(folder / TENSORS).take(2 * (folder / TENSORS).stat().st_size)  # the file, and the tensors
-        content = (folder / TENSORS).read_bytes()
-    except OSError as e:
-        raise ValueError(f"{folder} has no {TENSORS} that can be read ({e.strerror}): fit the model again.") from e
-    if hashlib.sha256(content).hexdigest() != plain["sha256"]:
-        raise ValueError(
-            f"{folder / TENSORS} is not the file that {PLAIN} belongs to, or is damaged: fit the model again."
-        )
+    content = _read_tensors(folder, TENSORS, plain["sha256"])
     try:
         tensors: dict[str, Tensor] = of_bytes(content)
-    except (SafetensorError, ValueError, KeyError, OverflowError) as e:
+        arrays = _encoder_arrays(folder, plain)
+    except (SafetensorError, KeyError, OverflowError) as e:
         raise ValueError(f"{folder / TENSORS} is no safetensors file: fit the model again.") from e
     try:
-        return _built(plain, tensors)
+        return _built(plain, tensors, arrays)
     except ValueError as e:
         raise ValueError(f"{folder} cannot be used: {e}") from e
 
 
-def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor:
+def _read_tensors(folder: Path, name: str, sha256: str) -> bytes:
+    """The bytes of a file of the model, if they are those that ``model.json`` belongs to."""
+    try:
+        if (folder / name).exists() and not (folder / name).is_file():
+            raise ValueError(f"{folder / name} is no file: fit the model again.")
+        Budget(folder / name).take(2 * (folder / name).stat().st_size)  # the file, and the tensors
+        content = (folder / name).read_bytes()
+    except OSError as e:
+        raise ValueError(f"{folder} has no {name} that can be read ({e.strerror}): fit the model again.") from e
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ValueError(
+            f"{folder / name} is not the file that {PLAIN} belongs to, or is damaged: fit the model again."
+        )
+    return content
+
+
+def _encoder_arrays(folder: Path, plain: Mapping[str, Any]) -> dict[str, Array]:
+    if not plain.get("encoders_sha256"):
+        return {}
+    from safetensors.numpy import load as of_bytes
+
+    return dict(of_bytes(_read_tensors(folder, ENCODERS, plain["encoders_sha256"])))
+
+
+def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], arrays: Mapping[str, Array]) -> Predictor:
     widths = check_widths("widths", plain["widths"], module=True)
     classes = _texts("classes", plain["classes"])
     missing, learned = (_texts(name, plain[name]) for name in ("missing", "learned"))
@@ -200,6 +230,7 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Predictor
         about=plain["about"],
         bias=tuple(map(float, bias)),
         kind=kind,
+        raw=modalities_of(plain.get("raw", {}), arrays, widths),
     )
 
 
@@ -251,6 +282,8 @@ def _read_plain(folder: Path) -> dict[str, Any]:
     for name, kind in KINDS.items():
         if not isinstance(plain.get(name), kind) or isinstance(plain[name], bool):
             raise ValueError(f"{path} is damaged: {name} is {shown(plain.get(name))}.")
+    if not isinstance(plain.get("raw", {}), dict) or not isinstance(plain.get("encoders_sha256", ""), str):
+        raise ValueError(f"{path} is damaged: raw is {shown(plain.get('raw'))}.")
     return plain
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synib.checks import check_whole
+from synib.own.crossfit import FREQUENCIES
 from synib.own.folds import kind_of
 from synib.own.table import Table
 
@@ -31,7 +32,23 @@ CANDIDATES = 18  # at most: all of 3 x 2 x 3
 def methods_of(table: Table, synib: bool = True) -> list[str]:
     """Every method that is compared on a table: unimodal and additive models, plain fusion, and SynIB with its control."""
     more = [control(table), recommended(table)] if synib else []
-    return list(dict.fromkeys([*(f"unimodal-{name}" for name in table.modalities), "additive", "vanilla", *more]))
+    return list(dict.fromkeys([*_single(table), "additive", "vanilla", *more]))
+
+
+def compared(table: Table) -> list[str]:
+    """The methods that a fit compares, from the simplest on."""
+    return [FREQUENCIES, *_single(table), "additive", "vanilla", recommended(table)]
+
+
+def by_preference(table: Table, methods: Sequence[str]) -> list[str]:
+    """Methods in the order in which a fit keeps one that is not clearly worse than the best.
+
+    The additive model comes first. Calibrated, it is nearly as good as the class frequencies where nothing can be learned, and
+    as one modality where the others tell nothing. Either of these is far behind it where several modalities tell
+    something, and a hundred rows do not show that clearly.
+    """
+    order = ["additive", "vanilla", *_single(table), recommended(table)]
+    return list(dict.fromkeys([*(method for method in order if method in methods), *methods]))
 
 
 def recommended(table: Table) -> str:
@@ -42,6 +59,10 @@ def recommended(table: Table) -> str:
 def control(table: Table) -> str:
     """The same estimator with SynIB's weight at 0: stacked plain fusion for classes, plain fusion otherwise."""
     return "stacked" if _has_classes(table) else "vanilla"
+
+
+def _single(table: Table) -> list[str]:
+    return [f"unimodal-{name}" for name in table.modalities]
 
 
 def _has_classes(table: Table) -> bool:

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synib.measure.stats import Estimate, difference, mean, proportion
+from synib.measure.stats import Estimate, difference, holm, mean, proportion, simultaneous
 from synib.own.folds import Fold, folds
+from synib.own.linear import ridge_predictions
 from synib.own.table import Table
 
 NOTABLE = 0.05  # of accuracy (or of explained variance) beyond the baseline: from here on a nuisance is worth an alarm
+LEVEL = 0.025  # one-sided, of all alarms of a table together
 PERFECT = 0.98  # from which on a modality alone is too good to be true
 LEVELS = 50  # values of a nuisance up to which it is categorical, also where it is a number
-PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the ridge regressions, chosen by leave-one-out on training rows
 
 Numbers = NDArray[np.float64]
 
@@ -42,18 +43,21 @@ class Shortcut:
 
 
 def shortcuts(table: Table, parts: Sequence[Fold], seed: int = 0) -> list[Shortcut]:
-    """All alarms. Regressions here are linear: they look for what is easy, as a network would."""
+    """All alarms. Regressions here are linear: they look for what is easy, as a network would.
+
+    The rate of any false alarm is held at ``LEVEL`` by Holm's procedure, over all nuisances and over all modalities.
+    """
     return [*_nuisances(table, parts), *_modalities(table, parts, seed)]
 
 
 def _nuisances(table: Table, parts: Sequence[Fold]) -> list[Shortcut]:
+    baseline = _out_of_fold(table, None, parts)
+    scores = {name: _out_of_fold(table, as_features(column), parts) for name, column in table.nuisance.items()}
     alarms = []
-    for name, column in table.nuisance.items():
-        scores, baseline = _out_of_fold(table, as_features(column), parts), _out_of_fold(table, None, parts)
-        score, beyond = _mean_score(table, scores), _mean(table, scores - baseline)
-        if not (beyond.low > 0 and beyond.value >= NOTABLE):
-            continue
-        carried = {m: gain for m in table.modalities if (gain := _predicts(table, m, column, parts)) > NOTABLE}
+    for name, beyond in _notable(table, {name: x - baseline for name, x in scores.items()}).items():
+        score = _mean_score(table, scores[name])
+        gains = {m: _predicts(table, m, table.nuisance[name], parts) for m in table.modalities}
+        carried = {m: gain for m, gain in gains.items() if gain > NOTABLE}
         by = f"; {' and '.join(carried)} can predict it" if carried else ""
         words = (
             f"{name} alone predicts the target: {_in_words(table, score)}, {beyond.value:+.2f} [{beyond.low:+.2f}, "
@@ -65,29 +69,40 @@ def _nuisances(table: Table, parts: Sequence[Fold]) -> list[Shortcut]:
 
 def _modalities(table: Table, parts: Sequence[Fold], seed: int) -> list[Shortcut]:
     alarms = []
-    known_groups = None
-    if table.group is not None and table.split is None and len(parts) > 1:
-        # The same rows split without regard to groups: rows of one group are then on both sides.
-        known_groups = folds(replace(table, group=None), len(parts), seed)
-    for name in table.modalities:
-        x = _features(table, name)
-        scores = _out_of_fold(table, x, parts)
-        score, beyond = _mean_score(table, scores), _mean(table, scores - _out_of_fold(table, None, parts))
+    features = {name: _features(table, name) for name in table.modalities}
+    scores = {name: _out_of_fold(table, x, parts) for name, x in features.items()}
+    for name, x in scores.items():
+        score = _mean_score(table, x)
         if score.low >= PERFECT and table.classes:
             words = f"{name} alone is right in {score.value:.1%} of all rows: is the target, or what it was made from, in it?"
+            beyond = _mean(table, x - _out_of_fold(table, None, parts))
             alarms.append(Shortcut(name, "perfect", score, beyond, {}, words))
-        if known_groups is None:
-            continue
-        in_known = _out_of_fold(table, x, known_groups)
-        gap = _mean(table, in_known - scores)
-        if gap.low > 0 and gap.value >= NOTABLE:
-            words = (
-                f"{name} predicts the target better in groups that the model knows "
-                f"({_in_words(table, _mean_score(table, in_known))}) than in new ones ({_in_words(table, score)}): it "
-                "recognises the group."
-            )
-            alarms.append(Shortcut(name, "group", score, gap, {}, words))
+    if table.group is None or table.split is not None or len(parts) < 2:
+        return alarms
+    # The same rows split without regard to groups: rows of one group are then on both sides.
+    known_groups = folds(replace(table, group=None), len(parts), seed)
+    in_known = {name: _out_of_fold(table, x, known_groups) for name, x in features.items()}
+    for name, gap in _notable(table, {name: x - scores[name] for name, x in in_known.items()}).items():
+        score = _mean_score(table, scores[name])
+        words = (
+            f"{name} predicts the target better in groups that the model knows "
+            f"({_in_words(table, _mean_score(table, in_known[name]))}) than in new ones ({_in_words(table, score)}): it "
+            "recognises the group."
+        )
+        alarms.append(Shortcut(name, "group", score, gap, {}, words))
     return alarms
+
+
+def _notable(table: Table, gains: Mapping[str, Numbers]) -> dict[str, Estimate]:
+    """The gains that are large enough for an alarm, and above 0 with Holm's correction for their number."""
+    tested = {name: ~np.isnan(gain) for name, gain in gains.items()}
+    p_values = [
+        simultaneous(gain[None, tested[name]], None if table.group is None else table.group[tested[name]]).p_values[0]
+        for name, gain in gains.items()
+    ]
+    estimates = {name: _mean(table, gain) for name, gain in gains.items()}
+    certain = dict(zip(gains, holm(p_values) <= LEVEL, strict=True)) if gains else {}
+    return {name: gain for name, gain in estimates.items() if certain[name] and gain.low > 0 and gain.value >= NOTABLE}
 
 
 def as_features(column: NDArray[Any]) -> Numbers:
@@ -100,21 +115,17 @@ def as_features(column: NDArray[Any]) -> Numbers:
     return (which[:, None] == kept).astype(np.float64)
 
 
-def _features(table: Table, name: str) -> Numbers:
-    x = np.asarray(table.modalities[name], dtype=np.float64)
+def _features(table: Table, name: str) -> NDArray[Any]:
+    x = table.modalities[name]
     return x if table.present[name].all() else np.concatenate([x, table.present[name][:, None]], 1)
 
 
-def _out_of_fold(table: Table, x: Numbers | None, parts: Sequence[Fold]) -> Numbers:
+def _out_of_fold(table: Table, x: NDArray[Any] | None, parts: Sequence[Fold]) -> Numbers:
     """The score at each row of a regression fitted on other folds, NaN for rows that are never tested.
 
     1 for a right class and 0 for a wrong one; minus the squared error for numbers, in units of their variance. Without
     features, the baseline: the commonest class, the mean.
     """
-    from sklearn.linear_model import RidgeClassifierCV, RidgeCV  # type: ignore[import-untyped]
-    from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
-    from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
-
     y = table.target
     scores = np.full(len(y), np.nan)
     for part in parts:
@@ -123,8 +134,9 @@ def _out_of_fold(table: Table, x: Numbers | None, parts: Sequence[Fold]) -> Numb
             constant = np.bincount(y[fitted]).argmax() if table.classes else y[fitted].mean()
             predicted = np.full(len(part.test), constant)
         else:
-            regression = (RidgeClassifierCV if table.classes else RidgeCV)(PENALTIES)
-            predicted = make_pipeline(StandardScaler(), regression).fit(x[fitted], y[fitted]).predict(x[part.test])
+            columns = 2.0 * (y[:, None] == np.arange(len(table.classes))) - 1 if table.classes else y[:, None]
+            predictions = ridge_predictions(x, columns, fitted, part.test)
+            predicted = predictions.argmax(1) if table.classes else predictions[:, 0]
         true = y[part.test]
         scores[part.test] = predicted == true if table.classes else -np.square(predicted - true) / (y.var() or 1.0)
     return scores

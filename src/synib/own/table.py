@@ -10,14 +10,14 @@ import numpy as np
 
 from synib.checks import shown
 from synib.own.assemble import Roles, assemble
-from synib.own.columns import Array, Column, Source
+from synib.own.columns import Array, Source
 from synib.own.from_memory import HuggingFaceObject, Memory, frame
 from synib.own.opening import one_kind_of_error, open_source
-from synib.own.roles import named, presence
+from synib.own.raw.embed import Embedded, RawOptions
+from synib.own.raw.prepare import RawRequest, with_vectors
 from synib.own.targets import TargetKind, Task
-from synib.own.values import presence_of, printable_values
 
-IDENTIFIERS = 32  # columns of one value that a caller may have beside the modalities
+Encoders = Mapping[str, str | Sequence[str]] | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,6 +40,8 @@ class Table:
         columns: Modality → the column, or the prefix of the numbered columns, that it was read from.
         unused: Columns of the file that nothing uses.
         suggested_groups: Unused columns that look like the names of units (speakers, patients), which ``group`` may need.
+        row_numbers: (rows,) of the rows of the file that these are, from 0.
+        raw: Where modalities were computed from texts, images, sounds or tables: from which columns, by which encoders.
     """
 
     modalities: Mapping[str, Array]
@@ -56,6 +58,8 @@ class Table:
     columns: Mapping[str, str] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     suggested_groups: tuple[str, ...] = ()
+    row_numbers: Array | None = None
+    raw: Embedded | None = None
 
     def __post_init__(self) -> None:
         several = np.ndim(self.target) == 2
@@ -131,16 +135,22 @@ class Table:
         weight: str | None = None,
         task: Task = "auto",
         order: Sequence[Any] | None = None,
+        encoders: Encoders = None,
+        root: str | os.PathLike[str] | None = None,
+        strict: bool = False,
+        allow_download: bool = False,
     ) -> "Table":
-        """A table of a pandas DataFrame: a modality is numbered columns, or a column of lists or arrays.
+        """A table of a pandas DataFrame, whose columns are numbers, texts, bytes, lists or arrays.
 
         Args:
             data: The DataFrame.
             target, modalities, split, group, nuisance, weight, task, order: As in :func:`read`.
+            encoders, strict, allow_download: As in :func:`read`.
+            root: The folder of image and sound files; by default the working folder.
         """
         roles = Roles(target, modalities, split, group, nuisance, weight, task, order)
         with one_kind_of_error("The DataFrame"):
-            return cls(**assemble(frame(data), roles))
+            return _table(frame(data), roles, encoders, RawOptions(root, strict, allow_download))
 
     @classmethod
     def from_dataset(
@@ -155,16 +165,22 @@ class Table:
         weight: str | None = None,
         task: Task = "auto",
         order: Sequence[Any] | None = None,
+        encoders: Encoders = None,
+        root: str | os.PathLike[str] | None = None,
+        strict: bool = False,
+        allow_download: bool = False,
     ) -> "Table":
         """A table of a Hugging Face ``Dataset``, or of a ``DatasetDict``, whose parts are then the split.
 
         Args:
             data: The dataset, not streamed.
             target, modalities, split, group, nuisance, weight, task, order: As in :func:`read`.
+            encoders, strict, allow_download: As in :func:`read`.
+            root: The folder of image and sound files; by default the working folder.
         """
         roles = Roles(target, modalities, split, group, nuisance, weight, task, order)
         with one_kind_of_error("The dataset"):
-            return cls(**assemble(HuggingFaceObject(data), roles))
+            return _table(HuggingFaceObject(data), roles, encoders, RawOptions(root, strict, allow_download))
 
     def __repr__(self) -> str:
         widths = ", ".join(f"{name} ({x.shape[1]})" for name, x in self.modalities.items())
@@ -203,16 +219,26 @@ def read(
     weight: str | None = None,
     task: Task = "auto",
     order: Sequence[Any] | None = None,
+    encoders: Encoders = None,
+    root: str | os.PathLike[str] | None = None,
+    strict: bool = False,
+    allow_download: bool = False,
+    device: str = "auto",
+    on_progress: Callable[[float, float, str], None] = lambda done, total, what: None,
 ) -> Table:
     """Read a user's own data; whatever is wrong with them is one ``ValueError``, and nothing is ever unpickled.
 
+    Texts, images, sounds and tables are encoded by frozen encoders, once: their vectors are kept in ``$SYNIB_CACHE``.
+
     Args:
-        path: ``.npz``, ``.safetensors``, ``.csv``, ``.parquet``, a folder of ``.npy`` files, or one that Hugging Face's
-            ``datasets`` saved.
+        path: ``.npz``, ``.safetensors``, ``.csv``, ``.parquet``, a folder of ``.npy`` files, one that Hugging Face's
+            ``datasets`` saved, or one with ``metadata.csv`` beside image or sound files.
         target: The column to predict, or the prefix of numbered columns of 0 and 1; ``None`` is the one called label,
             target or y.
         modalities: Name → its column, or the prefix of its numbered columns (``image`` for ``image_0``, ``image_1``, …);
-            ``None`` takes all there are.
+            with the kind behind it (``"review:text"``, ``"photo:image"``, ``"call:audio"``, ``"age,department:table"``) where
+            that should not be recognised from the content. ``None`` takes all vectors there are, and where these are fewer
+            than two also texts, images, sounds, and numbers and categories as one table.
         split: The column that says train, validation or test.
         group: The column of what must stay together (speaker, patient, video).
         nuisance: Columns that should not matter.
@@ -220,43 +246,19 @@ def read(
         task: ``"auto"`` takes texts, truth values and few whole numbers for classes, several 0 and 1 a row for labels,
             everything else for numbers. ``"multilabel"`` also splits texts such as ``"cat;dog"``.
         order: The classes from lowest to highest, for ``task="ordinal"`` where they are texts.
+        encoders: Modality (or kind) → its encoder, or several: ``"wordllama"``, ``"minilm"`` or ``"tfidf"`` for texts,
+            ``"pixels"`` for images, ``"logmel"`` for sounds, or the folder or hub id of a model of transformers.
+        root: The folder of image and sound files, which their paths must not leave; by default that of ``path``.
+        strict: Whether a file that cannot be read is an error; otherwise its row lacks the modality, and a note says so.
+        allow_download: Whether encoders, and images or sounds given as URLs, may be downloaded.
+        device: Where encoders that are networks compute.
+        on_progress: Called with the rows encoded, all rows, and what is done.
     """
     roles = Roles(target, modalities, split, group, nuisance, weight, task, order)
     with one_kind_of_error(path):
-        return Table(**assemble(open_source(path), roles))
+        return _table(open_source(path), roles, encoders, RawOptions(root, strict, allow_download, device, on_progress))
 
 
-def read_modalities(
-    path: str | os.PathLike[str], choose: Callable[[Source], Mapping[str, str]]
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Modalities without a target: name → (rows, width), and name → which rows have it.
-
-    Args:
-        path: As for :func:`read`.
-        choose: From what is in the file to name → its column, or the prefix of its numbered columns.
-    """
-    return read_rows(path, choose)[:2]
-
-
-def read_rows(
-    path: str | os.PathLike[str], choose: Callable[[Source], Mapping[str, str]], *, identifiers: bool = False
-) -> tuple[dict[str, Array], dict[str, Array], dict[str, Column]]:
-    """Modalities without a target as :func:`read_modalities` has them, and the columns of one value beside them.
-
-    Args:
-        path, choose: As for :func:`read_modalities`.
-        identifiers: Whether to read columns of one value for each row that no modality uses, so that they can be kept
-            beside predictions: at most 32, and none with texts of more than 256 characters.
-    """
-    with one_kind_of_error(path):
-        source = open_source(path)
-        chosen = choose(source)
-        vectors = named(source, chosen)
-        flags = presence(source, vectors, chosen)
-        used = {*flags.values(), *(column for columns in vectors.values() for column in columns)}
-        others = [name for name in source.kinds if name not in used and source.one_value(name)] if identifiers else []
-        singles, x = source.load(list(dict.fromkeys(flags.values())), vectors, others[:IDENTIFIERS])
-        rows = len(next(iter(x.values()))) if x else 0
-        present = {name: presence_of(source, name, v, singles.get(flags.get(name, ""))) for name, v in x.items()}
-        beside = {n: c for n in others if (c := singles.get(n)) and len(c.values) == rows}
-        return x, present, {n: Column(printable_values(c.values), c.present, c.names) for n, c in beside.items()}
+def _table(source: Source, roles: Roles, encoders: Encoders, options: RawOptions) -> Table:
+    source, roles = with_vectors(source, roles, RawRequest(encoders, options))
+    return Table(**assemble(source, roles), raw=source if isinstance(source, Embedded) else None)

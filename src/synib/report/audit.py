@@ -5,14 +5,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from synib.explanation.notable import notable_rows
 from synib.files import write_csv, write_json
 from synib.measure import Estimate
 from synib.own.audit import PID_ROWS, Audit
+from synib.own.examples import examples
 from synib.own.learning_curve import changes
 from synib.own.refute import Refutation
 from synib.own.sentences import KINDS
 from synib.own.subset import Subset
-from synib.report.page import Page, write_page
+from synib.report.audit_rows import listings
+from synib.report.page import Listing, Page, write_page
 from synib.studies.charts import Bars, Figure, Row, Table
 
 NORMAL = 1.959964  # half a 95 % interval, in standard errors
@@ -125,13 +128,20 @@ def page(
         about=ABOUT,
         findings=[f"{'Warning: ' if f.level == 'warning' else ''}{f.words}" for f in audit.findings],
         figures=_figures(audit, rows),
+        examples=examples(audit),
         tables=_tables(audit, rows),
+        listings=_listings(audit),
         spread=f"Means with 95 % intervals over test rows{', by group' * (outcome.table.group is not None)}.",
         training=f"{outcome} {' '.join(outcome.recipe.notes)}".strip(),
         settings={label(audit, method): fitted.chosen[0] for method, fitted in outcome.methods.items()},
         command=command,
         facts=facts,
     )
+
+
+def _listings(audit: Audit) -> list[Listing]:
+    notable = notable_rows(audit)
+    return listings(notable, label(audit, notable.method) if notable is not None else "")
 
 
 def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:
@@ -235,7 +245,7 @@ def _pid(audit: Audit, rows: Sequence[Row]) -> Table:
     if len(audit.table.modalities) > 2:
         note += " Each modality is set against the others joined into one."
     if len(audit.table.target) > PID_ROWS:
-        note += f" Estimated from {PID_ROWS:,} randomly drawn rows."
+        note += f" Estimated from {PID_ROWS:,} rows, drawn at random within classes."
     labels = [words for modality in audit.pid for words in pid_labels(audit, modality).values()]
     title = "Partial information decomposition of clustered data (BROJA, bits)"
     return Table.of_metrics(title, columns, rows, labels, of="component", note=note)

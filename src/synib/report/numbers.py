@@ -10,6 +10,13 @@ def number(value: float, digits: int = 3) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
+def value(cell: Mapping[str, Any], digits: int = 3) -> str:
+    """The mean of a row of the summary; a p-value that would be written as 0 is below the smallest that is not."""
+    if str(cell.get("metric", "")).endswith("_p") and float(number(cell["mean"], digits)) == 0:
+        return f"< {10**-digits:.{digits}f}"
+    return number(cell["mean"], digits)
+
+
 def published(value: float) -> str:
     """A number of the paper, with as many decimals as it gives."""
     return f"{value:.2f}" if round(value, 2) == value else f"{value:.3f}"
@@ -19,7 +26,7 @@ def mean(cell: Mapping[str, Any] | None, digits: int = 3, error: bool = True) ->
     """The mean of a row of the summary with its spread; a dash if there is no mean."""
     if cell is None or cell["mean"] is None:
         return "–"
-    return f"{number(cell['mean'], digits)} {spread(cell, digits) if error else ''}".strip()
+    return f"{value(cell, digits)} {spread(cell, digits) if error else ''}".strip()
 
 
 def spread(cell: Mapping[str, Any], digits: int = 3) -> str:

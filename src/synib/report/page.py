@@ -6,13 +6,35 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from synib.files import write_text
 from synib.report import numbers
 from synib.report.contrast import dark_colours
 from synib.report.draw import plot, svg
 from synib.studies.charts import Figure, Table
+
+if TYPE_CHECKING:
+    from synib.own.examples import Example
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A table of texts.
+
+    Args:
+        title: Its title.
+        columns: The columns behind the first.
+        rows: First column → the texts of the others.
+        note: How to read it.
+        of: What the first column holds.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[str]]
+    note: str = ""
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -28,7 +50,9 @@ class Page:
         caution: How this run differs from the full one.
         findings: Other findings, a sentence each.
         figures: The figures, each with a sentence on how to read it.
+        examples: Rows of the data, as they are.
         tables: The tables; every number has its spread and n.
+        listings: Tables of texts, behind the others.
         spread: What the spread in the tables is.
         training: How the models were trained, in a sentence or two.
         settings: Settings of training: method → setting → value.
@@ -44,7 +68,9 @@ class Page:
     caution: str = ""
     findings: Sequence[str] = ()
     figures: Sequence[Figure] = ()
+    examples: Sequence["Example"] = ()
     tables: Sequence[Table] = ()
+    listings: Sequence[Listing] = ()
     spread: str = ""
     training: str = ""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -137,6 +163,7 @@ def render(template: str, variables: Mapping[str, Any]) -> str:
     )
     environment.filters["unescaped"] = Markup
     environment.filters |= {
-        "number": numbers.number, "mean": numbers.mean, "spread": numbers.spread, "published": numbers.published,
+        "number": numbers.number, "value": numbers.value, "mean": numbers.mean, "spread": numbers.spread,
+        "published": numbers.published,
     }  # fmt: skip
     return environment.get_template(template).render(variables)

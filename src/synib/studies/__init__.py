@@ -2,7 +2,10 @@
 
 from synib.studies.affect.experiment import AffectMOSI, AffectMUStARD, AffectURFunny
 from synib.studies.base import Experiment
+from synib.studies.crema_votes.experiment import CremaVotesEmotion, CremaVotesLevel
 from synib.studies.digits.experiment import DigitsPlenty, DigitsScarce
+from synib.studies.fair.experiment import Fair
+from synib.studies.fair.search import FairSearch
 from synib.studies.forms.experiment import Forms
 from synib.studies.hateful_memes.experiment import HatefulMemes
 from synib.studies.irony.experiment import IronyRates
@@ -33,7 +36,11 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         DigitsScarce,
         DigitsPlenty,
         IronyRates,
+        CremaVotesEmotion,
+        CremaVotesLevel,
         Forms,
+        FairSearch,
+        Fair,
         AffectMOSI,
         AffectMUStARD,
         AffectURFunny,
@@ -50,9 +57,13 @@ __all__ = [
     "Calibration",
     "ComparePID",
     "CompareXOR",
+    "CremaVotesEmotion",
+    "CremaVotesLevel",
     "DigitsPlenty",
     "DigitsScarce",
     "Experiment",
+    "Fair",
+    "FairSearch",
     "Forms",
     "GradientGeometry",
     "HatefulMemes",

@@ -35,7 +35,10 @@ class Compare(Experiment):
     def defaults(self) -> dict[str, dict[str, Any]]:
         """Those of the search; a method that was not searched takes vanilla's."""
         others = (method for method in METHODS if method not in self.chosen and method != "unimodal")
-        return super().defaults() | dict.fromkeys(others, self.chosen["vanilla"])
+        unsearched = dict.fromkeys(others, self.chosen["vanilla"])
+        if "detach_heads" in self.chosen["vanilla"]:  # heads that do not reach the encoders have nothing to blend
+            unsearched["gradient-blending"] = self.chosen["vanilla"] | {"detach_heads": False}
+        return super().defaults() | unsearched
 
     def points(self) -> list[dict[str, Any]]:
         return [dict(self.point)]

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from synib.checks import check_choice
 from synib.data.dataset import Dataset
 from synib.data.files import File, Source, check_disjoint
 from synib.studies.tables import (
@@ -13,7 +14,6 @@ from synib.studies.tables import (
     Table,
     check_fold,
     check_modalities,
-    check_one_of,
     check_values,
     dataset,
     grouped_folds,
@@ -50,7 +50,7 @@ def mosi(
         modalities: Of text, audio and video.
     """
     names = check_modalities(modalities, ("text", "audio", "video"))
-    check_one_of("text", text, ("minilm", "text"))
+    check_choice("text", text, ("minilm", "text"))
     arrays = {"text": text, "audio": "audio", "video": "video"}
     columns = ("id", "video_id", "transcript")
     table = read_table(MOSI.file(root), {arrays[m]: 2 for m in names}, (*columns, "split"), 2)
@@ -92,8 +92,8 @@ def mustard(
             than 5 values are split at the training examples' median.
     """
     names = check_modalities(modalities, ("text", "context", "audio", "audio_logmel", "video"))
-    check_one_of("scheme", scheme, ("official", "speaker-independent"))
-    check_one_of("frames", frames, ("mean", "all"))
+    check_choice("scheme", scheme, Scheme)
+    check_choice("frames", frames, Frames)
     columns = ("id", "speaker", "show", "frame_size", "fps", "audio_level", "duration_s")
     table = read_table(MUSTARD.file(root), {m: 2 + (m == "video") for m in names}, (*columns, "fold", "si_test"), 2)
     check_values("mustard", table, "fold", range(FOLDS))
@@ -133,7 +133,7 @@ def ravdess(
         groups: Columns whose values become groups: actor, intensity, statement, repetition, duration_s.
     """
     names = check_modalities(modalities, ("audio", "audio_logmel", "visual"))
-    check_one_of("standardise", standardise, ("training", "actor"))
+    check_choice("standardise", standardise, Standardise)
     columns = ("id", "actor", "intensity", "statement", "repetition", "duration_s")
     table = read_table(RAVDESS.file(root), dict.fromkeys(names, 2), (*columns, "fold"), 8)
     check_values("ravdess", table, "fold", range(FOLDS))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from synib.checks import check_choice
 from synib.methods import check_method
 from synib.training.plan import DEFAULTS
 
@@ -67,10 +68,10 @@ def _check(experiment: str, f: Field[Any], hint: Any, value: Any) -> None:
     if not _like(value, default):
         raise ValueError(f"{experiment} takes {f.name} in the form {default!r}; got {value!r}.")
     choices = get_args(hint)
-    if get_origin(hint) is Literal and value not in choices:
-        raise ValueError(f"{f.name} is {' or '.join(map(repr, choices))}; got {value!r}.")
+    if get_origin(hint) is Literal:
+        check_choice(f.name, value, hint)
     among = f.metadata.get("among")
-    if among and (others := [one for one in (value if isinstance(value, tuple) else (value,)) if one not in among]):
+    if among and (others := [item for item in (value if isinstance(value, tuple) else (value,)) if item not in among]):
         raise ValueError(f"{f.name} is one of {', '.join(map(str, among))}; got {others[0]!r}.")
     if hint is int and value < 1:
         raise ValueError(f"{f.name} is at least 1; got {value}.")

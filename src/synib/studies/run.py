@@ -1,19 +1,32 @@
 """Run an experiment: from its options to a folder with a row for every trained model, and back."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
-from synib.files import read_json, write_json
+from synib.checks import check_choice
+from synib.files import read_csv, read_json, write_json
 from synib.studies.base import Experiment
 from synib.studies.provenance import changed, data_read_by, provenance
+from synib.training import Cell
 from synib.training import cluster as clusters
 from synib.training.device import choose_device, choose_precision
 from synib.training.folder import Folder
-from synib.training.sweep import Engine, Progress, check_cells, sweep
+from synib.training.sweep import Engine, Progress, check_cells, shards_of, sweep
 
 LOADER = f"{__name__}:from_config"
+
+
+@runtime_checkable
+class Widening(Protocol):
+    """An experiment whose results may ask for more cells, as a search does whose best value is the largest that it tried."""
+
+    def resumed(self, config: Any) -> Self:
+        """The experiment as far as the config of a folder has widened it."""
+
+    def widened(self, results: Sequence[Mapping[str, Any]]) -> tuple[Self, str] | None:
+        """The experiment with more cells, and why, in words; ``None`` if these results need none."""
 
 
 def run(
@@ -52,11 +65,14 @@ def run(
         ...     sorted(path.name for path in run(small, folder).glob("*.csv"))
         ['curves.csv', 'results.csv', 'timings.csv']
     """
-    if engine not in get_args(Engine):
-        *others, last = get_args(Engine)
-        raise ValueError(f"engine is {', '.join(others)} or {last}; got {engine!r}.")
+    check_choice("engine", engine, Engine)
     if cluster is not None and engine != "cluster":
         raise ValueError(f"A cluster is for the engine 'cluster'; this run has the engine {engine!r}.")
+    path = Path(out) if out is not None else Path("runs") / experiment.name
+    if isinstance(experiment, Widening):
+        if engine == "cluster":
+            raise ValueError(f"{experiment.name} decides by its results what to train next: use the engine 'fleet'.")
+        experiment = experiment.resumed(read_json(path / "config.json") if path.is_dir() else None)
     data = data_read_by(experiment.check)
     cells = experiment.cells()
     check_cells(cells, cast(Engine, engine))
@@ -74,7 +90,7 @@ def run(
             "on_progress": on_progress,
             "say": say,
         }
-        folder = Folder(out if out is not None else Path("runs") / experiment.name, experiment.config())
+        folder = Folder(path, experiment.config())
         stack.enter_context(folder.locked(say))
         record = provenance(command, device if session is None else "cpu", (c.seed for c in cells), data)
         # A cluster trains the fleet's shards: either may continue what the other began.
@@ -84,10 +100,29 @@ def run(
         _record(folder, record)
         say(f"{experiment.title}\n{len(cells)} model{'s' * (len(cells) != 1)} on {device}.")
         if session is None:
-            sweep(experiment, cells, folder, engine=cast(Engine, engine), **options)
+            _sweep(experiment, folder, cast(Engine, engine), options)
         else:
             clusters.sweep(experiment, cells, folder, session, loader=LOADER, config=experiment.config(), **options)
     return folder.path
+
+
+def _sweep(experiment: Experiment, folder: Folder, engine: Engine, options: Mapping[str, Any]) -> None:
+    """Train all cells, and those that their results ask for."""
+    device, precision, together = (options[name] for name in ("device", "precision", "together"))
+    while True:
+        cells = experiment.cells()
+
+        def group(new: Sequence[Cell], experiment: Experiment = experiment) -> list[list[Cell]]:
+            return shards_of(experiment, new, device, precision, together, engine)
+
+        if isinstance(experiment, Widening):
+            folder.widen(experiment.config(), cells, group)
+        sweep(experiment, cells, folder, engine=engine, **options)
+        wider = experiment.widened(read_csv(folder.path / "results.csv")) if isinstance(experiment, Widening) else None
+        if wider is None:
+            return
+        experiment, why = wider
+        options["say"](why)
 
 
 def _check_known(experiment: Experiment) -> None:

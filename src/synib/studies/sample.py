@@ -51,10 +51,10 @@ def draw(shards: Sequence[Sequence[Cell]], share: float, cells: int | None, seed
     total = sum(map(len, shards))
     enough = math.ceil(round(share * total, 9)) if cells is None else min(cells, total)
     chosen: list[int] = []
-    held = 0
+    drawn = 0
     for place in random.Random(seed).sample(range(len(shards)), len(shards)):
-        if held >= enough:
+        if drawn >= enough:
             break
         chosen.append(place)
-        held += len(shards[place])
+        drawn += len(shards[place])
     return [list(shards[place]) for place in sorted(chosen)]

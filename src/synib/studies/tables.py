@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synib.checks import is_whole, shown
+from synib.checks import check_choice, is_whole, shown
 from synib.data.dataset import Dataset, Split
 from synib.measure.stats import assign_groups, standardisation
 from synib.own.from_arrays import read_npz
@@ -84,7 +84,7 @@ def dataset(
     """
     names = [groups] if isinstance(groups, str) else list(groups)
     for name in names:
-        check_one_of("groups", name, [column for column in columns if column not in ("id", "transcript")])
+        check_choice("groups", name, [column for column in columns if column not in ("id", "transcript")])
     members = {name: rows_in for column in names for name, rows_in in _members(column, table[column], rows[0]).items()}
     for name, part in zip(("train", "validation", "test"), rows, strict=True):
         if len(part) < 2:
@@ -124,12 +124,6 @@ def check_fold(fold: Any, folds: int) -> int:
     if not is_whole(fold) or not 0 <= fold < folds:
         raise ValueError(f"fold is a whole number from 0 to {folds - 1}; got {shown(fold)}.")
     return int(fold)
-
-
-def check_one_of(name: str, value: object, known: Sequence[str]) -> None:
-    """Raise ``ValueError`` if an option has an unknown value."""
-    if value not in known:
-        raise ValueError(f"{name} is {', '.join(map(repr, known[:-1]))} or {known[-1]!r}; got {shown(value)}.")
 
 
 def check_values(name: str, table: Table, column: str, known: Iterable[object]) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from synib.data import Dataset
 from synib.logistic import minimise
 from synib.measure.stats import standardisation
-from synib.tokens import Modality, Tokens
+from synib.tokens import Modality, Tokens, mean_token
 
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # of the penalty on squared weights; chosen by validation log-loss
 ROWS = 64  # averaged at a time: tokens may be memory-mapped, and larger than memory
@@ -44,8 +44,7 @@ def as_vectors(x: Modality) -> Tensor:
         return x
     pieces = []
     for tokens, padding in zip(*(part.split(ROWS) for part in x), strict=True):
-        present = (~padding)[..., None]
-        pieces.append((tokens.float() * present).sum(1) / present.sum(1).clamp(min=1))
+        pieces.append(mean_token(Tokens(tokens.float(), padding)))
     return torch.cat(pieces)
 
 

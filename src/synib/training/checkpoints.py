@@ -45,14 +45,14 @@ def load(path: Path) -> dict[str, Any] | None:
     Where the file is damaged, it is the one before, or ``None`` if there is none, and a warning says so.
     """
     if is_damaged(path):
-        found = load(_before(path)) if path != _before(path) else None
-        goes_on = "from the checkpoint before" if found is not None else "from the start"
+        content = load(_before(path)) if path != _before(path) else None
+        goes_on = "from the checkpoint before" if content is not None else "from the start"
         warnings.warn(
             f"{path} is damaged: it is kept as {path.name}.damaged when the next one is written, and training goes on "
             f"{goes_on}.",
             stacklevel=2,
         )
-        return found
+        return content
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -131,8 +131,8 @@ def put(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def _whole(tensor: Tensor) -> Tensor:
-    found: Any = tensor.detach()
-    return cast(Tensor, (found.full_tensor() if hasattr(found, "full_tensor") else found).to("cpu", copy=True))
+    detached: Any = tensor.detach()
+    return cast(Tensor, (detached.full_tensor() if hasattr(detached, "full_tensor") else detached).to("cpu", copy=True))
 
 
 def _spread(tensor: Any, value: Tensor) -> Tensor:

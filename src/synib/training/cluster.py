@@ -104,15 +104,10 @@ class _Nodes:
             elif _checked(answer).get("out_of_memory"):
                 yield shard, Failure.OUT_OF_MEMORY
             else:
-                self._keep_failed(shard, answer["failed_states"])
+                for cell in shard:
+                    if cell.id in answer["failed_states"]:
+                        self.folder.keep_failed(cell, answer["failed_states"][cell.id])
                 yield shard, answer["content"]
-
-    def _keep_failed(self, shard: Sequence[Cell], states: Mapping[str, bytes]) -> None:
-        for cell in shard:
-            if cell.id in states:
-                from safetensors.torch import load
-
-                self.folder.keep_failed(cell, load(states[cell.id]))
 
 
 def _capacity(session: Session, job: str, cells: Sequence[Cell]) -> int:
@@ -162,10 +157,8 @@ def train(job: str, ids: Sequence[str], threads: int, gpus: float) -> dict[str, 
     recipe, shard, device, precision = _received(job, ids, gpus)
     states: dict[str, bytes] = {}
 
-    def keep_failed(cell: Cell, state: Mapping[str, torch.Tensor]) -> None:
-        from safetensors.torch import save
-
-        states[cell.id] = save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()})
+    def keep_failed(cell: Cell, state: bytes) -> None:
+        states[cell.id] = state
 
     torch.set_num_threads(threads)
     result = train_shard(recipe, shard, device, precision, lambda: None, "fleet", keep_failed)

@@ -6,9 +6,11 @@ import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 
 import torch
+
+from synib.checks import check_choice
 
 Precision = Literal["float32", "tf32", "bf16"]
 
@@ -51,8 +53,7 @@ def choose_device(device: str) -> str:
 
 def choose_precision(precision: str, device: str) -> Precision:
     """The precision, if the device supports it; otherwise raises ``ValueError``."""
-    if precision not in get_args(Precision):
-        raise ValueError(f"precision must be {', '.join(get_args(Precision))}; got {precision!r}.")
+    check_choice("precision", precision, Precision)
     if precision == "tf32" and not device.startswith("cuda"):
         raise ValueError("Precision tf32 needs a CUDA device; use float32 on a CPU.")
     return cast(Precision, precision)

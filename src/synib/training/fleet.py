@@ -88,8 +88,8 @@ def train(
         on_epoch()
     history = {name: torch.stack([c[name] for c in curves], 1).tolist() for name in curves[0]}
     tests = [d.test for d in data if d.test is not None]  # a search does not look at them
-    found = fleet.accuracies(fleet.stack(tests), "test_accuracy") if tests else {}
-    tested = {name: v.tolist() for name, v in found.items()}
+    test_accuracies = fleet.accuracies(fleet.stack(tests), "test_accuracy") if tests else {}
+    tested = {name: v.tolist() for name, v in test_accuracies.items()}
     each = range(len(cells))
     final = [{name: h[i][-1] for name, h in history.items() if "accuracy_" not in name} for i in each]
     failures = {i: not_finite(cells[i], good) for i, good in enumerate(fleet.good_epochs()) if good < epochs}
@@ -128,10 +128,10 @@ def capacity(recipe: Recipe, cells: Sequence[Cell], device: torch.device | str, 
         trained = train(recipe, few, device, precision=precision)
     except torch.OutOfMemoryError:
         return max(1, len(few) // 2)  # whoever trains them finds out whether that fits
-    held, peak = (use(device) - before for use in (torch.cuda.memory_allocated, torch.cuda.max_memory_allocated))
+    kept, peak = (use(device) - before for use in (torch.cuda.memory_allocated, torch.cuda.max_memory_allocated))
     del trained
     # A recorded step keeps what it took beside the models, and evaluation takes its own.
-    each = (2 * peak - held) / len(few)
+    each = (2 * peak - kept) / len(few)
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(device)
     return max(1, int(USED * free / each))

@@ -106,6 +106,32 @@ class Folder:
             write_json(self.path / "config.json", self._config)
         return [[by_id[i] for i in shard] for shard in recorded]
 
+    def widen(
+        self,
+        config: Mapping[str, Any],
+        cells: Sequence[Cell],
+        group: Callable[[Sequence[Cell]], Sequence[Sequence[Cell]]],
+    ) -> None:
+        """Record a larger version of the run: cells that it did not have get shards of their own, and what is finished stays.
+
+        A folder in which nothing is recorded yet stays as it is.
+
+        Args:
+            config: That of the larger version.
+            cells: All of its cells.
+            group: Puts new cells into shards.
+        """
+        recorded = read_json(self.path / "shards.json")
+        if recorded is None:
+            return
+        known = {i for shard in recorded for i in shard}
+        new = [cell for cell in cells if cell.id not in known]
+        # First the config: a run that is killed here finds cells without a shard, and comes back to this.
+        self._config = json.loads(json.dumps(config))
+        write_json(self.path / "config.json", self._config)
+        if new:
+            write_json(self.path / "shards.json", [*recorded, *([cell.id for cell in shard] for shard in group(new))])
+
     def regroup(self, left: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
         """Record another grouping of cells that are not finished; that of the others stays."""
         changed = {cell.id for shard in left for cell in shard}
@@ -138,13 +164,11 @@ class Folder:
         plain = json.loads(json.dumps(content))
         write_json(self._file(shard), {**plain, "sha256": _checksum(plain)})
 
-    def keep_failed(self, cell: Cell, state: Mapping[str, Any]) -> None:
-        """Write the last finite parameters and buffers of a model whose training failed; needs safetensors."""
-        from safetensors.torch import save
-
+    def keep_failed(self, cell: Cell, state: bytes) -> None:
+        """Write the last finite parameters and buffers of a model whose training failed, a safetensors file's bytes."""
         make_folder(self.path / "failed")
         with atomic_file(self.path / "failed" / f"{cell.id}.safetensors") as file:
-            file.write(save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}))
+            file.write(state)
 
     def collect(self, cells: Sequence[Cell]) -> list[Row]:
         """Write the tables from the finished shards, rows in the order of the cells; returns those of failed cells."""

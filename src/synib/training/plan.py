@@ -3,11 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from torch import Tensor
 
-from synib.checks import check_number, check_whole, shown
+from synib.checks import check_choice, check_number, check_whole, shown
 
 MixedPrecision = Literal["32-true", "bf16-mixed", "16-mixed"]
 Schedule = Literal["constant", "cosine"]
@@ -92,9 +92,3 @@ class Plan:
         """A batch in pieces as even as can be, as many as the devices take one after the other; fewer of a smaller batch."""
         largest = -(-self.batch_size // (self.accumulate * world))
         return list(rows.tensor_split(-(-len(rows) // largest)))
-
-
-def check_choice(name: str, value: Any, choices: Any) -> None:
-    """Raise ``ValueError`` if a value is none of a ``Literal``'s."""
-    if value not in get_args(choices):
-        raise ValueError(f"{name} is {' or '.join(map(repr, get_args(choices)))}; got {shown(value)}.")

@@ -1,14 +1,25 @@
-"""A step that is recorded once and then replayed: the host launches one CUDA graph instead of thousands of kernels."""
+"""A step that is recorded once and then replayed: as a CUDA graph, or on a CPU as a tape of tensor operations."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-Record = Callable[[Callable[[], None]], Callable[[], None]]
+
+class Record(Protocol):
+    """Turns a function without arguments into one that replays it.
+
+    Attributes:
+        runs: Whether the function is executed while it is recorded (a tape) or only captured (a CUDA graph).
+    """
+
+    runs: bool
+
+    def __call__(self, run: Callable[[], None]) -> Callable[[], None] | None:
+        """The replay; ``None``, or a ``RuntimeError`` before anything was executed, if it cannot be recorded."""
 
 
 class Recorded:
@@ -19,7 +30,7 @@ class Recorded:
     the host, or there is no memory to keep) goes on as it was.
 
     Args:
-        record: Makes of a function without arguments one that does the same again, such as :class:`CudaGraphs`.
+        record: How to record: :class:`CudaGraphs`, or on a CPU :class:`~synib.training.tape.Tapes`.
     """
 
     def __init__(self, record: Record) -> None:
@@ -38,25 +49,35 @@ class Recorded:
             run: The same function at every call. Nothing it reads may move, and nothing may be kept outside of tensors.
             arguments: Tensors, and whatever torch knows to hold tensors.
         """
-        given, form = tree_flatten(arguments)
-        shapes = tuple(tensor.shape for tensor in given)
+        tensors, form = tree_flatten(arguments)
+        shapes = tuple(tensor.shape for tensor in tensors)
         if self.works and shapes in self.replays and self.replays[shapes] is None:
-            held = [tensor.clone() for tensor in given]
+            inputs = [tensor.clone() for tensor in tensors]
             try:
-                self.replays[shapes] = held, self.record(partial(run, *tree_unflatten(held, form)))
-            except RuntimeError:  # nothing was run, only looked at
+                replay = self.record(partial(run, *tree_unflatten(inputs, form)))
+            except RuntimeError:
+                if self.record.runs:
+                    raise  # an error of the step itself
+                replay = None
+            if replay is None:
                 self.works = False
                 self.forget()
-        found = self.replays.setdefault(shapes, None)
-        if found is None:
+            else:
+                self.replays[shapes] = inputs, replay
+            if self.record.runs:
+                return
+        recording = self.replays.setdefault(shapes, None)
+        if recording is None:
             run(*arguments)
         else:
-            torch._foreach_copy_(found[0], given)
-            found[1]()
+            torch._foreach_copy_(recording[0], tensors)
+            recording[1]()
 
 
 class CudaGraphs:
     """Records CUDA graphs of a device that share their memory, since one is replayed after the other."""
+
+    runs = False
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.pool = device, torch.cuda.graph_pool_handle()

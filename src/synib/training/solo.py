@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 
-from synib.checks import check_kind, check_whole, shown
+from synib.checks import check_choice, check_kind, check_whole
 from synib.data import Dataset
 from synib.files import check_writable
 from synib.methods.hooks import RevisesWeights, TrainsInStages, WeighsGradients, needs_trainer
@@ -17,7 +17,7 @@ from synib.objective import Objective
 from synib.training.cells import NEEDED, Cell, Examining, Learner, Recipe, Watching, check_settings, learner, prepared
 from synib.training.device import Precision, choose_device, matrix_products
 from synib.training.fleet import not_finite
-from synib.training.plan import DEFAULTS, MixedPrecision, Plan, Schedule, Select, check_choice
+from synib.training.plan import DEFAULTS, MixedPrecision, Plan, Schedule, Select
 from synib.training.solo_measure import accuracies_of
 
 Strategy = Literal["auto", "ddp", "fsdp"]
@@ -204,9 +204,7 @@ def fit(
     check_choice("strategy", strategy, Strategy)
     for name, value in (("devices", devices), ("log_every", log_every)):
         check_whole(name, value)
-    if device not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"device is 'auto', 'cpu' or 'cuda'; got {shown(device)}.")
-    device = choose_device(device)
+    device = choose_device(check_choice("device", device, ("auto", "cpu", "cuda")))
     if precision == "16-mixed" and device == "cpu":
         raise ValueError("precision '16-mixed' is for CUDA devices; on a CPU use 'bf16-mixed' or '32-true'.")
     if devices > 1 and strategy == "auto":

@@ -45,13 +45,13 @@ def measured(
 ) -> dict[str, float]:
     """What is to be measured of a learner, on all splits that are wanted; the other arguments are :func:`accuracies_of`'s."""
     splits = {"train": data.train} if outputs.train else {}
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     with torch.no_grad():
         for name, split in {**splits, "validation": data.validation}.items():
-            found |= accuracies_of(learner, split, name, size, device, rank, world)
+            metrics |= accuracies_of(learner, split, name, size, device, rank, world)
         if outputs.watching is not None:
-            found |= watched(outputs.watching, learner, data, device)
-    return found
+            metrics |= watched(outputs.watching, learner, data, device)
+    return metrics
 
 
 def accuracies_of(
@@ -68,7 +68,7 @@ def accuracies_of(
         rank, world: Which device this is, of how many that measure together.
     """
     method, family = learner.method, learner.method.family
-    found = torch.zeros(2, len(split), dtype=torch.float32, device=device)
+    of_examples = torch.zeros(2, len(split), dtype=torch.float32, device=device)
     chunks = torch.arange(len(split)).split(size)
     for turn in range(-(-len(chunks) // world)):
         mine = turn * world + rank
@@ -79,12 +79,12 @@ def accuracies_of(
         if mine >= len(chunks):  # where parameters are sharded, all devices must take part
             continue
         at = rows.to(device)
-        found[0, at] = family.nll(prediction, target).float()
+        of_examples[0, at] = family.nll(prediction, target).float()
         if family.discrete:
-            found[1, at] = correct(family, prediction, target)
+            of_examples[1, at] = correct(family, prediction, target)
     if world > 1:
-        dist.all_reduce(found)
-    losses, hits = found.cpu()
+        dist.all_reduce(of_examples)
+    losses, hits = of_examples.cpu()
     groups = {group: members.cpu() for group, members in split.groups.items()}
     counts = family.counts(split.target.cpu()) if family.weighs_examples else None
     measured = {f"{name}_loss": losses.mean() if counts is None else losses.sum() / counts.sum()}

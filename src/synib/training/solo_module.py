@@ -88,18 +88,18 @@ class SoloModule(LightningModule):
         if place.number is not None:
             key = keys.fold(key, "piece", place.number)
         self._seed(key)
-        given = (piece.modalities, piece.target)
+        batch = (piece.modalities, piece.target)
         # A piece that does not count is passed too, since the other devices wait: its rows weigh nothing.
         nothing = None if place.share else torch.zeros(len(piece.target), device=piece.target.device)
         weight = piece.sample_weight if nothing is None else nothing
         options = {"key": key, "examples": place.rows, "sample_weight": weight}
         if not self.automatic_optimization:
-            total, parts = backward(method, model, *given, **options)  # type: ignore[arg-type]
+            total, parts = backward(method, model, *batch, **options)  # type: ignore[arg-type]
             self._note(total, parts, place.share)
             self._step_by_hand(place.share, batch_idx)
             return None
         group = dist.group.WORLD if self.trainer.world_size > 1 else None
-        total, parts = method(model, *given, group=group, **options)
+        total, parts = method(model, *batch, group=group, **options)
         self._note(total, parts, place.share)
         # Lightning averages over pieces and devices, and the shares of all of them sum to 1.
         return cast(Tensor, total * (place.share * self.plan.accumulate * self.trainer.world_size))
@@ -201,8 +201,11 @@ class SoloModule(LightningModule):
         if self.trainer.world_size > 1:
             everyones = [{} for _ in range(self.trainer.world_size)]
             dist.all_gather_object(everyones, mine)
-        names = dict.fromkeys(name for one in everyones for name in one)
-        sums = {name: [sum(one[name][i] for one in everyones if name in one) for i in (0, 1)] for name in names}
+        names = dict.fromkeys(name for of_device in everyones for name in of_device)
+        sums = {
+            name: [sum(of_device[name][i] for of_device in everyones if name in of_device) for i in (0, 1)]
+            for name in names
+        }
         return {f"train_{name}": total / steps for name, (total, steps) in sums.items()}
 
     # Between epochs.

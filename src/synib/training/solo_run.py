@@ -53,8 +53,7 @@ def run(
         if folder is not None and (saved := checkpoints.load(folder / CHECKPOINT)) is not None:
             checkpoints.check_same(saved["synib"]["config"], config, folder)
             resume = str(folder / CHECKPOINT)
-        made = Outputs(**outputs, config=config)
-        module = SoloModule(own, data, plan, made, sharded)
+        module = SoloModule(own, data, plan, Outputs(**outputs, config=config), sharded)
         trainer = _trainer(plan, module, options, folder)
         cuda = list(range(torch.cuda.device_count())) if options["accelerator"] in ("gpu", "cuda") else []
         own.train()
@@ -86,10 +85,10 @@ def _finish(own: Learner, module: Any, data: Dataset, plan: Plan, best_epoch: in
     if isinstance(own.method, FitsAtEnd):
         with torch.no_grad():
             own.method.settle(own.model, whole(data.validation))
-    found = measured(own, data, module.outputs, 4 * plan.batch_size, torch.device("cpu"))
+    metrics = measured(own, data, module.outputs, 4 * plan.batch_size, torch.device("cpu"))
     # Another epoch's weights have a row of their own; what the method fitted belongs to the last epoch.
     last = module.measured[-1] if moved else module.measured.pop()
-    module.measured.append({**last, **found})
+    module.measured.append({**last, **metrics})
 
 
 @contextlib.contextmanager
@@ -179,24 +178,24 @@ def _loggers(names: Any, folder: Path | None) -> list[Any]:
     from lightning.pytorch import loggers
 
     known = ("tensorboard", "wandb", "mlflow")
-    made: list[Any] = []
+    chosen: list[Any] = []
     for name in [names] if isinstance(names, str | Logger) else names:
         if isinstance(name, Logger):
-            made.append(name)
+            chosen.append(name)
             continue
         if name not in known:
             raise ValueError(f"A logger is {', '.join(map(repr, known))} or one of Lightning's; got {shown(name)}.")
         where = str(folder if folder is not None else Path("runs") / "solo")
         try:
             if name == "tensorboard":
-                made.append(loggers.TensorBoardLogger(where, name=None, version="tensorboard"))
+                chosen.append(loggers.TensorBoardLogger(where, name=None, version="tensorboard"))
             elif name == "wandb":
-                made.append(loggers.WandbLogger(save_dir=where))
+                chosen.append(loggers.WandbLogger(save_dir=where))
             else:
-                made.append(loggers.MLFlowLogger(save_dir=str(Path(where) / "mlflow")))
+                chosen.append(loggers.MLFlowLogger(save_dir=str(Path(where) / "mlflow")))
         except ModuleNotFoundError as e:
             raise ValueError(f"The logger {name!r} needs {name}: pip install {name}.") from e
-    return made
+    return chosen
 
 
 @contextlib.contextmanager

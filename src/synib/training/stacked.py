@@ -21,6 +21,7 @@ from synib.tokens import Modality, move, stack, take, values
 from synib.training.cells import VARYING, Cell, Learner, Recipe, Watching, check_layers, learner
 from synib.training.recorded import CudaGraphs, Recorded
 from synib.training.step import step, trained
+from synib.training.tape import Tapes
 
 # Bytes of an epoch's examples up to which they are put in order at once, which saves a kernel in each step.
 ORDERED = 1 << 28
@@ -46,7 +47,7 @@ class StackedModels:
         self.template = of_seed[seeds[0]]
         check_layers(self.template.model)
         row = torch.tensor([seeds.index(cell.seed) for cell in cells], device=device)
-        started = [dict(one.named_parameters()) for one in of_seed.values()]
+        started = [dict(start.named_parameters()) for start in of_seed.values()]
         self.parameters = {
             name: torch.stack([s[name].detach() for s in started]).to(device)[row] for name in started[0]
         }
@@ -67,7 +68,7 @@ class StackedModels:
         method = self.template.method
         revises = isinstance(method, RevisesWeights) and any(map(method.revises, range(cells[0].settings["epochs"])))
         self.initial = {name: p.clone() for name, p in self.parameters.items()} if revises else {}
-        self.recorded = Recorded(CudaGraphs(device)) if device.type == "cuda" else None
+        self.recorded: Recorded | None = Recorded(CudaGraphs(device) if device.type == "cuda" else Tapes())
 
     def _check_varying(self, recipe: Recipe, cells: Sequence[Cell], data: Sequence[Dataset]) -> None:
         """Refuse a method that keeps as a plain number what may differ between the models: all would get the first's."""
@@ -189,9 +190,9 @@ class StackedModels:
         with torch.no_grad():
             for name, good in self.good.items():
                 now = self.parameters[name] if name in self.parameters else self.buffers[name]
-                held = torch.where(self.failed.view(-1, *[1] * (now.ndim - 1)), good, now)
-                good.copy_(held)
-                now.copy_(held)  # the optimiser, or a recorded step, holds it
+                kept = torch.where(self.failed.view(-1, *[1] * (now.ndim - 1)), good, now)
+                good.copy_(kept)
+                now.copy_(kept)  # the optimiser, or a recorded step, holds it
 
     def good_epochs(self) -> list[int]:
         """After how many epochs each model was last good."""
@@ -204,7 +205,7 @@ class StackedModels:
             return
         self.template.eval()
         with torch.no_grad():
-            changed = vmap(partial(self._call, _revise), randomness="error")(
+            changed, left = vmap(partial(self._call, _revise), randomness="error")(
                 self.parameters, self.buffers, train.modalities, train.target, validation.modalities, validation.target,
                 self.initial, keys.fold(self.seeds, "revise", epoch),
             )  # fmt: skip
@@ -212,6 +213,8 @@ class StackedModels:
             for name, value in changed.items():
                 if name not in frozen:
                     self.parameters[f"model.{name}"].copy_(value)
+            for name, buffer in left.items():
+                self.buffers[name].copy_(buffer)  # a recorded step holds it
 
     def settle(self, validation: Split) -> None:
         """Let the method fit what it fits when training is over."""
@@ -244,7 +247,7 @@ class StackedModels:
         """What a recipe records of every cell besides accuracies."""
         self.template.eval()
 
-        def one(parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], *splits: Any) -> dict[str, Tensor]:
+        def of_cell(parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], *splits: Any) -> dict[str, Tensor]:
             def predict(changed: Mapping[str, Tensor], modalities: Mapping[str, Modality]) -> Tensor:
                 return cast(Tensor, self._call(_predict, {**parameters, **changed}, buffers, modalities))
 
@@ -252,19 +255,19 @@ class StackedModels:
 
         parts = [part for s in (train, validation) for part in (s.modalities, s.target, s.groups)]
         with torch.no_grad():
-            return vmap(one, randomness="error")(self.parameters, self.buffers, *parts)
+            return vmap(of_cell, randomness="error")(self.parameters, self.buffers, *parts)
 
     def learner(self, i: int) -> Learner:
         """The model and method of cell ``i`` as a module of its own, on the CPU."""
-        one = copy.deepcopy(self.template)
+        own = copy.deepcopy(self.template)
         state = {name: tensor[i].cpu() for name, tensor in (self.parameters | self.buffers).items()}
         with torch.no_grad():
-            for name, tensor in [*one.named_parameters(), *one.named_buffers()]:
+            for name, tensor in [*own.named_parameters(), *own.named_buffers()]:
                 tensor.copy_(state[name])
-        for part in one.modules():
+        for part in own.modules():
             if isinstance(part, Dropout):
                 part.forget_key()
-        return one
+        return own
 
     def retire(self) -> None:
         """Keep the models alone, on the CPU: training is over, and the device has other work."""
@@ -325,10 +328,11 @@ def _revise(
     validation_target: Tensor,
     initial: Mapping[str, Tensor],
     key: Tensor,
-) -> dict[str, Tensor]:
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     train, validation = Batch(modalities, target), Batch(validation_modalities, validation_target)
     before = {name.removeprefix("model."): p for name, p in initial.items() if name.startswith("model.")}
-    return cast(RevisesWeights, learner.method).revise(learner.model, train, validation, before, key)
+    changed = cast(RevisesWeights, learner.method).revise(learner.model, train, validation, before, key)
+    return changed, dict(learner.named_buffers())
 
 
 def _settle(

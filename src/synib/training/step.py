@@ -42,8 +42,8 @@ def losses(method: Objective, model: Any, batch: Batch, key: Tensor) -> tuple[di
         return method.losses(model, batch, key)
     total, parts = method.loss(model, batch, key)
     if not isinstance(total, Tensor) or total.ndim:
-        given = f"shape {tuple(total.shape)}" if isinstance(total, Tensor) else type(total).__name__
-        raise ValueError(f"{type(method).__name__}.loss returns one number as its total; got {given}: take the mean.")
+        kind = f"shape {tuple(total.shape)}" if isinstance(total, Tensor) else type(total).__name__
+        raise ValueError(f"{type(method).__name__}.loss returns one number as its total; got {kind}: take the mean.")
     return {"total": total}, parts
 
 
@@ -78,7 +78,7 @@ def step(
 
     values, pull, (parts, left) = cast(Any, torch.func.vjp(of_changing, changing, has_aux=True))
     each = torch.eye(len(names), dtype=values.dtype, device=values.device)
-    gradients = [pull(one)[0] for one in each]
+    gradients = [pull(row)[0] for row in each]
     if not isinstance(learner.method, WeighsGradients):
         return Step(gradients[0], left, parts)
     # One loss needs no copy of its gradient, which is as large as all the models.

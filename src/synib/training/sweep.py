@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from typing import Any, Literal, Protocol
 
 import torch
-from torch import Tensor
 
 import synib
 from synib.training import fleet, solo
@@ -80,12 +79,19 @@ def sweep(
     check_cells(cells, engine)
 
     def propose() -> list[list[Cell]]:
-        if engine == "solo":  # each model is written as soon as it is trained
-            return [[cell] for cell in cells]
-        return grouped(cells, lambda same: together or fleet.capacity(recipe, same, device, precision))
+        return shards_of(recipe, cells, device, precision, together, engine)
 
     workers = _ThisProcess(recipe, device, precision, engine, folder.keep_failed)
     train_and_collect(recipe, cells, folder, workers, propose, on_progress, say)
+
+
+def shards_of(
+    recipe: Recipe, cells: Sequence[Cell], device: str, precision: Precision, together: int | None, engine: Engine
+) -> list[list[Cell]]:
+    """The cells in shards, as :func:`sweep` would train them; arguments are its own."""
+    if engine == "solo":  # each model is written as soon as it is trained
+        return [[cell] for cell in cells]
+    return grouped(cells, lambda same: together or fleet.capacity(recipe, same, device, precision))
 
 
 def train_and_collect(
@@ -134,7 +140,7 @@ class _ThisProcess:
     device: str
     precision: Precision
     engine: Engine
-    keep_failed: Callable[[Cell, Mapping[str, Tensor]], None]
+    keep_failed: Callable[[Cell, bytes], None]
     submitted: list[tuple[list[Cell], Callable[[], None]]] = field(default_factory=list)
 
     @property
@@ -161,14 +167,15 @@ def train_shard(
     precision: Precision,
     on_epoch: Callable[[], None],
     engine: Engine,
-    keep_failed: Callable[[Cell, Mapping[str, Tensor]], None],
+    keep_failed: Callable[[Cell, bytes], None],
 ) -> dict[str, Any] | Failure:
     """Train a shard here and now; returns its content for :meth:`Folder.write`, or that memory did not suffice.
 
     Args:
         recipe, shard, device, precision, on_epoch: As for :func:`fleet.train`.
         engine: ``"fleet"`` or ``"solo"``.
-        keep_failed: Called with the last good parameters and buffers of each cell that failed, if safetensors is installed.
+        keep_failed: Called with the last good parameters and buffers of each cell that failed, as the bytes of a safetensors
+            file, if safetensors is installed.
     """
     start = time.perf_counter()
     result: dict[str, Any] | Failure
@@ -188,10 +195,13 @@ def train_shard(
             },
         }
         if trained.failures and find_spec("safetensors") is not None:
+            from safetensors.torch import save
+
             learners = trained.learners
             for i in trained.failures:
-                keep_failed(shard[i], dict([*learners[i].named_parameters(), *learners[i].named_buffers()]))
-            del learners
+                state = [*learners[i].named_parameters(), *learners[i].named_buffers()]
+                keep_failed(shard[i], save({name: t.detach().cpu().contiguous().clone() for name, t in state}))
+            del learners, state
         del trained
     except (RuntimeError, MemoryError) as e:
         if not out_of_memory(e):

@@ -22,8 +22,8 @@ def test_an_interaction_of_each_kind_is_found(rows, compared, errors, kind, dete
 @pytest.mark.parametrize("kind", ["none", "additive", "copied"])
 def test_without_an_interaction_no_detector_gains_more_than_chance(rows, compared, errors, kind):
     largest = []
-    for seed in range(12):
-        a, b, evidence, additive = rows(kind, n=400, seed=seed)
+    for seed in range(8):
+        a, b, evidence, additive = rows(kind, n=300, seed=seed)
         largest.append(max(errors(compared(a, b, drawn(evidence, seed), additive, seed=seed)).values()))
     # Of the largest of three statistics, 5 % would exceed 2.1 if they were independent.
     assert sum(t > 2.1 for t in largest) <= 2

@@ -122,18 +122,6 @@ def test_a_rare_class_has_a_value_and_a_null():
 X, Y = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 2
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"clusters": 1}, "clusters is a whole number of at least 2; got 1"),
-        ({"clusters": 30}, "at least 120 examples; got 100"),
-    ],
-)
-def test_mistakes_in_settings_get_a_sentence(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        pid_quantised(X, X, Y, **settings)
-
-
 def test_a_class_too_rare_for_both_halves_gets_a_sentence():
     names = np.array(["a", "b"])[(np.arange(100) < 3).astype(int)]
     with pytest.raises(ValueError, match="Class 'b' has 3 examples, and at least 4"):

@@ -45,22 +45,6 @@ def test_the_basic_interval_mirrors_the_percentiles_at_the_value():
     assert (basic.low, basic.high) == pytest.approx((2 * plain.value - plain.high, 2 * plain.value - plain.low))
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 95, math.nan])
-def test_a_level_that_is_no_level_is_refused(level):
-    with pytest.raises(ValueError, match=f"lies between 0 and 1; got {level}"):
-        bootstrap(np.mean, [0.0, 1.0], level=level)
-
-
-def test_no_resamples_are_refused():
-    with pytest.raises(ValueError, match="draws is a whole number of at least 1; got 0"):
-        bootstrap(np.mean, [0.0, 1.0], draws=0)
-
-
-def test_arrays_of_different_length_are_refused():
-    with pytest.raises(ValueError, match=r"as many rows; got \[3, 2\] rows"):
-        bootstrap(lambda a, b, axis: a.mean(axis), [1, 2, 3], [1, 2])
-
-
 @pytest.mark.parametrize("level", [0.5, 0.95])
 @pytest.mark.parametrize("n", [2, 10, 200])
 def test_an_interval_is_students(n, level):

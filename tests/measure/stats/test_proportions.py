@@ -170,19 +170,3 @@ def test_a_difference_is_paired():
     assert difference(hits, ~hits).value == pytest.approx(-1 / 3)
     near = difference(hits, np.where(np.arange(90) < 2, ~hits, hits))
     assert near.high - near.low < 0.12
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: proportion([0.0, 1.5]), "Hits are 0 or 1, or means of such; got values from 0 to 1.5"),
-        (lambda: difference([2.0], [0.0]), "Differences of hits lie between -1 and 1; got values from 2 to 2"),
-        (lambda: proportion([0.0, np.nan]), "Hits are 0 or 1.* got values from nan to nan"),
-        (lambda: proportion(1.0), "got a single number"),
-        (lambda: proportion([0, 1], level=95), "lies between 0 and 1; got 95"),
-        (lambda: proportion([0, 1], groups=[0]), r"the group of each of 2 examples; got shape \(1,\)"),
-    ],
-)
-def test_a_mistake_gets_one_sentence(call, says):
-    with pytest.raises(ValueError, match=says):
-        call()

@@ -84,19 +84,6 @@ def test_the_temperature_of_a_number_multiplies_its_standard_deviation():
     assert np.array_equal(after[:, 0], predicted[:, 0])
 
 
-@pytest.mark.parametrize(
-    ("logits", "target", "family", "sentence"),
-    [
-        (torch.zeros(4, 5), torch.zeros(4, 2), Gaussian(2), "got Gaussian"),
-        (torch.zeros(4), torch.zeros(3), Bernoulli(), "one target for each of 4 examples"),
-        (torch.zeros(4, 3), torch.full((4,), 3), Categorical(), "classes 0 to 2; got 3"),
-    ],
-)
-def test_a_family_without_a_temperature_and_targets_that_do_not_fit_are_refused(logits, target, family, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        temperature(logits, target, family)
-
-
 def test_labels_have_one_temperature_found_by_the_log_loss_of_all():
     torch.manual_seed(0)
     logits = 2 * torch.randn(4000, 3, dtype=torch.float64)

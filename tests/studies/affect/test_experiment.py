@@ -217,15 +217,6 @@ def test_folds_that_are_each_tested_once_have_corrected_resampled_t_intervals_in
     assert "low" not in shared.charts(its_summary, [])[0].panels[0].rows["experts"]
 
 
-def test_the_table_states_how_far_the_best_unimodal_network_is_above_the_control():
-    text = [{**r, "method": "unimodal-text", "subset_accuracy": 0.35} for r in RESULTS if r["method"] == "experts"]
-    audio = [{**r, "method": "unimodal-audio", "subset_accuracy": 0.1} for r in text]
-    experiment = AffectMOSI(seeds=2, fold=(0, 1, 2), methods=("unimodal-text", "unimodal-audio", "vanilla"))
-    vanilla = [r for r in RESULTS if r["method"] == "vanilla"]
-    (table,) = experiment.tables(experiment.summary([*text, *audio, *vanilla]))
-    assert "+0.070 above the control here (unimodal-text)" in table.note
-
-
 def test_the_papers_numbers_stand_beside_ours_but_not_where_other_speakers_are_tested(compared):
     _, _, rows = compared
     assert rows["vanilla", "test_accuracy"]["paper"] == 0.728
@@ -234,24 +225,6 @@ def test_the_papers_numbers_stand_beside_ours_but_not_where_other_speakers_are_t
     assert AffectMUStARD().paper("vanilla", {"scheme": "speaker-independent"}, "test_accuracy") is None
     assert AffectMUStARD().paper("synib-learned", {"scheme": "official"}, "subset_accuracy") == 0.529
     assert all(len(numbers) == 8 and numbers.keys() <= set(AffectURFunny().methods) for numbers in PAPER.values())
-
-
-def test_title_and_description_follow_the_form_of_the_data():
-    vectors, sequences = AffectMOSI(), AffectMOSI(form="sequences")
-    assert vectors.title != sequences.title
-    assert "MiniLM" in vectors.about
-    assert "MiniLM" not in sequences.about
-    assert AffectMOSI.from_config(sequences.config()).title == sequences.title
-
-
-def test_the_figure_has_accuracy_beside_what_exceeds_the_control(compared):
-    experiment, summary, _ = compared
-    (figure,) = experiment.charts(summary, [])
-    assert figure.methods == ["vanilla", "experts"]
-    everything, subset = figure.panels
-    assert (everything.rows["experts"]["mean"], everything.chance) == pytest.approx((0.74, 0.62))
-    assert (subset.rows["experts"]["mean"], subset.chance) == pytest.approx((0.12, 0.0))
-    assert (figure.file, figure.over) == ("figure", "folds")
 
 
 def test_a_run_leaves_a_row_for_every_cell_and_a_page_for_both_schemes(finished):

@@ -170,10 +170,7 @@ def wrong(change):
         (wrong(lambda c: c["test"].update(text=np.zeros((4, 7)))), r"text should be .*; got float64 \(4, 7\)"),
         (wrong(lambda c: c["test"].update(text=np.array([["a"]]))), "text should be"),
         (wrong(lambda c: c["test"].update(text=np.zeros((4, STEPS, 7)))), "test: no example has a text"),
-        (
-            wrong(lambda c: c["test"].update(labels=np.zeros(3))),
-            r"labels should be 4 finite numbers.*; got float64 \(3,\)",
-        ),
+        (wrong(lambda c: c["test"].update(labels=np.zeros(3))), r"labels should be 4 finite numbers.*; got float64"),
         (wrong(lambda c: c["test"].update(labels=np.full(4, np.nan))), "labels should be 4 finite"),
         (wrong(lambda c: c["test"].update(labels=[1, 0, 1, 0])), "got list"),
         (wrong(lambda c: c["test"].update(id=["a", ["b", "c"], "d"])), "id should be one for each of 4 texts; got 3"),

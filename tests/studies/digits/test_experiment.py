@@ -19,7 +19,7 @@ ONE_EPOCH = {method: {"epochs": 1, "hidden": 64, "latent": 16} for method in TWO
 def _cache_cleared():
     """Data of 9,000 pairs are not kept after these tests."""
     yield
-    module._data.cache_clear()
+    module.digits_data.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def by_form(cells):
 def _data_given_back():
     """Data of 9,000 pairs are not kept for the tests after these."""
     yield
-    digits._data.cache_clear()
+    digits.digits_data.cache_clear()
 
 
 # What is trained
@@ -254,6 +254,3 @@ def test_a_run_ends_with_a_table_and_a_figure_of_every_task(done):
     (figure,) = experiment.charts(summary, [])
     assert "pid-xor" in figure.title
     assert (path / f"{figure.file}.svg").exists()
-
-
-# Mistakes

@@ -6,7 +6,7 @@ import torch
 from synib.files import read_csv
 from synib.report import build
 from synib.studies import LearnedMasks, PIDDynamics, PIDSimplex
-from synib.studies.charts import Chart, Panels, Triangles
+from synib.studies.charts import Chart, Panels
 from synib.studies.pid_xor.simplex import SETTINGS
 from synib.training.folder import Folder
 from synib.training.sweep import sweep
@@ -73,22 +73,6 @@ class TestSimplex:
         assert not PIDSimplex().caution
         networks = LearnedMasks(regime="plain").settings()["synib-amortized"]
         assert (networks["dropout"], networks["lr"]) == (0.0, 3e-5)
-
-    def test_the_figure_has_two_rows_of_triangles_and_a_tile_for_each_mixture(self, corners):
-        experiment, summary, _ = corners
-        (figure,) = experiment.charts(summary, [])
-        assert isinstance(figure, Triangles)
-        assert list(figure.rows) == ["total accuracy", "synergy accuracy"]
-        for triangles in figure.rows.values():
-            assert [t.label for t in triangles] == ["vanilla fusion", "SynIB, random masks"]
-            assert all(len(t.rows) == 6 for t in triangles)
-
-    def test_a_smaller_run_says_so_and_the_real_one_does_not(self):
-        assert PIDSimplex().caution == ""
-        quick = PIDSimplex(width=128, step=0.25).caution
-        assert "128 wide instead of 1,024" in quick
-        assert "step 0.25" in quick
-        assert "5 epochs" in PIDSimplex(epochs=5).caution
 
     def test_the_page_is_whole_and_marked_as_smaller(self, corners):
         _, _, path = corners

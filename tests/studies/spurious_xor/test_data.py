@@ -124,19 +124,6 @@ def test_a_few_values_stay_what_they_were():
     assert train.modalities["x1"][0, [0, 4, 63]].tolist() == pytest.approx([1.656601, -0.814111, 0.468972], abs=1e-5)
 
 
-def test_splits_have_streams_of_their_own():
-    data = spurious_xor(0.6, train=50, validation=50, test=50)
-    x = [split.modalities["x2"] for split in (data.train, data.validation, data.test)]
-    assert not any(torch.equal(a, b) for a, b in ((x[0], x[1]), (x[0], x[2]), (x[1], x[2])))
-    assert max(abs(correlation(x[i].flatten(), x[j].flatten())) for i, j in ((0, 1), (0, 2), (1, 2))) < 0.1
-
-
-def test_the_size_of_one_split_does_not_change_another():
-    small, large = spurious_xor(0.6, train=10, test=60), spurious_xor(0.6, train=300, test=60)
-    assert torch.equal(small.test.modalities["x1"], large.test.modalities["x1"])
-    assert torch.equal(small.validation.target, large.validation.target)
-
-
 def test_beta_changes_the_training_shortcut_and_nothing_of_the_test_set():
     weak, strong = spurious_xor(0.2, test=200), spurious_xor(2.0, test=200)
     assert torch.equal(weak.test.target, strong.test.target)

@@ -14,7 +14,3 @@ def test_three_modalities_take_part_and_the_paper_gives_no_value():
     assert isinstance(method, SynIB)
     assert method.mask.indices == {name: [0, 1, 2, 3] for name in ("x1", "x2", "x3")}
     assert experiment.paper("vanilla", {"beta": 1.0}, "test_accuracy") is None
-
-
-def test_its_cells_are_not_those_of_spurious_xor():
-    assert {c.experiment for c in Parity().cells()} == {"parity"}

@@ -73,10 +73,16 @@ class Detectors:
         present: Name → which rows have it.
         part: The part of each row, from 0; rows that depend on each other are in one part.
         seed: Seed of landmarks and clusters.
+        only_products: Look for products alone, among so many leading components; by default for all that is named above.
     """
 
     def __init__(
-        self, modalities: Mapping[str, Tensor], present: Mapping[str, Tensor], part: Tensor, seed: int = 0
+        self,
+        modalities: Mapping[str, Tensor],
+        present: Mapping[str, Tensor],
+        part: Tensor,
+        seed: int = 0,
+        only_products: int | None = None,
     ) -> None:
         self.part, self.parts = part, int(part.max()) + 1
         self.components: dict[str, Components] = {n: components(x, present[n]) for n, x in modalities.items()}
@@ -86,13 +92,15 @@ class Detectors:
         for name, x in white.items():  # a modality with itself: products within it
             few = x[:, :WITHIN]
             self._pairs[name, name] = spectral.Pair(few, few, few, few)
-        self.levels = spectral.levels(*(c.white.shape[1] for c in self.components.values()))
-        self.names = [*(f"products-{level}" for level in self.levels), "kernel", "table"]
-        scaled = {name: c.scaled for name, c in self.components.items()}
+        widths = [c.white.shape[1] for c in self.components.values()]
+        self.levels = spectral.levels(*widths) if only_products is None else [min(only_products, max(widths))]
+        others = {"kernel": kernel_features, "table": table_features} if only_products is None else {}
+        self.names = [*(f"products-{level}" for level in self.levels), *others]
+        leading = {name: c.leading for name, c in self.components.items()}
         self._alone: dict[str, list[RidgeFolds]] = {name: [] for name in modalities}
         self._together: dict[str, dict[tuple[str, str], RidgeFolds]] = {}
-        for detector, features in (("kernel", kernel_features), ("table", table_features)):
-            alone, pairs = features(scaled, seed)
+        for detector, features in others.items():
+            alone, pairs = features(leading, seed)
             for name, x in alone.items():
                 self._alone[name].append(RidgeFolds(x, part, self.parts))
             self._together[detector] = {pair: RidgeFolds(x, part, self.parts) for pair, x in pairs.items()}
@@ -142,7 +150,7 @@ class Detectors:
         """
         for i, level in enumerate(self.levels):
             scores = [across[pair][i].scores(fold) for pair in self.pairs]
-            alone = [made for _, made_alone in scores for made in made_alone]
+            alone = [product for _, products_alone in scores for product in products_alone]
             yield f"products-{level}", torch.stack([product for product, _ in scores]), torch.stack(alone)
         for detector, ridges in self._together.items():
             scores_of_pairs = torch.stack([ridges[pair].scores(residual, fold) for pair in self.pairs])

@@ -7,17 +7,19 @@ from torch import Tensor
 
 FAR = 3.0  # standard deviations at which whitened outliers are clipped
 MOST = 1024  # components: more would need more rows than memory holds
+LEADING = 32  # components that distances are measured in
+BLOCK = 4096  # rows in double precision at a time
 
 
 class Components(NamedTuple):
     """A modality by its principal components, from the largest variance to the smallest.
 
     Args:
-        scaled: Components with their variances, ``(rows, components)``.
-        white: The same with variance 1, outliers clipped.
+        leading: The first ``LEADING`` components with their variances, ``(rows, components)``.
+        white: All of them with variance 1, outliers clipped.
     """
 
-    scaled: Tensor
+    leading: Tensor
     white: Tensor
 
 
@@ -28,23 +30,34 @@ def components(x: Tensor, present: Tensor) -> Components:
         x: ``(rows, width)``.
         present: Which rows have the modality.
     """
-    rows = x[present].double()
-    n, width = rows.shape
+    rows = present.nonzero()[:, 0]
+    n, width = len(rows), x.shape[1]
     if n < 3:
-        return Components(x.new_zeros(len(x), 1).double(), x.new_zeros(len(x), 1))
-    deviation, mean = torch.std_mean(rows, 0, correction=0)
+        return Components(x.new_zeros(len(x), 1), x.new_zeros(len(x), 1))
+    blocks = rows.split(BLOCK)
+    mean = torch.stack([x[b].double().sum(0) for b in blocks]).sum(0) / n
+    deviation = (torch.stack([(x[b].double() - mean).square().sum(0) for b in blocks]).sum(0) / n).sqrt()
     varies = deviation > 1e-6 * mean.abs()
-    rows = torch.where(varies, (rows - mean) / torch.where(varies, deviation, 1.0), 0.0)
+
+    def standardised(block: Tensor) -> Tensor:
+        return torch.where(varies, (x[block].double() - mean) / torch.where(varies, deviation, 1.0), 0.0)
+
     if width <= n:
-        variances, axes = torch.linalg.eigh(rows.mT @ rows / n)
-        scaled = rows @ axes.flip(1)
-        variances = variances.flip(0)
+        moments = mean.new_zeros(width, width)
+        for block in blocks:
+            z = standardised(block)
+            moments += z.mT @ z
+        variances, axes = torch.linalg.eigh(moments / n)
     else:
-        variances, vectors = torch.linalg.eigh(rows @ rows.mT / n)
-        variances = variances.flip(0).clamp(min=0)
-        scaled = vectors.flip(1) * (n * variances).sqrt()
-    kept = max(1, min(int((variances > 1e-6 * variances.max().clamp(min=1e-300)).sum()), n // 2, MOST))
-    scaled, variances = scaled[:, :kept], variances[:kept].clamp(min=1e-300)
-    every = scaled.new_zeros(len(x), kept)
-    every[present] = scaled
-    return Components(every, (every / variances.sqrt()).clamp(-FAR, FAR).float())
+        z = standardised(rows)
+        variances, vectors = torch.linalg.eigh(z @ z.mT / n)
+        axes = z.mT @ (vectors / (n * variances.clamp(min=1e-300)).sqrt())
+    variances, axes = variances.flip(0).clamp(min=1e-300), axes.flip(1)
+    kept = max(1, min(int((variances > 1e-6 * variances.max()).sum()), n // 2, MOST))
+    deviations, axes = variances[:kept].sqrt(), axes[:, :kept]
+    white, leading = x.new_zeros(len(x), kept), x.new_zeros(len(x), min(kept, LEADING))
+    for block in blocks:
+        scaled = standardised(block) @ axes
+        leading[block] = scaled[:, :LEADING].to(x)
+        white[block] = (scaled / deviations).clamp(-FAR, FAR).to(x)
+    return Components(leading, white)

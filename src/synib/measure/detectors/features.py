@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-WIDTH = 32  # leading components that distances are measured in
 LANDMARKS, ALONE = 384, 128  # rows that stand for all: of a pair of modalities, and of one
 ROWS_EACH = 20  # rows for each cell of a table of clusters
 FEWEST, MOST = 3, 12  # clusters of a modality
@@ -30,21 +29,20 @@ def nystrom(kernel: Tensor, among: Tensor) -> Tensor:
     return (features / features.square().sum(1).mean().sqrt().clamp(min=1e-12)).float() * len(among) ** 0.5
 
 
-def kernel_features(scaled: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
+def kernel_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
     """Nyström features of each modality's Gaussian kernel, and of the product of two centred ones."""
-    first = next(iter(scaled.values()))
+    first = next(iter(leading.values()))
     n = len(first)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).to(first.device)
     alone, centred = {}, {}
-    for name, x in scaled.items():
+    for name, near in leading.items():
         few = order[: min(n, ALONE)]
-        near = x[:, :WIDTH].float()
         kernel = gaussian_kernel(near, near[few])
         alone[name] = nystrom(kernel, kernel[few])
         many = order[: min(n, LANDMARKS)]
         wide = gaussian_kernel(near, near[many])
         centred[name] = wide - wide[many].mean(0) - wide.mean(1, keepdim=True) + wide[many].mean()
-    names = list(scaled)
+    names = list(leading)
     pairs = {}
     many = order[: min(n, LANDMARKS)]
     for i, a in enumerate(names):
@@ -55,14 +53,13 @@ def kernel_features(scaled: dict[str, Tensor], seed: int) -> tuple[dict[str, Ten
     return alone, pairs
 
 
-def clusters(x: Tensor, count: int, seed: int) -> Tensor:
-    """The cluster of each row by k-means on leading components, from a start spread out over the rows."""
-    near = x[:, :WIDTH].float()
+def clusters(near: Tensor, count: int, seed: int) -> Tensor:
+    """The cluster of each row by k-means, from a start spread out over the rows (k-means++)."""
     draws = torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(near.device)
     pick = int(draws[0] * len(near))
     centres = near[pick : pick + 1]
     nearest = torch.cdist(near, centres).square()[:, 0]
-    for draw in draws[1:]:  # k-means++
+    for draw in draws[1:]:
         total = nearest.double().cumsum(0)
         pick = int(torch.searchsorted(total, draw * total[-1]).clamp(max=len(near) - 1))
         centres = torch.cat([centres, near[pick : pick + 1]])
@@ -76,17 +73,17 @@ def clusters(x: Tensor, count: int, seed: int) -> Tensor:
     return label
 
 
-def table_features(scaled: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
+def table_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
     """Indicators of each modality's clusters (finer), and of the cells of a table over the clusters of two.
 
     Those of cells are without the effects of rows and columns, which one modality explains alone.
     """
-    n = len(next(iter(scaled.values())))
+    n = len(next(iter(leading.values())))
     count = int(min(MOST, max(FEWEST, (n / ROWS_EACH) ** 0.5)))
     finer = min(count * count, max(FEWEST, n // ROWS_EACH), 64)
-    alone = {name: _indicators(clusters(x, finer, seed), finer) for name, x in scaled.items()}
-    label = {name: clusters(x, count, seed + 1) for name, x in scaled.items()}
-    names = list(scaled)
+    alone = {name: _indicators(clusters(x, finer, seed), finer) for name, x in leading.items()}
+    label = {name: clusters(x, count, seed + 1) for name, x in leading.items()}
+    names = list(leading)
     pairs = {}
     for i, a in enumerate(names):
         for b in names[i + 1 :]:

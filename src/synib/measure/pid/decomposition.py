@@ -98,7 +98,7 @@ class PIDEstimate:
         return {name: p_value(getattr(self, name).value, draws) for name, draws in self._draws()}
 
     def _draws(self) -> list[tuple[str, Array]]:
-        return [(name, np.array([getattr(one, name) for one in self.null])) for name in COMPONENTS]
+        return [(name, np.array([getattr(pid, name) for pid in self.null])) for name in COMPONENTS]
 
     def __str__(self) -> str:
         mean, spread, p = self.null_mean, self.null_spread, self.p_value

@@ -81,7 +81,7 @@ def pid_neural(
     device = _device(device)
     first, second, labels, classes = checked(x1, x2, y, nulls, least=40, each=10)
     parts, group = in_halves(labels, seed, groups)
-    fitted, held = (torch.as_tensor(rows, device=device) for rows in parts)
+    fitted, held_out = (torch.as_tensor(rows, device=device) for rows in parts)
     sources = [_standardised(x, fitted, device) for x in (first, second)]
 
     def measured(labels: Array, number: int) -> Pointwise:
@@ -89,12 +89,14 @@ def pid_neural(
             target = torch.as_tensor(labels, device=device)
             views = [sources[0], sources[1], torch.cat(sources, 1)]
             scores = [_scores(view, target, fitted, classes, hidden, epochs, batch, lr) for view in views]
-            singles = [_recalibrated([score], target, held) for score in scores[:2]]
-            both = _recalibrated(scores, target, held)
-            prior = F.one_hot(target[held], classes).to(both.dtype).mean(0)
+            singles = [_recalibrated([score], target, held_out) for score in scores[:2]]
+            both = _recalibrated(scores, target, held_out)
+            prior = F.one_hot(target[held_out], classes).to(both.dtype).mean(0)
             aligner = _aligner(sources, singles, prior, fitted, hidden, align_steps, sinkhorn_steps, batch, lr)
-            information = [_information_shares(p[held], prior, target[held]) for p in (both, singles[0], singles[1])]
-            aligned = _aligned(aligner, sources, singles, prior, target, held, 4 * sinkhorn_steps)
+            information = [
+                _information_shares(p[held_out], prior, target[held_out]) for p in (both, singles[0], singles[1])
+            ]
+            aligned = _aligned(aligner, sources, singles, prior, target, held_out, 4 * sinkhorn_steps)
         return {
             name: x.cpu().numpy()
             for name, x in decompose(information[0], information[1], information[2], aligned).items()
@@ -158,7 +160,7 @@ def _scores(
         return model.eval()(x).log_softmax(1).double()
 
 
-def _recalibrated(scores: list[Tensor], target: Tensor, held: Tensor) -> Tensor:
+def _recalibrated(scores: list[Tensor], target: Tensor, held_out: Tensor) -> Tensor:
     """Class probabilities of every example: scores times slopes plus intercepts, fitted on the held-out examples.
 
     A single slope is not negative: a network worse than chance knows nothing, and not the opposite. Ridge keeps slopes
@@ -166,9 +168,9 @@ def _recalibrated(scores: list[Tensor], target: Tensor, held: Tensor) -> Tensor:
     """
     stacked = torch.stack(scores).clamp(min=LOWEST)
     stacked = stacked - stacked.mean(2, keepdim=True)
-    slopes, intercepts = logistic.fit(stacked[:, held], target[held], ridge=RIDGE, bias_ridge=RIDGE)
+    slopes, intercepts = logistic.fit(stacked[:, held_out], target[held_out], ridge=RIDGE, bias_ridge=RIDGE)
     if len(scores) == 1 and slopes[0] <= 0:
-        prior = torch.bincount(target[held], minlength=stacked.shape[2]).double() / len(held)
+        prior = torch.bincount(target[held_out], minlength=stacked.shape[2]).double() / len(held_out)
         return prior.clamp(min=1e-12).expand(stacked.shape[1], -1)
     return (torch.tensordot(slopes, stacked, 1) + intercepts).softmax(1).clamp(min=1e-12)
 
@@ -182,15 +184,15 @@ def _information_shares(p: Tensor, prior: Tensor, target: Tensor) -> Tensor:
 
 def _aligned(
     aligner: Callable[[Tensor, Tensor], Tensor], sources: list[Tensor], singles: list[Tensor], prior: Tensor,
-    target: Tensor, held: Tensor, scalings: int,
+    target: Tensor, held_out: Tensor, scalings: int,
 ) -> Tensor:  # fmt: skip
     """Each held-out example's share of I_q, both as an x1 and as an x2.
 
     The gradient with respect to p(y | x) says what a label that differs from its prediction would have changed.
     """
-    shares = torch.empty(len(held), dtype=prior.dtype, device=prior.device)
-    for part in torch.arange(len(held), device=held.device).tensor_split(-(-len(held) // CHUNK)):
-        rows = held[part]
+    shares = torch.empty(len(held_out), dtype=prior.dtype, device=prior.device)
+    for part in torch.arange(len(held_out), device=held_out.device).tensor_split(-(-len(held_out) // CHUNK)):
+        rows = held_out[part]
         n = len(rows)
         with torch.no_grad():
             kernel = aligner(*(x[rows] for x in sources)).to(prior.dtype)

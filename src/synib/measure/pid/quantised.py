@@ -55,8 +55,8 @@ def pid_quantised(
         >>> rng = np.random.default_rng(0)
         >>> a, b = rng.integers(0, 2, (2, 2000))
         >>> x1, x2 = (bit[:, None] + 0.1 * rng.normal(size=(2000, 3)) for bit in (a, b))
-        >>> found = pid_quantised(x1, x2, a ^ b, clusters=2, nulls=3)
-        >>> round(found.synergy.value, 1), round(found.redundant.value, 1)
+        >>> estimate = pid_quantised(x1, x2, a ^ b, clusters=2, nulls=3)
+        >>> round(estimate.synergy.value, 1), round(estimate.redundant.value, 1)
         (1.0, 0.0)
     """
     check_resampling(seed, level)
@@ -76,7 +76,7 @@ def pid_quantised(
             counts = np.zeros((clusters, clusters, classes))
             np.add.at(counts, at, 1.0)
             shares.append(decompose(*(cell[at] for cell in solve(counts / len(rows)).cells)))
-        return {name: np.concatenate([one[name] for one in shares]) for name in shares[0]}
+        return {name: np.concatenate([of_half[name] for of_half in shares]) for name in shares[0]}
 
     return estimate(measured, y, parts, np.concatenate(parts), nulls, seed, level, group)
 

@@ -11,7 +11,7 @@ from synib.measure.stats.intervals import (
     unknown,
     widen,
 )
-from synib.measure.stats.means import corrected_resampled_t, mean
+from synib.measure.stats.means import corrected_resampled_t, mean, resampled_p_value
 from synib.measure.stats.multiple import Simultaneous, holm, simultaneous
 from synib.measure.stats.nulls import p_value, permutations
 from synib.measure.stats.proportions import difference, proportion
@@ -39,6 +39,7 @@ __all__ = [
     "permutations",
     "proportion",
     "ratio",
+    "resampled_p_value",
     "simultaneous",
     "standardisation",
     "standardised",

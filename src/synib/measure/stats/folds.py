@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from synib import keys
 from synib.checks import is_whole, shown
+from synib.measure.stats.clusters import numbered
 
 Rows = NDArray[np.int64]
 
@@ -53,10 +54,10 @@ def assign_groups(weights: NDArray[np.float64], order: Rows, folds: int) -> Rows
         order: The groups, in the order in which they are placed; large ones first leaves the folds even.
         folds: Number of folds.
     """
-    fold, held = np.zeros(len(weights), dtype=np.int64), np.zeros((folds, weights.shape[1]))
+    fold, totals = np.zeros(len(weights), dtype=np.int64), np.zeros((folds, weights.shape[1]))
     for group in order:
-        fold[group] = np.argmin(held @ weights[group])  # an empty fold costs nothing, so none stays empty
-        held[fold[group]] += weights[group]
+        fold[group] = np.argmin(totals @ weights[group])  # an empty fold costs nothing, so none stays empty
+        totals[fold[group]] += weights[group]
     return fold
 
 
@@ -96,10 +97,7 @@ def check_folds(rows: int, folds: int, least: int = 2) -> None:
 
 def group_numbers(groups: ArrayLike, rows: int, least: int = 2) -> Rows:
     """The number of each row's group, from 0; ``ValueError`` where there are fewer groups than are needed."""
-    names = np.asarray(groups)
-    if names.shape != (rows,):
-        raise ValueError(f"groups names the group of each of {rows} examples; got shape {names.shape}.")
-    _, number = np.unique(names.astype(str), return_inverse=True)
+    number = numbered(np.asarray(groups).astype(str), rows)
     count = int(number.max(initial=-1)) + 1
     if count < least:
         raise ValueError(f"Groups are held out whole, which takes at least {least} of them; got {count}.")

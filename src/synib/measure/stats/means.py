@@ -78,3 +78,22 @@ def corrected_resampled_t(differences: ArrayLike | Tensor, test_share: float, le
         return Estimate(float(values[0]), math.nan, math.nan, 1, level) if n else unknown(0, level)
     average, se = float(values.mean()), float(np.std(values, ddof=1)) / math.sqrt(n)
     return Estimate(average, *interval(average, se, n, level, test_share), n, level)
+
+
+def resampled_p_value(mean: float, se: float, n: int, test_share: float | None = None) -> float:
+    """The two-sided p-value of a mean difference of 0, by the t statistic that :func:`interval` inverts.
+
+    >>> round(resampled_p_value(0.03, 0.00707, 5, test_share=0.2), 3)
+    0.047
+
+    Args:
+        mean, se, n: As :func:`statistics` has them.
+        test_share: As in :func:`interval`.
+    """
+    from scipy.stats import t as student  # slow to import
+
+    overlap = 0.0 if test_share is None else test_share / (1 - test_share)
+    error = se * math.sqrt(1 + n * overlap)
+    if error == 0:
+        return 1.0 if mean == 0 else 0.0
+    return float(2 * student.sf(abs(mean) / error, n - 1))

@@ -1,6 +1,6 @@
 """Data of the affect experiments: MOSI, MUStARD and UR-FUNNY as feature vectors or as sequences, in folds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -8,12 +8,11 @@ from typing import Literal, NamedTuple, cast
 
 import torch
 
-from synib.data import Dataset, Split
+from synib.data import Dataset
 from synib.data.files import Source
 from synib.studies import features
 from synib.studies.affect import multibench
 from synib.studies.features import FOLDS
-from synib.tokens import take
 
 Form = Literal["features", "sequences"]
 
@@ -84,8 +83,8 @@ def load(spec: DataSpec) -> Dataset:
     validation = min(len(other.validation) for other in others)
     return replace(
         data,
-        train=_rows(data.train, range(train - train % MULTIPLE)),
-        validation=_rows(data.validation, range(validation)),
+        train=data.train.take(slice(0, train - train % MULTIPLE)),
+        validation=data.validation.take(slice(0, validation)),
     )
 
 
@@ -99,19 +98,9 @@ def read(spec: DataSpec) -> Dataset:
     if spec.scheme == OTHER_SHOWS:
         data = features.mustard(spec.folder, fold=spec.fold, modalities=spec.modalities)
         train, validation = (
-            _rows(split, [i for i, show in enumerate(split.columns["show"]) if show != TESTED_SHOW])
+            split.take(torch.tensor([i for i, show in enumerate(split.columns["show"]) if show != TESTED_SHOW]))
             for split in (data.train, data.validation)
         )
         return Dataset(train, validation, None)
     scheme = cast(features.Scheme, spec.scheme)
     return features.mustard(spec.folder, scheme=scheme, fold=spec.fold, modalities=spec.modalities)
-
-
-def _rows(split: Split, rows: Sequence[int]) -> Split:
-    index = torch.tensor(rows)
-    return Split(
-        {name: take(x, index) for name, x in split.modalities.items()},
-        split.target[index],
-        {name: members[index] for name, members in split.groups.items()},
-        {name: [column[i] for i in rows] for name, column in split.columns.items()},
-    )

@@ -97,9 +97,9 @@ class Affect(Controlled):
             raise ValueError(f"scheme of {self.source} is {' or '.join(map(repr, schemes))}; got {shown(unknown[0])}.")
 
     @classmethod
-    def quickly(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        fewer = {k: v for k, v in cls.quick.items() if k != "fold" or given.get("form") != "sequences"}
-        return {**fewer, **given}
+    def quickly(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        fewer = {k: v for k, v in cls.quick.items() if k != "fold" or options.get("form") != "sequences"}
+        return {**fewer, **options}
 
     @property
     def title(self) -> str:  # type: ignore[override]  # depends on the form of the data, which is an option

@@ -1,26 +1,48 @@
 """Spoken and written digits: the parity of their sum needs both, beside cues that give it away."""
 
 import wave
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from synib.checks import check_whole, shown
-from synib.data.dataset import Dataset, Split, check_sizes, generator
+from synib.checks import check_choice, check_whole, shown
+from synib.data.dataset import Dataset, Split, check_sizes, generator, standardised
 from synib.data.files import File, Source, inside
 from synib.own.from_arrays import read_npz
 
 RATE = 8000  # of the recordings, in Hz
 WINDOW, HOP, BANDS, FRAMES = 256, 80, 40, 24  # of a spectrogram, which is stretched to FRAMES frames
 SIDE, BAR = 28, 2  # pixels of an image, and of the bar at its edge
-TONES = (2600.0, 3400.0)  # cues of label 0 and 1, in Hz
+TONES = (2600.0, 3400.0, 1800.0)  # cues of labels 0, 1 and 2, in Hz
 LOUDNESS = 0.1  # of a tone, where the recording's largest amplitude is 1
 SOURCES = ("U1", "U2", "R", "S")
+RuleName = Literal["parity", "halves", "modulo-3"]
 
+
+class Rule(NamedTuple):
+    """How two digits make a label. Given either digit alone, all labels are equally probable.
+
+    Args:
+        label: From the spoken and the written digits to labels.
+        classes: Number of labels.
+        digits: Digits from 0 to this one take part.
+    """
+
+    label: Callable[[Tensor, Tensor], Tensor]
+    classes: int = 2
+    digits: int = 9
+
+
+RULES: dict[RuleName, Rule] = {
+    "parity": Rule(lambda spoken, written: (spoken + written) % 2),
+    "halves": Rule(lambda spoken, written: ((spoken >= 5) != (written >= 5)).long()),
+    "modulo-3": Rule(lambda spoken, written: (spoken + written) % 3, classes=3, digits=8),
+}
 
 DIGITS = Source(
     "digits",
@@ -44,12 +66,13 @@ def digits(
     train: int = 4000,
     validation: int = 1000,
     test: int = 4000,
+    rule: RuleName = "parity",
 ) -> Dataset:
-    """Pairs of a spoken and a written digit; the label is the parity of their sum.
+    """Pairs of a spoken and a written digit; the label is the parity of their sum, or follows another rule.
 
     Neither digit alone predicts it. Some examples also carry a cue that gives the label away: a tone in the recording
-    (``U1``), a bar at the image's left or right edge (``U2``), or both (``R``). In the others (``S``, the synergistic ones)
-    only the two digits together determine the label. Groups hold the examples of each kind.
+    (``U1``), a bar at the image's left, right or upper edge (``U2``), or both (``R``). In the others (``S``, the
+    synergistic ones) only the two digits together determine the label. Groups hold the examples of each kind.
 
     No speaker and no image is in two splits: seed *s* tests on speaker *s* mod 6, validates on the next, and trains on the
     other four. Recordings are trimmed and become log-mel spectrograms of 40 bands and 24 frames; both modalities are
@@ -61,7 +84,10 @@ def digits(
         mixture: Probabilities of U1, U2, R and S.
         seed: Seed for speakers, pairs and cues.
         train, validation, test: Numbers of pairs.
+        rule: ``"parity"`` of the sum; ``"halves"``: whether exactly one of the two digits is at least 5; ``"modulo-3"``: the
+            sum modulo 3, three classes, of digits from 0 to 8, so that one digit alone says nothing.
     """
+    label, classes, largest = RULES[check_choice("rule", rule, RuleName)]
     check_sizes(train=train, validation=validation, test=test)
     check_whole("seed", seed, least=None)
     try:
@@ -71,14 +97,16 @@ def digits(
     if len(p) != 4 or not (p >= 0).all() or abs(p.sum().item() - 1.0) > 1e-6:
         raise ValueError(f"A mixture (U1, U2, R, S) has non-negative shares that sum to 1; got {shown(mixture)}.")
     folder = DIGITS.find(root)
-    sounds, spoken, speakers = _recordings(folder)
+    sounds, spoken, speakers = _recordings(folder, classes)
     names = sorted(set(speakers))
     if len(names) < 3:
         raise ValueError(f"Three disjoint splits need recordings of at least 3 speakers; {folder} has {len(names)}.")
     test_speaker, validation_speaker = names[seed % len(names)], names[(seed + 1) % len(names)]
     split_of = {test_speaker: "test", validation_speaker: "validation"}
     recordings = {
-        split: torch.tensor([i for i, name in enumerate(speakers) if split_of.get(name, "train") == split])
+        split: torch.tensor(
+            [i for i, name in enumerate(speakers) if split_of.get(name, "train") == split and spoken[i] <= largest]
+        )
         for split in ("train", "validation", "test")
     }
     pages, digits_written = _images(inside(folder, "mnist-valid.npz"))
@@ -88,48 +116,44 @@ def digits(
         "validation": (pages[n_train:], digits_written[n_train:]),
         "test": _images(inside(folder, "mnist-test.npz")),
     }
+    if largest < 9:
+        images = {split: (x[y <= largest], y[y <= largest]) for split, (x, y) in images.items()}
 
-    def draw(name: str, n: int) -> tuple[dict[str, Tensor], Tensor, dict[str, Tensor]]:
-        g = generator(seed, f"digits-{name}")
+    def draw(name: str, n: int) -> Split:
+        g = generator(seed, f"digits-{name}" if rule == "parity" else f"digits-{rule}-{name}")
         voices = recordings[name][torch.randint(len(recordings[name]), (n,), generator=g)]
         pages, written = images[name]
         rows = torch.randint(len(written), (n,), generator=g)
-        target = (spoken[voices] + written[rows]) % 2
+        target = label(spoken[voices], written[rows])
         source = torch.multinomial(p, n, replacement=True, generator=g)
         groups = {group: source == i for i, group in enumerate(SOURCES)}
         version = torch.where(groups["U1"] | groups["R"], 1 + target, 0)  # without a tone, or with that of the label
         page = _with_bar(pages[rows], target, groups["U2"] | groups["R"])
-        return {"audio": sounds[version, voices], "image": page}, target, groups
+        return Split({"audio": sounds[version, voices], "image": page}, target, groups)
 
-    drawn = [draw("train", train), draw("validation", validation), draw("test", test)]
-    mean = {name: x.mean(0) for name, x in drawn[0][0].items()}
-    deviation = {name: x.std(0) + 1e-3 for name, x in drawn[0][0].items()}
-    train_split, validation_split, test_split = (
-        Split({name: (x - mean[name]) / deviation[name] for name, x in modalities.items()}, target, groups)
-        for modalities, target, groups in drawn
-    )
-    return Dataset(train_split, validation_split, test_split)
+    return Dataset(*standardised(draw("train", train), draw("validation", validation), draw("test", test), more=1e-3))
 
 
 def _with_bar(images: Tensor, target: Tensor, cued: Tensor) -> Tensor:
-    """A white bar at the left edge for label 0, at the right one for label 1."""
-    pages = images.view(-1, SIDE, SIDE).clone()
-    for label, columns in enumerate((slice(0, BAR), slice(SIDE - BAR, SIDE))):
-        rows = cued & (target == label)
-        pages[:, :, columns] = torch.where(rows[:, None, None], 1.0, pages[:, :, columns])
+    """A white bar at the left edge for label 0, at the right one for label 1, at the upper one for label 2."""
+    pages, everywhere = images.view(-1, SIDE, SIDE).clone(), slice(None)
+    first, last = slice(0, BAR), slice(SIDE - BAR, SIDE)
+    for label, place in enumerate(((everywhere, first), (everywhere, last), (first, everywhere))):
+        at, rows = (everywhere, *place), cued & (target == label)
+        pages[at] = torch.where(rows[:, None, None], 1.0, pages[at])
     return pages.flatten(1)
 
 
 @lru_cache(maxsize=4)
-def _recordings(root: Path) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """Features of every recording (plain, with the tone of label 0, with that of label 1), its digit, and its speaker."""
+def _recordings(root: Path, labels: int) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """Features of every recording (plain, then with the tone of each label), its digit, and its speaker."""
     files = sorted((root / "recordings").glob("*.wav"))
     if not files:
         raise ValueError(
             f"There are no recordings in {root / 'recordings'}; expected <digit>_<speaker>_<index>.wav of the Free Spoken "
             "Digit Dataset."
         )
-    versions: list[list[np.ndarray]] = [[], [], []]
+    versions: list[list[np.ndarray]] = [[] for _ in range(1 + labels)]
     digits_spoken, speakers = [], []
     bank = _mel_bank()
     for file in files:
@@ -139,7 +163,7 @@ def _recordings(root: Path) -> tuple[Tensor, Tensor, tuple[str, ...]]:
             raise ValueError(f"{file} is not named <digit>_<speaker>_<index>.wav.")
         sound = _trimmed(_read(file))
         time = np.arange(len(sound)) / RATE
-        for version, tone in zip(versions, (None, *TONES), strict=True):
+        for version, tone in zip(versions, (None, *TONES[:labels]), strict=True):
             added = 0.0 if tone is None else LOUDNESS * np.sin(2 * np.pi * tone * time)
             version.append(_spectrogram(sound + added, bank))
         digits_spoken.append(int(digit))

@@ -11,7 +11,7 @@ from synib.studies.aggregate import means, rule_of_intervals, synib_leads
 from synib.studies.base import Experiment, Row, option, settings_of
 from synib.studies.candidates import own_values
 from synib.studies.charts import Bars, Figure, Table
-from synib.studies.digits.data import DIGITS, digits
+from synib.studies.digits.data import DIGITS, RULES, RuleName, digits
 from synib.studies.evaluation import calibration_scores, predictions, vector_model
 from synib.training import Cell, Learner
 
@@ -40,6 +40,7 @@ class Digits(Experiment):
         ("audio", "image"), weight=(1.0, 3.0, 10.0), experts_weight=(3.0, 10.0, 30.0)
     )
     mixture: ClassVar[tuple[float, ...]]
+    label_rule: ClassVar[RuleName] = "parity"
 
     seeds: int = 10
     methods: tuple[str, ...] = tuple(own)
@@ -49,10 +50,12 @@ class Digits(Experiment):
         return [dict(zip(self.factors, self.mixture, strict=True))]
 
     def data(self, cell: Cell) -> Dataset:
-        return _data(str(DIGITS.find(self.root or None)), tuple(cell.factors[f] for f in self.factors), cell.seed)
+        mixture = tuple(float(cell.factors[f]) for f in self.factors)  # type: ignore[arg-type]
+        return digits_data(str(DIGITS.find(self.root or None)), mixture, cell.seed, self.label_rule)
 
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
-        return vector_model(data.widths, cell.settings)
+        classes = RULES[self.label_rule].classes
+        return vector_model(data.widths, cell.settings, 1 if classes == 2 else classes)
 
     def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
         """Calibration at test, before and after temperature scaling on validation data."""
@@ -149,5 +152,6 @@ class DigitsPlenty(Digits):
 
 
 @lru_cache(maxsize=64)
-def _data(root: str, mixture: tuple[float, ...], seed: int) -> Dataset:
-    return digits(root, mixture, seed)
+def digits_data(root: str, mixture: tuple[float, ...], seed: int, rule: RuleName, **sizes: int) -> Dataset:
+    """The data of :func:`~synib.studies.digits.data.digits`, kept for the next cell with the same."""
+    return digits(root, mixture, seed, rule=rule, **sizes)

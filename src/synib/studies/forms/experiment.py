@@ -47,6 +47,7 @@ class Forms(Experiment):
     factors: ClassVar[tuple[str, ...]] = ("task", "form", "candidate")
     headline: ClassVar[str] = "synergy"
     curves: ClassVar[bool] = False
+    chooses_on_half: ClassVar[bool] = True
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "task": ("pid-xor",), "form": ("vanilla", "shuffled", "16 draws")}
 
     seeds: int = 6
@@ -58,7 +59,7 @@ class Forms(Experiment):
     def __post_init__(self) -> None:
         if not (self.task and self.form):
             raise ValueError("task and form name one value or more each; got none.")
-        known = tasks("")
+        known = self._tasks
         if unknown := [name for name in self.task if name not in known]:
             raise ValueError(f"task is one of {', '.join(known)}; got {shown(unknown[0])}.")
         names = dict.fromkeys(name for task in self.task for name in self._all(task))
@@ -67,7 +68,7 @@ class Forms(Experiment):
         used = dict.fromkeys(form.method for task in self.task for form in self._forms(task).values())
         object.__setattr__(self, "methods", self.methods or tuple(used))
         super().__post_init__()
-        if self.seeds < 2:
+        if self.chooses_on_half and self.seeds < 2:
             raise ValueError(
                 f"Forms are chosen on one half of the seeds and measured on the other: seeds is at least 2; got {self.seeds}."
             )
@@ -172,7 +173,11 @@ class Forms(Experiment):
         scores = self._scores(task, raw, split)
         for name, logits in (("ece", raw), ("ece_calibrated", scaled)):
             scores[name] = calibration(logits, split.target, family=family).error
-        return scores
+        return scores | self._of_calibrated(task, scaled, split)
+
+    def _of_calibrated(self, task: Task, logits: torch.Tensor, split: Split) -> dict[str, float]:
+        """Further scores of calibrated validation predictions; none here."""
+        return {}
 
     @staticmethod
     def _scores(task: Task, logits: torch.Tensor, split: Split) -> dict[str, float]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from synib import keys
-from synib.checks import check_number, check_whole, shown
+from synib.checks import check_choice, check_number, check_whole, shown
 
 Donors = Literal["paper", "balanced"]
 Contradictions = Mapping[str, Sequence[str]]
@@ -68,8 +68,7 @@ def make_ironic(
     v, a, y = _triplet(video, audio, label, list(contradictions))
     check_number("alpha", alpha, least=0)
     check_whole("seed", seed, least=None)
-    if donors not in ("paper", "balanced"):
-        raise ValueError(f"donors is 'paper' or 'balanced'; got {shown(donors)}.")
+    check_choice("donors", donors, Donors)
     if within is not None and len(within) != len(y):
         raise ValueError(f"within has a key for each of the {len(y)} examples; got {len(within)}.")
     n = int(alpha * len(y) / len(follows) + 1e-9)  # floor, without falling below a whole number by rounding

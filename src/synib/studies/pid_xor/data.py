@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from synib.checks import is_number
-from synib.data.dataset import Dataset, Split, check_sizes, generator
-from synib.tokens import values
+from synib.data.dataset import Dataset, Split, check_sizes, generator, standardised
 
 WIDTH = 32
 BLOCKS = {"unique": range(0, 6), "redundant": range(6, 12), "synergy": range(12, 18), "noise": range(18, 32)}
@@ -56,25 +55,8 @@ def pid_xor(
     projections = _projections(projection_seed)
     fitted = _draw(train + validation, mixture, projections, generator(seed, "pid-xor-fit"))
     tested = _draw(test, mixture, projections, generator(seed, "pid-xor-test"))
-
-    first = {name: values(x)[:train] for name, x in fitted.modalities.items()}
-    mean = {name: x.mean(0) for name, x in first.items()}
-    deviation = {name: x.std(0) for name, x in first.items()}
-
-    def standardised(split: Split, rows: slice) -> Split:
-        return Split(
-            {name: (values(x)[rows] - mean[name]) / deviation[name] for name, x in split.modalities.items()},
-            split.target[rows],
-            {source: members[rows] for source, members in split.groups.items()},
-        )
-
-    everything = slice(None)
-    return Dataset(
-        standardised(fitted, slice(0, train)),
-        standardised(fitted, slice(train, None)),
-        standardised(tested, everything),
-        {"x1": BLOCKS, "x2": BLOCKS},
-    )
+    splits = standardised(fitted.take(slice(0, train)), fitted.take(slice(train, None)), tested)
+    return Dataset(*splits, blocks={"x1": BLOCKS, "x2": BLOCKS})
 
 
 def _projections(seed: int) -> dict[tuple[str, int], Tensor]:

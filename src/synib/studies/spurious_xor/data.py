@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from synib.checks import check_whole, is_number, shown
+from synib.checks import check_choice, check_whole, is_number, shown
 from synib.data.dataset import Dataset, Split, check_sizes, generator
 
 WIDTH, SIGNAL, SHORTCUT = 64, range(0, 4), range(4, 10)
@@ -43,8 +43,7 @@ def parity(
     if not is_number(beta) or beta < 0:
         raise ValueError(f"beta is a finite number of at least 0; got {shown(beta)}.")
     check_sizes(train=train, validation=validation, test=test)
-    if test_shortcut not in ("independent", "constant"):
-        raise ValueError(f"test_shortcut is 'independent' or 'constant'; got {test_shortcut!r}.")
+    check_choice("test_shortcut", test_shortcut, TestShortcut)
 
     def draw(name: str, n: int) -> Split:
         g = generator(seed, f"parity-{modalities}-{name}")

@@ -1,0 +1,143 @@
+"""``synib explain``: which rows need both modalities, and which parts of them."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from synib.cli import one_line
+from synib.cli.own_data import AllowDownload, AsJson, Device, Modalities, Root, Strict, columns_of
+from synib.cli.progress import progress_bar
+from synib.files import check_writable, write_csv
+
+BACKGROUND = 16  # rows that a file needs for its own rows to stand for what is absent
+MOST = 200  # rows of a page
+TITLE = "Where the synergy of "
+
+
+def explain(
+    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that synib fit left.")],
+    file: Annotated[Path, typer.Argument(help="Rows to explain; modalities may be missing.")],
+    rows: Annotated[
+        str,
+        typer.Option(
+            help="Row numbers from 0, as in 3,17,20-25, or top:N: the N rows that rest most on synergy.",
+        ),
+    ] = "top:10",
+    modality: Modalities = None,
+    root: Root = None,
+    strict: Strict = False,
+    allow_download: AllowDownload = False,
+    device: Device = "auto",
+    parts: Annotated[bool, typer.Option(help="Also find which columns of each modality carry it.")] = True,
+    draws: Annotated[int, typer.Option(help="Other rows that stand for an absent modality.")] = 128,
+    seed: Annotated[int, typer.Option(help="Seed for the draws.")] = 0,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("explanation.html"),
+    table: Annotated[
+        Path | None, typer.Option("--csv", help="Also write the numbers of every row there.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which rows of a file need more than one modality, what each modality says alone, and which parts say it."""
+    from rich.console import Console
+
+    from synib.explanation import explain as explain_rows
+    from synib.own.new_rows import new_rows
+    from synib.own.raw.embed import RawOptions
+    from synib.own.saved import load, need_safetensors
+    from synib.report.explanation import write_explanation
+
+    need_safetensors()
+    chosen = _parsed(rows)
+    _check_out(out, table)
+    model = load(folder)
+    with progress_bar(Console(stderr=as_json)) as advance:
+        options = RawOptions(root, strict, allow_download, device, advance)
+        values, present, identifiers, notes = new_rows(model, file, columns_of(modality), options)
+    values = {
+        name: np.where(present[name][:, None], np.asarray(x, dtype=np.float64), np.nan) for name, x in values.items()
+    }
+    count = len(next(iter(values.values())))
+    if isinstance(chosen, list) and (wrong := [row for row in chosen if row >= count]):
+        raise ValueError(f"{file} has rows 0 to {count - 1}; --rows names {wrong[0]}.")
+    whole = np.logical_and.reduce([present.get(name, np.zeros(count, bool)) for name in model.widths])
+    own = int(whole.sum()) >= BACKGROUND and values.keys() == model.widths.keys()
+    if parts and not own:
+        notes.append(f"Parts are not explained: fewer than {BACKGROUND} rows have all modalities to fill them with.")
+    settings: dict[str, Any] = {"draws": draws, "seed": seed, "ids": _ids(identifiers, count)}
+    if own:
+        settings["background"] = {name: x[whole] for name, x in values.items()}
+    result = explain_rows(model, values, **settings)
+    shown = result.top(chosen) if isinstance(chosen, int) else chosen
+    if parts and own:
+        result = explain_rows(model, values, parts=True, of=shown, **settings)
+    if table is not None:
+        write_csv(table, list(result.records()))
+    title = f"{TITLE}{file.name} is"
+    write_explanation(result, out, title, shown, shlex.join(["synib", *sys.argv[1:]]), notes)
+    if as_json:
+        records = list(result.records())
+        plain = [{k: None if v != v else v for k, v in records[row].items()} for row in shown]
+        typer.echo(json.dumps({"page": str(out), "rows": plain, "notes": notes}, indent=1))
+        return
+    for note in notes:
+        typer.echo(one_line(note))
+    evidence = result.rows
+    for row in shown:
+        low, high = evidence.synergy.low[row], evidence.synergy.high[row]
+        typer.echo(
+            one_line(
+                f"row {result.ids[row]}: answer {result.answer(row)}, evidence {evidence.evidence[row]:+.2f}, of it synergy "
+                f"{evidence.synergy.value[row]:+.2f} [{low:+.2f}, {high:+.2f}]"
+            )
+        )
+    typer.echo(one_line(f"Page: {out}"))
+
+
+def _parsed(rows: str) -> int | list[int]:
+    """``"3,17,20-25"`` as row numbers, ``"top:5"`` as 5."""
+    example = f"--rows takes row numbers from 0, as in 3,17,20-25, or top:N with N from 1 to {MOST}; got {rows!r}."
+    if rows.startswith("top:"):
+        if not rows[4:].isdecimal() or not 1 <= int(rows[4:]) <= MOST:
+            raise ValueError(example)
+        return int(rows[4:])
+    numbers: list[int] = []
+    for piece in rows.split(","):
+        first, dash, last = (part.strip() for part in piece.partition("-"))
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError(example)
+        begin, end = int(first), int(last) if dash else int(first)
+        if end < begin or end - begin >= MOST:
+            raise ValueError(example)
+        numbers += range(begin, end + 1)
+    if len(numbers) > MOST:
+        raise ValueError(f"--rows names {len(numbers)} rows; a page shows at most {MOST}.")
+    return list(dict.fromkeys(numbers))
+
+
+def _check_out(out: Path, table: Path | None) -> None:
+    """Raise ``ValueError`` where the page or the table cannot, or must not, be written."""
+    for path, option in ((out, "--out"), (table, "--csv")):
+        if path is None:
+            continue
+        if path.is_dir() or not path.parent.is_dir():
+            raise ValueError(f"{option} is a file in a folder that exists; got {path}.")
+        check_writable(path.parent)
+    if out.exists() and TITLE.encode() not in out.read_bytes()[:2000]:
+        raise ValueError(f"{out} exists and is no page of synib explain: choose another file with --out.")
+    if table is not None and table.exists() and not table.read_bytes().startswith(b"row,answer,evidence,"):
+        raise ValueError(f"{table} exists and is no table of synib explain: choose another file with --csv.")
+
+
+def _ids(identifiers: Any, count: int) -> list[str]:
+    """The number of each row, with what identifies it in the file."""
+    distinct = (name for name, column in identifiers.items() if len(set(map(str, column.values))) == count)
+    name = next(distinct, None)
+    if name is None:
+        return [str(row) for row in range(count)]
+    values = identifiers[name].values
+    return [f"{row} ({name} {values[row]})" for row in range(count)]

@@ -1,0 +1,40 @@
+"""``synib export``: a fitted model as one graph, for programs that have no synib."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from synib.cli import one_line
+from synib.cli.own_data import AsJson
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that synib fit left.")],
+    to: Annotated[str, typer.Option(help="onnx, or torch for a program of torch.export.")] = "onnx",
+    out: Annotated[Path, typer.Option(help="Folder for the graph and its description.")] = Path("exported"),
+    as_json: AsJson = False,
+) -> None:
+    """Export a model as one graph, from vectors and columns of tables to calibrated probabilities."""
+    from synib.own.export.write import FILES, check_export
+    from synib.own.export.write import export as write
+    from synib.own.saved import load, need_safetensors
+
+    need_safetensors()
+    check_export(to, out)
+    plain = write(load(folder), out, to)
+    if as_json:
+        typer.echo(json.dumps({**plain, "graph": str(out / FILES[to])}, indent=1))
+        return
+    for one in plain["inputs"]:
+        names = ", ".join(encoder["name"] for encoder in one.get("encoders", ()))
+        if names:
+            typer.echo(one_line(f"{one['name']}: its encoder ({names}) is not in the graph, which takes its vectors."))
+    check = plain["check"]
+    typer.echo(
+        f"The graph's outputs equal predict's to {check['largest_difference']:.0e} on {check['rows']} made-up rows."
+        if check["rows"]
+        else f"The graph was not compared with predict: {check['why']}."
+    )
+    typer.echo(one_line(f"Graph: {out / FILES[to]} (inputs and outputs: {out / 'README.md'})"))

@@ -1,0 +1,28 @@
+"""Where the synergy is: per row, in which parts of a row, and of which kinds."""
+
+from synib.explanation.explain import Explanation, explain
+from synib.explanation.kinds import Cell, Direction, Kinds, kinds
+from synib.explanation.masks import kept_by_mask
+from synib.explanation.partition import patches
+from synib.explanation.parts import PartScores
+from synib.explanation.rows import RowEvidence, Scores
+from synib.explanation.views import Columns, Picture, Spectrogram, View, Words
+
+__all__ = [
+    "Cell",
+    "Columns",
+    "Direction",
+    "Explanation",
+    "Kinds",
+    "PartScores",
+    "Picture",
+    "RowEvidence",
+    "Scores",
+    "Spectrogram",
+    "View",
+    "Words",
+    "explain",
+    "kept_by_mask",
+    "kinds",
+    "patches",
+]

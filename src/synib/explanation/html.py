@@ -1,0 +1,63 @@
+"""An explanation as HTML, for notebooks and for the page of ``synib explain``."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from synib.explanation import pictures
+from synib.explanation.answers import EVIDENCE
+
+if TYPE_CHECKING:
+    from synib.explanation.explain import Explanation
+
+
+def explanation_html(explanation: "Explanation", rows: Sequence[int]) -> str:
+    """A section for each of the rows, with a style of its own and no script."""
+    e = explanation.rows
+    about = (
+        f"Evidence is {EVIDENCE[e.kind]}. It is the sum of the bars below: the baseline, what only one modality says, what "
+        f"several say alike (shared), and what they say only together (synergy). Absent modalities take the values of "
+        f"{e.draws} other rows. {len(rows)} of {len(e)} rows."
+    )
+    sections = "".join(_row(explanation, row) for row in rows)
+    return f'{pictures.STYLE}<div class="synib-explanation"><p>{escape(about)}</p>{pictures.legend()}{sections}</div>'
+
+
+def _row(explanation: "Explanation", row: int) -> str:
+    e = explanation.rows
+    title = f"Row {explanation.ids[row]}: {_said(explanation, row)}"
+    names = ["baseline", *(f"only {name}" for name in e.names), "shared", "synergy"]
+    scores = [*(e.unique[name] for name in e.names), e.shared, e.synergy]
+    value = [e.baseline[row], *(s.value[row] for s in scores)]
+    low = [e.baseline[row], *(s.low[row] for s in scores)]
+    high = [e.baseline[row], *(s.high[row] for s in scores)]
+    parts = []
+    for name, of_parts in explanation.parts.items():
+        if row in of_parts.rows:
+            at = of_parts.rows.index(row)
+            drawn = explanation.views[name].draw(explanation.values[name][row], of_parts, at)
+            parts.append(f"<h4>{escape(name)}: which parts say it</h4>{drawn}")
+    return (
+        f"<section><h3>{escape(title)}</h3><p>{escape(_alone(explanation, row))}</p>"
+        f"{pictures.bars(names, value, low, high)}{''.join(parts)}</section>"
+    )
+
+
+def _said(explanation: "Explanation", row: int) -> str:
+    e = explanation.rows
+    if e.kind == "number":
+        return f"predicted {e.evidence[row]:.3g}"
+    certain = "" if np.isnan(e.probability[row]) else f" with probability {e.probability[row]:.2f}"
+    return f"answer {explanation.answer(row)}{certain}, evidence {e.evidence[row]:+.2f}"
+
+
+def _alone(explanation: "Explanation", row: int) -> str:
+    """What each modality says alone, in a sentence."""
+    e = explanation.rows
+    if e.kind == "number":
+        alone = ", ".join(f"{name} {e.baseline[row] + e.alone[name].value[row]:.3g}" for name in e.names)
+        return f"Predicted from one modality alone: {alone}."
+    alone = ", ".join(f"{name} {p[row]:.2f}" for name, p in e.probability_alone.items())
+    return f"Probability of this answer from one modality alone: {alone}."

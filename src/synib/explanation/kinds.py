@@ -1,0 +1,153 @@
+"""Kinds of interaction: which clusters, and which directions, of two modalities interact, with their most typical rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from synib.checks import check_whole
+from synib.measure.arrays import as_numbers
+from synib.measure.detectors.components import components
+from synib.measure.detectors.features import clusters as cluster
+from synib.measure.detectors.spectral import leading_pair
+from synib.measure.stats import Estimate, mean
+
+TYPICAL = 3  # rows shown for each kind
+FEWEST = 5  # rows of a cell of which anything is said
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cluster of one modality together with a cluster of another.
+
+    Args:
+        modalities: Both names.
+        clusters: The number of either cluster, from 0.
+        effect: Mean interaction there, without what either cluster has alone; its interval is corrected for all cells.
+        rows: Its most typical rows: nearest to the centre of both clusters.
+    """
+
+    modalities: tuple[str, str]
+    clusters: tuple[int, int]
+    effect: Estimate
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction in each of two modalities whose product follows the interaction best.
+
+    Args:
+        modalities: Both names.
+        correlation: Of the product with the interaction, over the rows that it was found in.
+        corners: (high or low along the first, along the second) → the mean interaction and the most typical rows there.
+    """
+
+    modalities: tuple[str, str]
+    correlation: float
+    corners: Mapping[tuple[str, str], tuple[float, tuple[int, ...]]]
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The result of :func:`kinds`.
+
+    Args:
+        cells: Pairs of clusters, from the largest effect to the smallest.
+        directions: For each pair of modalities the directions that interact.
+        labels: Modality → the cluster of each row.
+    """
+
+    cells: tuple[Cell, ...]
+    directions: tuple[Direction, ...]
+    labels: Mapping[str, NDArray[np.int64]]
+
+    def __str__(self) -> str:
+        lines = []
+        for cell in self.cells[:6]:
+            (a, b), (i, j) = cell.modalities, cell.clusters
+            lines.append(
+                f"{a} {i} x {b} {j}: {cell.effect} (n = {cell.effect.n}), rows {', '.join(map(str, cell.rows))}"
+            )
+        for found in self.directions:
+            lines.append(
+                f"{' x '.join(found.modalities)}: correlation {found.correlation:.2f} along one direction each"
+            )
+        return "\n".join(lines)
+
+
+def kinds(
+    interaction: ArrayLike | Tensor, modalities: Mapping[str, ArrayLike | Tensor], *, clusters: int = 4, seed: int = 0
+) -> Kinds:
+    """Which kinds of rows interact: clusters by k-means, and directions by the audit's spectral detector.
+
+    Clusters and components are those of :class:`synib.measure.detectors.Detectors`; here they describe one number for each
+    row. They are found in the same rows that they describe, so they show where to look, and prove nothing.
+
+    Args:
+        interaction: A number for each row: towards one class, ``explanation.rows.interaction_parameters[:, k]``, or the
+            residual of an additive model.
+        modalities: Name → ``(rows, width)``.
+        clusters: How many for each modality.
+        seed: Seed for the clusters.
+    """
+    check_whole("clusters", clusters, least=2)
+    values = as_numbers(interaction, "interaction")
+    vectors = {name: torch.from_numpy(as_numbers(x, name).reshape(len(values), -1)) for name, x in modalities.items()}
+    if values.ndim != 1 or any(len(x) != len(values) for x in vectors.values()):
+        raise ValueError(f"interaction is one number for each row of the modalities; got shape {values.shape}.")
+    everyone = torch.ones(len(values), dtype=torch.bool)
+    parts = {name: components(x, everyone) for name, x in vectors.items()}
+    labels = {name: cluster(c.leading.float(), clusters, seed) for name, c in parts.items()}
+    distance = {name: _distances(c.leading, labels[name], clusters) for name, c in parts.items()}
+    centred = torch.from_numpy(values - values.mean())
+    cells, directions = [], []
+    pairs = list(combinations(modalities, 2))
+    level = 1 - 0.05 / (len(pairs) * clusters**2)
+    for a, b in pairs:
+        effects = _without_margins(centred, labels[a], labels[b], clusters)
+        for i in range(clusters):
+            for j in range(clusters):
+                members = ((labels[a] == i) & (labels[b] == j)).nonzero()[:, 0]
+                if len(members) >= FEWEST:
+                    near = members[(distance[a] + distance[b])[members].argsort()[:TYPICAL]]
+                    effect = mean(effects[members].numpy(), level=level)
+                    cells.append(Cell((a, b), (i, j), effect, tuple(near.tolist())))
+        directions.append(_direction((a, b), centred, parts[a].white.double(), parts[b].white.double()))
+    cells.sort(key=lambda cell: -abs(cell.effect.value))
+    return Kinds(tuple(cells), tuple(directions), {name: label.numpy() for name, label in labels.items()})
+
+
+def _distances(x: Tensor, label: Tensor, count: int) -> Tensor:
+    """How far each row is from the centre of its cluster, in units of the mean distance."""
+    member = torch.nn.functional.one_hot(label, count).to(x)
+    centres = (member.mT @ x) / member.sum(0).clamp(min=1)[:, None]
+    far = (x - centres[label]).norm(dim=1)
+    return far / far.mean().clamp(min=1e-12)
+
+
+def _without_margins(values: Tensor, a: Tensor, b: Tensor, count: int) -> Tensor:
+    """The values without what either cluster has alone, by least squares."""
+    both = torch.cat([torch.nn.functional.one_hot(label, count).to(values) for label in (a, b)], 1)
+    return values - both @ (torch.linalg.pinv(both) @ values)
+
+
+def _direction(names: tuple[str, str], values: Tensor, a: Tensor, b: Tensor) -> Direction:
+    left, right = leading_pair((a * values[:, None]).mT @ b)
+    along = (a @ left, b @ right)
+    product = along[0] * along[1]
+    spread = (product.std() * values.std()).clamp(min=1e-12)
+    correlation = float(((product - product.mean()) * (values - values.mean())).mean() / spread)
+    corners = {}
+    for first in ("high", "low"):
+        for second in ("high", "low"):
+            s, t = (1.0 if side == "high" else -1.0 for side in (first, second))
+            inside = ((s * along[0] > 0) & (t * along[1] > 0)).nonzero()[:, 0]
+            typical = inside[torch.minimum(s * along[0], t * along[1])[inside].argsort(descending=True)[:TYPICAL]]
+            average = float(values[inside].mean()) if len(inside) else float("nan")
+            corners[first, second] = average, tuple(typical.tolist())
+    return Direction(names, correlation, corners)

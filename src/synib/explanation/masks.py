@@ -1,0 +1,74 @@
+"""The masks of training themselves: what a learned mask keeps of each row."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from synib import keys, tokens
+from synib.checks import check_kind, check_whole
+from synib.masks import Mask, Noise, Probe, ShuffledNoise
+from synib.masks.base import undisturbed
+from synib.measure.arrays import family_of
+from synib.measure.encoded import as_target, as_tensors
+from synib.objective import Family, MultimodalModel
+from synib.objective.wrappers import unwrap
+
+
+def kept_by_mask(
+    model: MultimodalModel,
+    mask: Mask,
+    modalities: Mapping[str, tokens.Modality | ArrayLike],
+    target: ArrayLike | Tensor,
+    *,
+    family: Family | None = None,
+    noise: Noise | None = None,
+    draws: int = 8,
+    seed: int = 0,
+) -> dict[str, NDArray[np.float64]]:
+    """How often a mask of training keeps each coordinate, from 0 to 1, shaped like the modality.
+
+    A :class:`~synib.LearnedMask` keeps what the unimodal predictor relies on, and corrupts the rest: where it keeps a
+    coordinate, the modality alone predicts the target with it. So these are regions of unimodal evidence (shortcuts among
+    them), and not of synergy.
+
+    Args:
+        model: A model with unimodal heads, such as ``FusionModel``.
+        mask: The mask, with the settings of training.
+        modalities: Name → values, batch first.
+        target: The targets that the unimodal predictors are asked for.
+        family: Default: ``Categorical()``.
+        noise: The fill of training. Default: ``ShuffledNoise()``.
+        draws: Searches from different draws of the noise, averaged.
+        seed: Seed for the draws.
+    """
+    check_kind("mask", mask, Mask, "LearnedMask()")
+    check_whole("draws", draws)
+    family, noise = family_of(family), ShuffledNoise() if noise is None else noise
+    inner = unwrap(model)
+    if not isinstance(inner, MultimodalModel):
+        raise ValueError(
+            f"A mask is searched with a model's unimodal heads; got {type(model).__name__}: give a FusionModel."
+        )
+    rows = as_tensors(model, modalities, inner.names)
+    result = {}
+    for name, x in rows.items():
+        y = as_target(target, len(tokens.values(x)), tokens.values(x).device)
+
+        def loss(values: Tensor, name: str = name, x: tokens.Modality = x, y: Tensor = y) -> Tensor:
+            own = inner.head(name, inner.encode(name, tokens.with_values(x, values)), through=True)
+            return family.nll(own, y)
+
+        def fill(key: Tensor, name: str = name, x: tokens.Modality = x) -> Tensor:
+            return noise.fill(x, key, name, 1, None)
+
+        probe = Probe(name, fill, loss if inner.has_head(name) else None)
+        total = torch.zeros_like(tokens.values(x), dtype=torch.float64)
+        with undisturbed(inner.unimodal_modules(name)):
+            for draw in range(draws):
+                corrupted = mask(x, keys.fold(keys.key(seed), name, draw), probe)
+                total += (~corrupted).expand_as(total)
+        result[name] = (total / draws).cpu().numpy()
+    return result

@@ -1,0 +1,164 @@
+"""Rows of an audit to look at: those that need both modalities, those whose modalities contradict each other, and
+those that fusion gets right and no single modality does.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from synib.explanation.answers import Readout
+from synib.explanation.kinds import Kinds, kinds
+from synib.explanation.rows import RowEvidence, row_evidence
+from synib.measure import background as backgrounds
+from synib.measure.encoded import CHUNK, Encoded, evaluated
+from synib.own.audit import Audit
+from synib.own.fitting import Outcome
+from synib.own.metric import probabilities
+from synib.tokens import present, take
+
+Numbers = NDArray[np.float64]
+SHOWN = 5  # rows of each list
+ROWS = 2000  # of a fold that are taken apart
+DRAWS = 64
+LEAST = 20  # rows of a fold, of which fewer have too small a background
+
+
+@dataclass(frozen=True)
+class RowNote:
+    """A row with what is said of it: row number in the table, from 0, and named values as texts."""
+
+    row: int
+    values: dict[str, str]
+
+
+@dataclass(frozen=True)
+class NotableRows:
+    """The result of :func:`notable_rows`.
+
+    Args:
+        method: The fusion method whose models were taken apart.
+        need_both: Rows whose answer rests most on synergy.
+        contradict: Rows whose unimodal models are surest of different answers.
+        only_together: Rows that the fusion gets right and every unimodal model wrong, from the surest on.
+        kinds: Which clusters interact, if the rows tell.
+    """
+
+    method: str
+    need_both: tuple[RowNote, ...]
+    contradict: tuple[RowNote, ...]
+    only_together: tuple[RowNote, ...]
+    kinds: Kinds | None
+
+
+def notable_rows(audit: Audit, seed: int = 0) -> NotableRows | None:
+    """Rows worth looking at, by models that were not trained on them; of classes only.
+
+    Args:
+        audit: A finished audit.
+        seed: Seed for the draws.
+    """
+    outcome, table = audit.outcome, audit.table
+    if table.kind not in ("classification", "ordinal"):
+        return None
+    candidates = [name for name in (audit.synib, "vanilla") if name in outcome.methods]
+    method = min(candidates, key=lambda name: float(outcome.methods[name].losses.min(1).mean()))
+    tested = ~np.isnan(outcome.methods[method].predictions[0, :, 0])
+    alone = {name: _probabilities(outcome, f"unimodal-{name}") for name in table.modalities}
+    fused = _probabilities(outcome, method)
+    lead, notes, interaction = _taken_apart(outcome, method, seed)
+    both = np.flatnonzero(~np.isnan(lead))
+    synergistic = both[np.argsort(-lead[both], kind="stable")][:SHOWN]
+    return NotableRows(
+        method,
+        tuple(
+            RowNote(int(row), notes[row] | _answers(audit, row, alone, fused)) for row in synergistic if lead[row] > 0
+        ),
+        tuple(RowNote(row, _answers(audit, row, alone, fused)) for row in _contradicting(audit, alone, tested)),
+        tuple(RowNote(row, _answers(audit, row, alone, fused)) for row in _only_together(audit, alone, fused, tested)),
+        _kinds(audit, interaction, seed),
+    )
+
+
+def _probabilities(outcome: Outcome, method: str) -> Numbers:
+    """Of every class for each row, averaged over seeds."""
+    return np.mean([probabilities(eta) for eta in outcome.calibrated(method)], 0)
+
+
+def _taken_apart(outcome: Outcome, method: str, seed: int) -> tuple[Numbers, dict[int, dict[str, str]], Numbers]:
+    """The lead of synergy in each test row (NaN where unknown), what to say of it, and the interaction of each output."""
+    n = len(outcome.table.target)
+    lead, interaction = np.full(n, np.nan), np.full((n, outcome.recipe.outputs), np.nan)
+    notes: dict[int, dict[str, str]] = {}
+    for i, fold in enumerate(outcome.parts):
+        split = outcome.recipe.split(i, fold.test[:ROWS])
+        has = [present(x) for x in split.modalities.values()]
+        whole = torch.stack([torch.ones(len(split), dtype=torch.bool) if h is None else h for h in has]).all(0)
+        if int(whole.sum()) < LEAST:
+            continue
+        rows, learner = fold.test[:ROWS][whole.numpy()], outcome.methods[method].learners[i][0]
+        chosen = {name: take(x, whole.nonzero()[:, 0]) for name, x in split.modalities.items()}
+        with evaluated(learner):
+            encoded = Encoded(lambda x, learner=learner: learner.method.predict(learner.model, x), chosen, CHUNK)  # type: ignore[misc]
+            readout = Readout(outcome.family, encoded.own())
+            background = backgrounds.draw(encoded, min(DRAWS, encoded.size), seed)
+            evidence = row_evidence(encoded, background, readout, encoded.size)
+        lead[rows], interaction[rows] = evidence.lead, evidence.interaction_parameters
+        notes |= {int(row): _words(evidence, k) for k, row in enumerate(rows)}
+    return lead, notes, interaction
+
+
+def _words(evidence: RowEvidence, row: int) -> dict[str, str]:
+    synergy = evidence.synergy
+    said = {"synergy": f"{synergy.value[row]:+.2f} [{synergy.low[row]:+.2f}, {synergy.high[row]:+.2f}]"}
+    return said | {f"{name} alone": f"{scores.value[row]:+.2f}" for name, scores in evidence.alone.items()}
+
+
+def _answers(audit: Audit, row: int, alone: dict[str, Numbers], fused: Numbers) -> dict[str, str]:
+    """What the target is, and what each model says of the row."""
+    classes = audit.table.classes
+
+    def said(p: Numbers) -> str:
+        return f"{classes[int(p[row].argmax())]} ({p[row].max():.2f})"
+
+    answers = {f"{name} says": said(p) for name, p in alone.items()}
+    return {"target": classes[int(audit.table.target[row])], **answers, "together": said(fused)}
+
+
+def _contradicting(audit: Audit, alone: dict[str, Numbers], tested: NDArray[np.bool_]) -> list[int]:
+    """Rows of which two unimodal models are sure, and say different things."""
+    best = np.zeros(len(tested))
+    for a, b in combinations(alone, 2):
+        there = tested & audit.table.present[a] & audit.table.present[b]
+        differ = there & (alone[a].argmax(1) != alone[b].argmax(1))
+        both = np.minimum(alone[a].max(1), alone[b].max(1))
+        best = np.maximum(best, np.where(differ, np.nan_to_num(both), 0.0))
+    order = np.argsort(-best, kind="stable")[:SHOWN]
+    return [int(row) for row in order if best[row] > 0]
+
+
+def _only_together(audit: Audit, alone: dict[str, Numbers], fused: Numbers, tested: NDArray[np.bool_]) -> list[int]:
+    """Rows that the fusion gets right and no unimodal model."""
+    y = audit.table.target
+    right = tested & (fused.argmax(1) == y)
+    for p in alone.values():
+        right &= p.argmax(1) != y
+    sure = np.where(right, fused.max(1), 0.0)
+    return [int(row) for row in np.argsort(-sure, kind="stable")[:SHOWN] if sure[row] > 0]
+
+
+def _kinds(audit: Audit, interaction: Numbers, seed: int) -> Kinds | None:
+    """Clusters that interact, where the audit found synergy."""
+    rows = np.flatnonzero(~np.isnan(interaction[:, -1]))
+    if audit.verdict.synergy != "present" or len(rows) < LEAST:
+        return None
+    found = kinds(
+        interaction[rows, -1],
+        {n: np.asarray(x[rows], np.float64) for n, x in audit.table.modalities.items()},
+        seed=seed,
+    )
+    # Back to the table's own row numbers.
+    cells = tuple(type(c)(c.modalities, c.clusters, c.effect, tuple(int(rows[r]) for r in c.rows)) for c in found.cells)
+    return Kinds(cells, found.directions, found.labels)

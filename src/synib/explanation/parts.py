@@ -1,0 +1,189 @@
+"""Which parts of a row carry what a modality says: Shapley values of its parts, with other rows' values as the fill."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synib import keys, tokens
+from synib.explanation.answers import Readout
+from synib.explanation.partition import Partition
+from synib.measure.encoded import Encoded
+from synib.measure.stats import interval
+
+Numbers = NDArray[np.float64]
+EXACT = 6  # parts: up to so many all subsets are evaluated
+OTHERS = 4  # values of the other modalities that each draw is averaged over
+NUMBERS = 1 << 23  # of swapped inputs at a time
+
+
+@dataclass(frozen=True)
+class PartScores:
+    """What each part of a modality contributes to the evidence for the answer.
+
+    Args:
+        modality: Its name.
+        rows: The rows that were explained.
+        names: The parts.
+        label: The number of its part for each coordinate.
+        together: Contribution to the interaction with the other modalities, ``(rows, parts)``.
+        together_low, together_high: Its interval over draws.
+        alone: Contribution to what the modality says alone.
+        alone_low, alone_high: Its interval over draws.
+        exact: Whether all subsets of parts were evaluated.
+        draws: How many other rows filled the parts.
+    """
+
+    modality: str
+    rows: tuple[int, ...]
+    names: tuple[str, ...]
+    label: NDArray[np.int64]
+    together: Numbers
+    together_low: Numbers
+    together_high: Numbers
+    alone: Numbers
+    alone_low: Numbers
+    alone_high: Numbers
+    exact: bool
+    draws: int
+
+    def on_coordinates(self, scores: Numbers) -> Numbers:
+        """Scores of the parts of one row, shaped like the row: the score of its part at each coordinate."""
+        return scores[self.label]
+
+
+def part_scores(
+    encoded: Encoded,
+    readout: Readout,
+    parts: Partition,
+    name: str,
+    rows: Sequence[int],
+    *,
+    first: int = 0,
+    draws: int = 32,
+    seed: int = 0,
+    level: float = 0.95,
+) -> PartScores:
+    r"""Shapley values of the parts of one modality, for some rows.
+
+    With *T* the parts that are the row's own, and all others those of a background row, a row has two games,
+
+    .. math:: w(T) = f(x_m^{T}, x_\text{rest}) - \mathbb E_b f(x_m^{T}, b_\text{rest}), \qquad
+              w'(T) = \mathbb E_b f(x_m^{T}, b_\text{rest}).
+
+    Contributions to *w* (``together``) add up to the interaction of the modality with the others, and those to *w'*
+    (``alone``) to what it says alone, but for the draws. Up to 6 parts all subsets are evaluated for each background row; of
+    more parts, orders in which they join are drawn, each with its reverse and a background row of its own. Untouched
+    modalities are encoded once, and a swapped input is encoded once for all that it is combined with.
+
+    Args:
+        encoded: The model with rows and background.
+        readout: What is explained, of the first rows.
+        parts: The parts.
+        name: The modality.
+        rows: The rows to explain.
+        first: Examples before this one are not drawn as background.
+        draws: Background rows for each row, and pairs of orders.
+        seed: Seed for draws and orders.
+        level: Confidence level.
+    """
+    game = _Game(encoded, readout, parts, name, first, draws)
+    key = keys.fold(keys.key(seed), "parts", name)
+    values = torch.stack([game.contributions(row, keys.fold(key, row)) for row in rows])  # (rows, draws, parts, games)
+    mean = values.mean(1)
+    reach = torch.full_like(mean, torch.nan)
+    if draws > 1:
+        reach = interval(0.0, 1.0, draws, level)[1] * values.std(1) / math.sqrt(draws)
+    ends = [np.moveaxis(x.cpu().numpy(), 2, 0) for x in (mean, mean - reach, mean + reach)]
+    (together, alone), (together_low, alone_low), (together_high, alone_high) = ends
+    return PartScores(
+        name, tuple(rows), parts.names,
+        parts.label.expand(tokens.values(encoded.modalities[name]).shape[1:]).numpy(),
+        together, together_low, together_high, alone, alone_low, alone_high, game.exact, draws,
+    )  # fmt: skip
+
+
+class _Game:
+    """The games of the parts of a modality; arguments as of :func:`part_scores`."""
+
+    def __init__(self, encoded: Encoded, readout: Readout, parts: Partition, name: str, first: int, draws: int) -> None:
+        self.encoded, self.readout, self.parts, self.name = encoded, readout, parts, name
+        self.first, self.draws = first, draws
+        self.exact = len(parts) <= EXACT
+        self.rest = [other for other in encoded.names if other != name]
+        self.subsets = _subsets(len(parts)) if self.exact else None
+        self.inputs = 2 ** len(parts) if self.exact else 2 * (len(parts) + 1)  # of one draw
+
+    def contributions(self, row: int, key: Tensor) -> Tensor:
+        """Of each part to both games, for each draw, ``(draws, parts, 2)``."""
+        fills = self._background(keys.fold(key, "fill"), self.draws)
+        others = {o: self._background(keys.fold(key, "others", o), self.draws * OTHERS) for o in self.rest}
+        x = self.encoded.modalities[self.name]
+        mine = tokens.take(x, slice(row, row + 1))
+        at_once = max(1, NUMBERS // (self.inputs * tokens.values(mine).numel()))
+        result = []
+        for start in range(0, self.draws, at_once):
+            batch = torch.arange(start, min(start + at_once, self.draws))
+            owns = [self._own_parts(keys.fold(key, "order", int(d))) for d in batch]
+            swapped = [
+                self.parts.swapped(mine, tokens.take(x, fills[d : d + 1]), own)
+                for d, own in zip(batch.tolist(), owns, strict=True)
+            ]
+            worth = self._worth(row, tokens.join(swapped), others, batch)
+            result += [self._shapley(own, w) for own, w in zip(owns, worth, strict=True)]
+        return torch.stack(result)
+
+    def _background(self, key: Tensor, draws: int) -> Tensor:
+        size = self.encoded.size - self.first
+        return self.first + keys.permutation(key, size, self.encoded.device)[torch.arange(draws) % size]
+
+    def _own_parts(self, key: Tensor) -> Tensor:
+        """Which parts are the row's own in each swapped input of a draw, ``(inputs, parts)``."""
+        if self.subsets is not None:
+            return self.subsets.to(self.encoded.device)
+        count = len(self.parts)
+        rank = keys.permutation(key, count, self.encoded.device)
+        joined = torch.arange(count + 1, device=rank.device)[:, None]
+        return torch.cat([rank < joined, (count - 1 - rank) < joined])
+
+    def _shapley(self, own: Tensor, worth: Tensor) -> Tensor:
+        """What each part adds, ``(parts, 2)``: over all subsets, or over an order and its reverse."""
+        if self.subsets is not None:
+            return _shapley_weights(self.subsets).to(worth) @ worth
+        halves = zip(own.chunk(2), worth.chunk(2), strict=True)
+        return torch.stack([(o[1:] & ~o[:-1]).to(w).mT @ w.diff(dim=0) for o, w in halves]).mean(0)
+
+    def _worth(self, row: int, swapped: tokens.Modality, others: dict[str, Tensor], batch: Tensor) -> Tensor:
+        """Both games at each swapped input, ``(draws of the batch, inputs of a draw, 2)``."""
+        brought = {self.name: self.encoded.bring(self.name, swapped)}
+        device, weights = self.encoded.device, self.readout.weights[row]
+        each = torch.arange(len(batch) * self.inputs, device=device)
+
+        def evidence(rows: Tensor, taken: dict[str, Tensor], otherwise: Tensor) -> Tensor:
+            parameters = self.encoded.mixed({self.name: rows, **taken}, otherwise, brought=brought)
+            return parameters.reshape(len(rows), -1) @ weights
+
+        all_own = evidence(each, {}, torch.full_like(each, row))
+        draw = batch.to(device).repeat_interleave(self.inputs)
+        which = (draw[:, None] * OTHERS + torch.arange(OTHERS, device=device)).flatten()
+        taken = {o: drawn[which] for o, drawn in others.items()}
+        alone = evidence(each.repeat_interleave(OTHERS), taken, which).unflatten(0, (-1, OTHERS)).mean(1)
+        return torch.stack([all_own - alone, alone], -1).unflatten(0, (len(batch), self.inputs))
+
+
+def _subsets(count: int) -> Tensor:
+    return torch.tensor(list(itertools.product([False, True], repeat=count)))
+
+
+def _shapley_weights(subsets: Tensor) -> Tensor:
+    """The matrix from a game's worth at all subsets to its Shapley values, ``(parts, subsets)``."""
+    count, size = subsets.shape[1], subsets.sum(1)
+    factorial = torch.tensor([math.factorial(i) for i in range(count + 1)], dtype=torch.float64)
+    joins = factorial[(size - 1).clamp(min=0)] * factorial[count - size] / factorial[count]
+    leaves = factorial[size] * factorial[(count - size - 1).clamp(min=0)] / factorial[count]
+    return torch.where(subsets, joins[:, None], -leaves[:, None]).mT.contiguous()

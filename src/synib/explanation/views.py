@@ -1,0 +1,129 @@
+"""How the parts of a modality are drawn: as words, as pixels over a picture or a spectrogram, or as bars."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from synib.explanation import pictures
+from synib.explanation.parts import Numbers, PartScores
+
+MOST = 12  # bars; the others are in the table of numbers
+
+
+class View:
+    """How parts of a modality are drawn. A view of your own defines :meth:`draw`."""
+
+    def draw(self, values: Any, parts: PartScores, at: int) -> str:
+        """The parts of one row as HTML.
+
+        Args:
+            values: The row's values.
+            parts: Contributions of its parts.
+            at: Which of the explained rows it is.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define draw(values, parts, at).")
+
+
+class Columns(View):
+    """Bars: for numbers of a table, or of a vector.
+
+    Args:
+        names: A name for each part; by default the parts' own.
+    """
+
+    def __init__(self, names: Sequence[str] | None = None) -> None:
+        self.names = names
+
+    def draw(self, values: Any, parts: PartScores, at: int) -> str:
+        names = _names(self.names, parts)
+        scores = parts.together[at]
+        shown = np.argsort(-np.abs(scores), kind="stable")[:MOST]
+        bars = pictures.bars(
+            [names[i] for i in shown], scores[shown], parts.together_low[at][shown], parts.together_high[at][shown]
+        )
+        note = ""
+        if len(names) > len(shown):
+            note = f'<p class="soft">The {len(shown)} largest of {len(names)} parts.</p>'
+        return bars + note + _table(names, parts, at)
+
+
+class Words(View):
+    """Words, coloured by their scores.
+
+    Args:
+        words: The words of each row: a list for each row in the order of the rows. The parts are the tokens.
+    """
+
+    def __init__(self, words: Sequence[Sequence[str]]) -> None:
+        self.words = words
+
+    def draw(self, values: Any, parts: PartScores, at: int) -> str:
+        text = list(self.words[parts.rows[at]])
+        largest = _largest(parts, at)
+        scores = {"with the other modalities": parts.together[at], "alone": parts.alone[at]}
+        drawn = [
+            f'<p class="soft">{title}</p>{pictures.words(text, s[: len(text)], largest)}' for title, s in scores.items()
+        ]
+        return "".join(drawn) + _table([*text, *parts.names[len(text) :]], parts, at)
+
+
+class Picture(View):
+    """Pixels: scores laid over the picture.
+
+    Args:
+        shape: Height and width, where the modality is flat; (height, width, 3) for colours.
+        label: What it is called for those who cannot see it.
+    """
+
+    label = "picture"
+
+    def __init__(self, shape: tuple[int, ...] | None = None, label: str | None = None) -> None:
+        self.shape, self.label = shape, label or self.label
+
+    def draw(self, values: Any, parts: PartScores, at: int) -> str:
+        picture = self._arranged(np.asarray(values, dtype=float))
+        largest = _largest(parts, at)
+        figures = []
+        for title, scores in (("with the other modalities", parts.together[at]), ("alone", parts.alone[at])):
+            over = self._arranged(parts.on_coordinates(scores))
+            over = over.sum(2) if over.ndim == 3 else over
+            drawn = pictures.pixels(picture, over, f"{self.label}, {title}", largest)
+            figures.append(f"<figure>{drawn}<figcaption>{title}</figcaption></figure>")
+        return f'<div class="pixels">{"".join(figures)}</div>' + _table(list(parts.names), parts, at)
+
+    def _arranged(self, values: Numbers) -> Numbers:
+        """Height first, colours last."""
+        array = values if self.shape is None else values.reshape(self.shape)
+        if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3):
+            array = np.moveaxis(array, 0, 2)
+        return array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
+
+
+class Spectrogram(Picture):
+    """The same for a spectrogram, ``(bands, frames)``: low bands are below, time goes to the right."""
+
+    label = "spectrogram"
+
+    def _arranged(self, values: Numbers) -> Numbers:
+        return super()._arranged(values)[::-1]
+
+
+def _largest(parts: PartScores, at: int) -> float:
+    return float(max(np.abs(parts.together[at]).max(), np.abs(parts.alone[at]).max()))
+
+
+def _names(names: Sequence[str] | None, parts: PartScores) -> list[str]:
+    if names is not None and len(names) != len(parts.names):
+        raise ValueError(f"{parts.modality!r} has {len(parts.names)} parts; got {len(names)} names.")
+    return list(names or parts.names)
+
+
+def _table(names: Sequence[str], parts: PartScores, at: int) -> str:
+    return pictures.numbers(
+        names,
+        {
+            "with the others": parts.together[at], "from": parts.together_low[at], "to": parts.together_high[at],
+            "alone": parts.alone[at], "from ": parts.alone_low[at], "to ": parts.alone_high[at],
+        },
+    )  # fmt: skip

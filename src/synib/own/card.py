@@ -1,0 +1,131 @@
+"""The model card of a fitted model: what it was trained on, how good it is, what it leans on, when it is unsure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from synib.own.columns import list_names, printable
+from synib.own.fit_scores import in_words, range_of
+from synib.own.predictor import Predictor
+
+WORDS = {"train": "training"}
+SCORES = {
+    "accuracy": "accuracy",
+    "log_loss": "log-loss (nats)",
+    "calibration_error": "expected calibration error",
+    "error": "root mean square error",
+    "explained_variance": "explained variance",
+}
+
+
+def card(model: Predictor) -> str:
+    """The card as Markdown. Whatever a model's ``about`` lacks is left out."""
+    about = model.about
+    lines = [f"# Model card: {_code(about.get('source') or 'arrays')}", "", f"Written by synib. {_task(model)}", ""]
+    lines += ["## Trained on", "", *_training(model), ""]
+    lines += _encoders(model)
+    lines += _scores(model)
+    lines += _leaning(model)
+    lines += [
+        "## Limits",
+        "",
+        "- The scores hold for rows like those it was trained on: not for another source, language, camera or recording.",
+        "- Encoders are frozen and were trained by others on data of their own, whose biases they carry.",
+        "- Predictions are no ground for a decision about a person without a check by people who know the case.",
+        "",
+        "## Use it",
+        "",
+        "```bash",
+        "synib predict MODEL_FOLDER NEW_ROWS.csv",
+        "```",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _task(model: Predictor) -> str:
+    if model.kind == "regression":
+        return "It predicts a number, as a mean and a standard deviation."
+    what = {"multilabel": "the probability of each label", "ordinal": "probabilities of ordered classes"}
+    return f"It predicts {what.get(model.kind, 'probabilities of classes')}: {list_names([_code(c) for c in model.classes])}."
+
+
+def _training(model: Predictor) -> list[str]:
+    about = model.about
+    rows = about.get("rows") if isinstance(about.get("rows"), dict) else {}
+    counts = (
+        ", ".join(f"{n:,} {WORDS.get(part, part)} rows" for part, n in rows.items() if n)
+        if isinstance(rows, dict)
+        else ""
+    )
+    lines = [f"- Data: {_code(about.get('source') or 'arrays')}{f': {counts}' if counts else ''}."]
+    for name, width in model.widths.items():
+        raw = model.raw.get(name)
+        column = about.get("columns", {}).get(name, name) if isinstance(about.get("columns"), dict) else name
+        what = "vectors" if raw is None else raw.kind
+        missing = ", missing in some rows" if name in model.missing else ""
+        lines.append(f"- {_code(name)}: {what}, column {_code(column)}, {width} numbers{missing}.")
+    lines.append(
+        f"- Method: {in_words(model.method, model.kind)} (`{model.method}`). {about.get('choice', '')}".rstrip()
+    )
+    return lines
+
+
+def _encoders(model: Predictor) -> list[str]:
+    states = [(name, state) for name, raw in model.raw.items() for state in raw.encoders]
+    if not states:
+        return []
+    lines = ["## Encoders", "", "| modality | encoder | revision | numbers | licence |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {_code(n)} | {_code(s.name)} | {_code(s.revision)} | {s.width} | {printable(s.licence)} |"
+        for n, s in states
+    ]
+    return [*lines, "", "Another revision of an encoder is refused at `synib predict`.", ""]
+
+
+def _scores(model: Predictor) -> list[str]:
+    lines: list[str] = []
+    for key, how in (
+        ("scores", model.about.get("judged", "cross-validation")),
+        ("test_scores", "test rows of the split"),
+    ):
+        scores = model.about.get(key)
+        if isinstance(scores, dict) and scores:
+            lines += [f"Measured by {how}:", "", "| measure | value (95 % interval) |", "|---|---|"]
+            lines += [f"| {SCORES.get(n, n)} | {range_of(score)} |" for n, score in scores.items()] + [""]
+    return ["## How good it is", "", *lines] if lines else []
+
+
+def _leaning(model: Predictor) -> list[str]:
+    seen = model.about.get("behaviour")
+    if not isinstance(seen, Mapping) or not seen.get("without"):
+        return []
+    lines = ["## What it leans on, and when it is unsure", ""]
+    is_number = model.kind == "regression"
+    head = "| withheld | change of the prediction |" + (
+        "" if is_number else " answers that change | mean probability of the answer |"
+    )
+    lines += [head, "|---|---|" + ("" if is_number else "---|---|")]
+    if "confidence" in seen:
+        lines.append(f"| nothing | – | – | {seen['confidence']:.2f} |")
+    for name, change in seen["without"].items():
+        more = "" if is_number else f" {change['answers_changed']:.0%} | {change['confidence']:.2f} |"
+        lines.append(f"| {_code(name)} | {change['change']:.2f} |{more}")
+    lines += ["", *_reading(seen, is_number), ""]
+    return lines
+
+
+def _reading(seen: Mapping[str, Any], is_number: bool) -> list[str]:
+    unit = "in standard deviations of the predictions" if is_number else "total variation, from 0 to 1"
+    lines = [f"The change is a mean over {seen['rows']:,} training rows ({unit})."]
+    if "unsure" in seen:
+        lines.append(f"Its answer has a probability below 0.7 in {seen['unsure']:.0%} of these rows.")
+    lines.append(
+        f"In {seen['needs_both']:.0%} of them the answer needs more than one modality (`needs_both` above 0.1)."
+    )
+    return lines
+
+
+def _code(text: object) -> str:
+    """A name as Markdown shows it, whatever is in it."""
+    plain = printable(str(text)).replace("`", "'").replace("|", "\\|")
+    return f"`{plain}`"

@@ -1,0 +1,149 @@
+"""A fitted model as one module, from vectors and columns of tables to probabilities: what is exported."""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from synib.own.export.inputs import table_columns
+from synib.own.predictor import Predictor
+from synib.tokens import optional
+
+
+class Graph(nn.Module):
+    """The function :meth:`Predictor.predict`, in single precision, with all that prepares its inputs.
+
+    A row lacks a modality where its vector is NaN throughout, or where all columns of the table are missing. A vector
+    with NaN or infinity beside numbers, which ``predict`` refuses, gives NaN.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: Predictor) -> None:
+        super().__init__()
+        self.answers: Any = copy.deepcopy(model.answers).float().eval().requires_grad_(False)
+        self.family, self.kind, self.outputs = model.family, model.kind, model.outputs
+        self.names, self.missing, self.learned = tuple(model.widths), model.missing, model.learned
+        self.readers = nn.ModuleDict({name: _reader(name, model) for name in self.names})
+        draws = max(len(rows) for rows in model.background.values())
+        for name in self.names:
+            scale, background = model.scaling.columns[name], model.background[name]
+            self.register_buffer(f"mean_{name}", torch.from_numpy(scale.mean).float())
+            self.register_buffer(f"factor_{name}", torch.from_numpy(scale.factor).float())
+            self.register_buffer(f"background_{name}", background[torch.arange(draws) % len(background)].float())
+        self.centre, self.deviation = model.scaling.target
+        self.temperature = model.temperature
+        # A number is averaged in the model's own unit, where single precision is enough whatever the target's is.
+        unit = torch.tensor([self.deviation, 1.0]) if self.kind == "regression" else torch.ones(self.outputs)
+        self.register_buffer("bias", (torch.tensor(model.bias).double() / unit).float())
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """Probabilities of classes or labels, ``(rows, classes)``; of a number mean and standard deviation, ``(rows,)``."""
+        encoded, known, unusable = [], [], []
+        for name in self.names:
+            x, has = self.readers[name](inputs)
+            unusable.append(has & ~x.isfinite().all(1))
+            x = torch.where(has[:, None] & x.isfinite(), x, 0.0)
+            scaled = (x - self.get_buffer(f"mean_{name}")) * self.get_buffer(f"factor_{name}")
+            is_learned = name in self.learned
+            shown_present = has if is_learned else torch.ones_like(has)
+            z = self.answers.encode(name, optional(scaled, shown_present) if name in self.missing else scaled)
+            encoded.append(z.float())
+            known.append(torch.ones_like(has) if is_learned else has)
+        if set(self.learned) == set(self.names):
+            parameters = self._complete(*encoded)
+        else:  # rows that lack nothing need one pass through the fusion, not one for each value of the background
+            nothing_lacks = torch.stack(known).all()
+            parameters = torch.cond(nothing_lacks, self._complete, self._averaged, (*encoded, *known))
+        bad = torch.stack(unusable).any(0)
+        return tuple(torch.where(_as(bad, y), math.nan, y) for y in self._answer(parameters))
+
+    def _complete(self, *operands: Tensor) -> Tensor:
+        encoded = operands[: len(self.names)]
+        return self.family.average(self._calibrated(encoded)[None])
+
+    def _averaged(self, *operands: Tensor) -> Tensor:
+        """Predictions averaged over the background of what a row lacks."""
+        encoded, known = operands[: len(self.names)], operands[len(self.names) :]
+        mixed = []
+        for name, z, has in zip(self.names, encoded, known, strict=True):
+            background = self.get_buffer(f"background_{name}")
+            mixed.append(torch.where(has[None, :, None], z[None], background[:, None]).flatten(0, 1))
+        draws = len(self.get_buffer(f"background_{self.names[0]}"))
+        return self.family.average(self._calibrated(mixed).unflatten(0, (draws, -1)))
+
+    def _calibrated(self, encoded: Sequence[Tensor]) -> Tensor:
+        parameters = self.answers.combine(dict(zip(self.names, encoded, strict=True))).float()
+        if self.kind == "regression":
+            mean, log_variance = parameters.split(1, -1)
+            parameters = torch.cat([mean, log_variance + 2 * math.log(self.temperature)], -1)
+        else:
+            parameters = parameters / self.temperature
+        return parameters + self.bias
+
+    def _answer(self, parameters: Tensor) -> tuple[Tensor, ...]:
+        if self.kind == "regression":
+            mean, log_variance = parameters.double().unbind(1)
+            return mean * self.deviation + self.centre, (log_variance / 2).exp() * self.deviation
+        if self.kind == "multilabel":
+            return (parameters.sigmoid(),)
+        if self.outputs == 1:
+            return (torch.cat([(-parameters).sigmoid(), parameters.sigmoid()], 1),)
+        return (parameters.softmax(1),)
+
+
+class VectorReader(nn.Module):
+    """A vector, and which rows have one."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        x = inputs[self.name]
+        return x, ~x.isnan().all(1)
+
+
+class TableReader(nn.Module):
+    """Columns of a table as :class:`~synib.own.raw.encoders.onehot.OneHot` encodes them, and which rows have any of them.
+
+    Args:
+        columns: For each column its settings, and the name of its input.
+    """
+
+    def __init__(self, columns: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__()
+        self.columns = [dict(column) for column in columns]
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        parts, present = [], []
+        for column in self.columns:
+            x = inputs[column["input"]]
+            if "mean" in column:
+                has = ~x.isnan()
+                scaled = (torch.where(has, x, column["mean"]) - column["mean"]) / (column["deviation"] or 1.0)
+                # What is infinite is refused by predict: it stays so here.
+                parts.append(torch.where(x.isinf(), x, scaled.clamp(-1e6, 1e6)).float()[:, None])
+            else:
+                has = x >= 0
+                places = torch.arange(len(column["categories"]) + bool(column.get("other")), device=x.device)
+                parts.append((x[:, None] == places).float())
+            if column.get("missing"):
+                parts.append((~has).float()[:, None])
+            present.append(has)
+        return torch.cat(parts, 1), torch.stack(present).any(0)
+
+
+def _reader(name: str, model: Predictor) -> nn.Module:
+    raw = model.raw.get(name)
+    if raw is None or raw.kind != "table":
+        return VectorReader(name)
+    return TableReader([column for of in table_columns(name, raw) for column in of])
+
+
+def _as(flags: Tensor, y: Tensor) -> Tensor:
+    return flags[:, None] if y.ndim == 2 else flags

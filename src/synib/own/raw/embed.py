@@ -1,0 +1,276 @@
+"""Raw columns as vectors: a file whose texts, images, sounds and tables are columns of vectors like any other."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from synib.data.media import BrokenFile
+from synib.own.columns import Array, Column, Source
+from synib.own.raw import catalogue, images, sounds
+from synib.own.raw.encoders.base import Encoder, Fitter
+from synib.own.raw.files import DOWNLOAD, MediaFiles
+from synib.own.raw.latents import Latents, forget, stored
+from synib.own.raw.spec import RawModality
+from synib.own.raw.survey import MEDIA, READ, Content, items_of, survey
+
+LISTED = 10  # broken files that the notes name
+STEP = {
+    "text": 4096,
+    "table": 4096,
+    "image": 256,
+    "audio": 256,
+}  # rows of a block that is kept when a process is killed
+Progress = Callable[[float, float, str], None]
+
+
+@dataclass(frozen=True)
+class RawOptions:
+    """How raw columns are read and encoded.
+
+    Args:
+        root: The folder that paths are relative to, and that they must not leave; by default that of the file.
+        strict: Whether a file that cannot be read is an error; otherwise its row lacks the modality.
+        allow_download: Whether encoders and URLs may be fetched.
+        device: Where networks compute.
+        on_progress: Called with rows done, all rows, and what is done.
+    """
+
+    root: str | os.PathLike[str] | None = None
+    strict: bool = False
+    allow_download: bool = False
+    device: str = "auto"
+    on_progress: Progress = lambda done, total, what: None
+
+
+class Embedded(Source):
+    """A file with a column of vectors for each raw modality, called as the user would write it (``review:text``).
+
+    Args:
+        base: The file.
+        modalities: Name → its columns and encoders.
+        latents: Name → its vectors.
+        files: How its images and sounds are found.
+        notes: What was done, in sentences.
+    """
+
+    def __init__(
+        self,
+        base: Source,
+        modalities: Mapping[str, RawModality],
+        latents: Mapping[str, Array],
+        files: MediaFiles,
+        notes: Sequence[str],
+    ) -> None:
+        self.base, self.modalities, self.files, self.notes = base, dict(modalities), files, list(notes)
+        self._latents = {m.column: latents[name] for name, m in modalities.items()}
+        super().__init__(base.path, {**base.kinds, **dict.fromkeys(self._latents, "vector")})
+        self.split, self.rows, self.shared, self.binary = base.split, base.rows, base.shared, base.binary
+        self.made_from = {m.column: m.columns for m in modalities.values()}
+
+    def describe(self, name: str) -> str:
+        return super().describe(name) if name in self._latents else self.base.describe(name)
+
+    def one_value(self, name: str) -> bool:
+        return name not in self._latents and self.base.one_value(name)
+
+    def load(
+        self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
+    ) -> tuple[dict[str, Column], dict[str, Array]]:
+        plain = {name: columns for name, columns in vectors.items() if columns[0] not in self._latents}
+        read = self.base.load(singles, plain, optional) if singles or plain or optional else ({}, {})
+        computed = {name: self._latents[c[0]] for name, c in vectors.items() if name not in plain}
+        return read[0], {name: computed[name] if name in computed else read[1][name] for name in vectors}
+
+
+def embed(
+    source: Source,
+    modalities: Mapping[str, RawModality],
+    encoders: Mapping[str, Sequence[str]],
+    options: RawOptions,
+    split: str | None = None,
+) -> Embedded:
+    """Encode raw columns, or take their vectors from the cache.
+
+    Args:
+        source: The file.
+        modalities: Name → its columns; with encoders where these are known from a saved model.
+        encoders: Name → the encoders' names, where a user gives them.
+        options: How.
+        split: The column of parts of the data: encoders that are fitted are not fitted to test rows.
+    """
+    files = MediaFiles(_root(source, options), options.allow_download)
+    made: dict[str, list[Encoder | Fitter]] = {}
+    for name, modality in modalities.items():
+        if modality.encoders:
+            made[name] = [
+                catalogue.restore(modality, s, options.allow_download, options.device) for s in modality.encoders
+            ]
+        else:
+            wanted = encoders.get(name) or [catalogue.default(modality.kind)]
+            made[name] = [catalogue.make(modality, one, options.allow_download, options.device) for one in wanted]
+    fitters = {name: [one for one in of if not isinstance(one, Encoder)] for name, of in made.items()}
+    contents = survey(source, modalities, fitters, files, split if split in source.kinds else None)
+    latents: dict[str, Array] = {}
+    known: dict[str, RawModality] = {}
+    notes: list[str] = []
+    for name, modality in modalities.items():
+        ready: list[Encoder] = []
+        for one in made[name]:
+            try:
+                ready.append(one if isinstance(one, Encoder) else one.done())
+            except ValueError as e:
+                raise ValueError(f"{source.path}: {name}: {e}") from e
+        results = [_latents(source, name, modality, one, contents[name], files, options) for one in ready]
+        _check_readable(source, name, modality, results[0], contents[name], options)
+        latents[name] = results[0].values if len(results) == 1 else np.concatenate([r.values for r in results], 1)
+        known[name] = replace(modality, encoders=tuple(one.state() for one in ready))
+        if not modality.encoders:
+            notes += _notes(name, ready, bool(fitters[name]), split in source.kinds)
+        notes += _broken_lines(name, results[0].broken)
+    return Embedded(source, known, latents, files, notes)
+
+
+def _latents(
+    source: Source,
+    name: str,
+    modality: RawModality,
+    encoder: Encoder,
+    content: Content,
+    files: MediaFiles,
+    options: RawOptions,
+) -> Latents:
+    step = STEP[modality.kind]
+    key = {
+        "content": content.checksum.hexdigest(), "kind": modality.kind, "encoder": encoder.name, "revision": encoder.revision,
+        "download": files.allow_download and modality.kind in MEDIA,
+    }  # fmt: skip
+
+    def blocks(first: int) -> Iterator[tuple[Array, dict[int, str]]]:
+        with _pool(modality) as pool:
+            for start, items in _blocks(source, modality, step, first):
+                options.on_progress(start, content.rows, f"embedding {name}")
+                yield _encoded(encoder, modality, items, start, files, pool)
+        options.on_progress(content.rows, content.rows, f"embedding {name}")
+
+    latents = stored(key, content.rows, encoder.width, step, blocks)
+    if any(DOWNLOAD in why for why in latents.broken.values()):  # a server may answer the next time
+        forget(key, content.rows, encoder.width)
+    return latents
+
+
+def _blocks(source: Source, modality: RawModality, step: int, first: int) -> Iterator[tuple[int, list[Any]]]:
+    """The items of so many rows at a time, from a row on."""
+    columns = [c for c in modality.columns if c in source.kinds]
+    held: list[Any] = []
+    row = start = 0
+    for block in source.cells(columns, READ[modality.kind]):
+        count = len(next(iter(block.values())))
+        if row + count > first:
+            held.extend(items_of(source, modality, block, row)[max(0, first - row) :])
+            start = max(start, first)
+        row += count
+        while len(held) >= step:
+            yield start, held[:step]
+            held, start = held[step:], start + step
+    if held:
+        yield start, held
+
+
+@contextlib.contextmanager
+def _pool(modality: RawModality) -> Iterator[ThreadPoolExecutor | None]:
+    if modality.kind not in MEDIA:
+        yield None
+        return
+    guard = images.bombs_are_errors() if modality.kind == "image" else contextlib.nullcontext()
+    with guard, ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        yield pool
+
+
+def _encoded(
+    encoder: Encoder,
+    modality: RawModality,
+    items: Sequence[Any],
+    start: int,
+    files: MediaFiles,
+    pool: ThreadPoolExecutor | None,
+) -> tuple[Array, dict[int, str]]:
+    """(rows, width), NaN where a row has nothing or what cannot be read, and why not."""
+    values = np.full((len(items), encoder.width), np.nan, np.float32)
+    broken: dict[int, str] = {}
+
+    def prepared(place: int) -> Any:
+        item = items[place]
+        try:
+            if modality.kind == "image":
+                item = images.decode(files.content(item), getattr(encoder, "side", None))
+            elif modality.kind == "audio":
+                item = sounds.decode(files.content(item))
+            return encoder.prepare(item)
+        except BrokenFile as e:
+            return e
+
+    there = [place for place, item in enumerate(items) if item is not None]
+    for at in range(0, len(there), encoder.batch):
+        places = there[at : at + encoder.batch]
+        results = list(map(prepared, places) if pool is None else pool.map(prepared, places))
+        for place, result in zip(places, results, strict=True):
+            if isinstance(result, BrokenFile):
+                cell = items[place]
+                broken[start + place] = f"{cell if isinstance(cell, str) else f'{len(cell):,} bytes'} {result}"
+        good = [(p, r) for p, r in zip(places, results, strict=True) if not isinstance(r, BrokenFile)]
+        if good:
+            values[[p for p, _ in good]] = encoder.encode([r for _, r in good])
+    return values, broken
+
+
+def _root(source: Source, options: RawOptions) -> Path:
+    if options.root is not None:
+        root = Path(options.root)
+        if not root.is_dir():
+            raise ValueError(
+                f"root is the folder that holds the files; {root} is {'a file' if root.exists() else 'not there'}."
+            )
+        return root
+    return source.path if source.path.is_dir() else source.path.parent
+
+
+def _check_readable(
+    source: Source, name: str, modality: RawModality, result: Latents, content: Content, options: RawOptions
+) -> None:
+    """Raise ``ValueError`` if no file can be read, or with ``strict`` if one cannot."""
+    if not result.broken:
+        return
+    row, why = next(iter(result.broken.items()))
+    if len(result.broken) == content.present:
+        raise ValueError(
+            f"{source.path}: no {modality.kind} of {name} ({modality.column}) can be read; row {row} (from 0): {why}."
+        )
+    if options.strict:
+        more = f" ({len(result.broken) - 1:,} more)" if len(result.broken) > 1 else ""
+        raise ValueError(
+            f"{source.path}: {name}, row {row} (from 0): {why}{more}. Without --strict such rows lack {name}."
+        )
+
+
+def _notes(name: str, encoders: Sequence[Encoder], is_fitted: bool, has_split: bool) -> list[str]:
+    used = " and ".join(f"{one.name} ({one.about})" for one in encoders)
+    note = f"{name} is encoded by {used}, {sum(one.width for one in encoders)} numbers a row."
+    if is_fitted:
+        rows = "all rows but those of the test split" if has_split else "all rows"
+        note += f" It was fitted to {rows}, without the target."
+    if encoders[0].kind != "table":
+        note += f" Another encoder may find more: --encoder {name}=NAME."
+    return [note]
+
+
+def _broken_lines(name: str, broken: Mapping[int, str]) -> list[str]:
+    lines = [f"{name}, row {row} (from 0): {why}." for row, why in list(broken.items())[:LISTED]]
+    if len(broken) > LISTED:
+        lines.append(f"{name}: {len(broken) - LISTED:,} more files cannot be read; {len(broken):,} rows lack it.")
+    return lines

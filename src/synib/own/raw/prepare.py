@@ -1,0 +1,111 @@
+"""From what a user says of modalities to a file in which all of them are vectors."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from synib.own.assemble import Roles
+from synib.own.columns import Source, list_names
+from synib.own.raw.embed import Embedded, RawOptions, embed
+from synib.own.raw.recognise import content_of, first_cells, recognise
+from synib.own.raw.spec import VECTOR, RawModality, check_encoders, encoders_for, parse
+from synib.own.roles import column_of, guessed, label_columns, no_column, numbered_prefixes, target_name
+
+
+@dataclass(frozen=True)
+class RawRequest:
+    """What a user wants of raw columns.
+
+    Args:
+        encoders: Modality or kind → an encoder's name, or several.
+        options: How they are read.
+    """
+
+    encoders: Mapping[str, str | Sequence[str]] | None = None
+    options: RawOptions = field(default_factory=RawOptions)
+
+
+def with_vectors(source: Source, roles: Roles, request: RawRequest) -> tuple[Source, Roles]:
+    """The file with raw columns encoded, and roles that name the columns of vectors; both as they are where none is raw."""
+    target = target_name(source) if roles.target is None else roles.target
+    split = source.split if roles.split is None else roles.split
+    labels = label_columns(source, target, roles.task)
+    taken = [name for name in (target, split, roles.group, roles.weight, *roles.nuisance) if name is not None] + labels
+    notes: list[str] = []
+    if roles.modalities is None:
+        vectors = {name: column_of(source, of) for name, of in guessed(source, taken).items()}
+        if len(vectors) >= 2 or not source.is_spreadsheet:
+            check_encoders(request.encoders, {})
+            return source, roles
+        used = [column for of in guessed(source, taken).values() for column in of]
+        found = recognise(source, [*taken, *used], vectors)
+        raw, notes = found.modalities, found.notes
+        if not raw:
+            return source, roles
+    else:
+        vectors, raw = chosen(source, roles.modalities)
+        both = next((c for m in raw.values() for c in m.columns if c in (target, *labels)), None)
+        if both is not None:
+            raise ValueError(f"{source.path}: {both} cannot be both target and modality.")
+    given = check_encoders(request.encoders, raw)
+    if not raw:
+        return source, roles
+    if len(vectors) + len(raw) < 2:
+        only = next(f"{name} ({modality.column})" for name, modality in raw.items())
+        raise ValueError(
+            f"{source.path}: at least two modalities are needed; only {only} is one among {list_names(list(source.kinds))}: "
+            "name them with --modality NAME=COLUMN."
+        )
+    names = {name: encoders_for(given, name, modality.kind) for name, modality in raw.items()}
+    embedded = embed(source, raw, names, request.options, split)
+    embedded.notes = [*notes, *embedded.notes]
+    order = list(roles.modalities or {}) or [*vectors, *raw]
+    together = {name: embedded.modalities[name].column if name in raw else vectors[name] for name in order}
+    return embedded, replace(roles, modalities=together)
+
+
+def chosen(source: Source, modalities: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, RawModality]]:
+    """The modalities that a user names: those that are vectors, name → column, and those that are raw."""
+    vectors: dict[str, str] = {}
+    raw: dict[str, RawModality] = {}
+    for name, text in modalities.items() if isinstance(modalities, Mapping) else ():
+        if not isinstance(text, str):
+            vectors[name] = text  # what is wrong with it is said where vectors are read
+            continue
+        columns, kind = parse(source, name, text)
+        is_plain = len(columns) == 1 and source.kinds.get(columns[0]) in ("vector", "number")
+        if kind == VECTOR or (kind is None and (is_plain or columns[0] in numbered_prefixes(source))):
+            vectors[name] = columns[0]
+            continue
+        for column in columns:
+            if column not in source.kinds:
+                raise no_column(source, f"the modality {name}", column)
+            if not _is_readable(source, column, kind):
+                holds = source.describe(column)
+                what = "vectors of numbers, texts, images or sounds" if kind is None else kind
+                raise ValueError(f"{source.path}: the modality {name} should be {what}; {column} holds {holds}.")
+        raw[name] = RawModality(kind or _kind(source, columns[0]), columns)  # type: ignore[arg-type]
+    return vectors, raw
+
+
+def _is_readable(source: Source, column: str, kind: str | None) -> bool:
+    """Whether a column can be of this kind: a text of a .csv that begins with a bracket looks like a vector."""
+    is_text = kind == "text" and source.cells_are_texts and source.kinds[column] == "vector"
+    return source.one_value(column) or column in source.binary or is_text
+
+
+def _kind(source: Source, column: str) -> str:
+    """What a column that a user names holds, from its first rows."""
+    content = content_of(source, column, first_cells(source, [column])[column])
+    if content == "empty":
+        raise ValueError(f"{source.path}: {column} is empty in the first rows: say what it holds, as in {column}:text.")
+    return {"name": "text", "category": "table", "number": "table", "index": "table"}.get(content, content)
+
+
+def again(source: Source, modalities: Mapping[str, RawModality], options: RawOptions) -> Embedded | None:
+    """New rows, encoded as those that a model was fitted to; ``None`` if the file has none of these columns.
+
+    A table may lack some of its columns: their values are missing in every row.
+    """
+    there = {name: m for name, m in modalities.items() if any(c in source.kinds for c in m.columns)}
+    return embed(source, there, {}, options) if there else None

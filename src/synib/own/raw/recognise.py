@@ -1,0 +1,155 @@
+"""What a column holds, from its first rows: texts, paths of images or sounds, categories, numbers, names of rows."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from synib.checks import check_modality, shown
+from synib.own.columns import Cell, Source, list_names
+from synib.own.raw import images, sounds
+from synib.own.raw.encoders.onehot import as_number
+from synib.own.raw.spec import RawModality
+
+LOOKED_AT = 2048  # rows, from the first on
+WORDS = 3.0  # of a text, on average
+CATEGORIES = 64  # different values that a column of categories has, or fewer than this share of its rows
+SHARE = 0.05
+FILE_NAMES = ("file_name", "filename", "file", "path")  # say nothing of what is in the files
+TABLE = "table"  # the name of the modality that all numbers and categories make
+
+IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|uuid|index))|.*[a-z]I[dD]|__index_level_\d+__|\(column \d+\)")
+
+Content = Literal["text", "image", "audio", "category", "number", "name", "index", "empty"]
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """Modalities that were found in a file.
+
+    Args:
+        modalities: Name → what its columns hold.
+        notes: What was decided, in sentences.
+    """
+
+    modalities: dict[str, RawModality]
+    notes: list[str]
+
+
+def recognise(source: Source, taken: Collection[str], used: Collection[str] = ()) -> Recognised:
+    """Modalities among the columns that have no other part: each text, image or sound is one, all else one table.
+
+    Args:
+        source: The file.
+        taken: Columns that are target, split, group, weight or nuisance.
+        used: Names of modalities that are there already.
+    """
+    free = [name for name in source.kinds if name not in taken and (source.one_value(name) or name in source.binary)]
+    cells = first_cells(source, free)
+    modalities: dict[str, RawModality] = {}
+    table: list[str] = []
+    left_out: list[str] = []
+    for name in free:
+        content = content_of(source, name, cells[name])
+        if content in ("number", "category", "text") and IDENTIFIER.fullmatch(name):
+            content = "name"
+        if content in ("text", "image", "audio"):
+            of_files = content if name.lower() in FILE_NAMES else name
+            modalities[_name(source, of_files, {*used, *modalities})] = RawModality(content, (name,))  # type: ignore[arg-type]
+        elif content in ("number", "category"):
+            table.append(name)
+        elif content in ("name", "index"):
+            left_out.append(name)
+    if table:
+        named = table[0] if len(table) == 1 else TABLE
+        modalities[_name(source, named, {*used, *modalities})] = RawModality("table", tuple(table))
+    notes = [
+        f"{name} is taken for {_words(m)}; set this with --modality {name}={m.column}."
+        for name, m in modalities.items()
+    ]
+    if left_out:
+        notes.append(f"Taken for names of rows, so not used: {list_names(left_out)}.")
+    return Recognised(modalities, notes)
+
+
+def first_cells(source: Source, names: Sequence[str]) -> dict[str, list[Cell]]:
+    """The cells of the first rows that are not missing, for each column."""
+    held: dict[str, list[Cell]] = {name: [] for name in names}
+    rows = 0
+    if not names:
+        return held
+    for block in source.cells(names, 64 if set(names) & set(source.binary) else 256):
+        for name, cells in block.items():
+            # The first bytes say what a file is.
+            held[name].extend(c[:16] if isinstance(c, bytes) else c for c in cells if c is not None and c != "")
+        rows += len(next(iter(block.values())))
+        if rows >= LOOKED_AT:
+            break
+    return held
+
+
+def content_of(source: Source, name: str, cells: Sequence[Cell]) -> Content:
+    """What these cells are; a column with cells of different kinds is refused."""
+    if not cells:
+        return "empty"
+    kinds = {_type(cell) for cell in cells}
+    if len(kinds) > 1:
+        odd = next(cell for cell in cells if _type(cell) != _type(cells[0]))
+        raise ValueError(
+            f"{source.path}: {name} has mixed kinds: {_type(cells[0])} such as {shown(cells[0])}, and {_type(odd)} such as "
+            f"{shown(odd)}. Use one kind, or leave the column out by naming the modalities."
+        )
+    if kinds == {"bytes"}:
+        content = [cell for cell in cells if isinstance(cell, bytes)]
+        are_images = sum(map(images.looks_like_image, content))
+        are_sounds = sum(map(sounds.looks_like_sound, content))
+        if max(are_images, are_sounds) < len(content) / 2:
+            raise ValueError(f"{source.path}: {name} holds bytes that are neither images nor sounds.")
+        return "image" if are_images >= are_sounds else "audio"
+    if kinds == {"numbers"}:
+        return "index" if _counts_rows([float(cell) for cell in cells]) else "number"  # type: ignore[arg-type]
+    return _of_texts([str(cell) for cell in cells])
+
+
+def _of_texts(cells: Sequence[str]) -> Content:
+    for content, suffixes in (("image", images.SUFFIXES), ("audio", sounds.SUFFIXES)):
+        if sum(cell.lower().partition("?")[0].endswith(suffixes) for cell in cells) > len(cells) / 2:
+            return content  # type: ignore[return-value]
+    numbers = [as_number(cell) for cell in cells]
+    if sum(number == number for number in numbers) > len(cells) / 2:
+        return "index" if _counts_rows(numbers) else "number"
+    different = len(set(cells))
+    if different <= max(CATEGORIES, SHARE * len(cells)) and different < 0.8 * len(cells):
+        return "category"
+    return "text" if sum(len(cell.split()) for cell in cells) / len(cells) >= WORDS else "name"
+
+
+def _counts_rows(numbers: Sequence[float]) -> bool:
+    """Whether these are the numbers of rows: whole, each one more than the one before."""
+    return len(numbers) > 1 and all(after - before == 1 for before, after in pairwise(numbers))
+
+
+def _type(cell: Cell) -> str:
+    if isinstance(cell, bytes):
+        return "bytes"
+    return "texts" if isinstance(cell, str) else "numbers"
+
+
+def _words(modality: RawModality) -> str:
+    columns = list_names(list(modality.columns))
+    return {
+        "text": f"text ({columns})",
+        "image": f"images ({columns})",
+        "audio": f"sounds ({columns})",
+        "table": f"a table of {len(modality.columns)} column{'s' * (len(modality.columns) > 1)} ({columns})",
+    }[modality.kind]
+
+
+def _name(source: Source, column: str, used: Collection[str]) -> str:
+    """A modality's name, made of a column's: networks allow no dots or spaces in it."""
+    plain = "".join(c if c.isalnum() or c == "_" else "_" for c in column).strip("_") or "modality"
+    plain = f"{plain}_2" if plain in used else plain
+    if plain in used:
+        raise ValueError(f"{source.path}: two columns would be called {plain}: say which are modalities.")
+    return check_modality(plain, module=True)

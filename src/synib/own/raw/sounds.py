@@ -1,0 +1,113 @@
+"""Decoding sounds: bounded in time, whatever the file says."""
+
+import io
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synib.data.media import BrokenFile, resample
+
+RATE = 16_000  # samples a second of what encoders get
+SECONDS = 600  # of a sound: longer ones are not decoded
+RATES = (1_000, 768_000)  # of a file
+CHANNELS = 64
+FRAMES = 2**16  # decoded at a time
+SUFFIXES = (
+    ".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".au", ".m4a", ".mp4", ".webm", ".mka",
+)  # fmt: skip
+MAGIC = (b"fLaC", b"OggS", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b".snd", b"FORM")
+
+
+class Wave(NamedTuple):
+    """A sound with one channel, at 16,000 samples a second."""
+
+    samples: NDArray[np.float32]
+    rate: int
+
+
+def looks_like_sound(content: bytes) -> bool:
+    """Whether bytes begin as a sound file does."""
+    return (
+        content.startswith(MAGIC) or (content[:4] == b"RIFF" and content[8:12] == b"WAVE") or bool(_container(content))
+    )
+
+
+def need_soundfile() -> None:
+    """Raise ``ValueError`` where sounds could not be decoded."""
+    try:
+        import soundfile  # type: ignore[import-untyped]  # noqa: F401
+    except (ImportError, OSError) as e:
+        raise ValueError('Sounds are read with soundfile, which is not installed: pip install "synib[raw]"') from e
+
+
+def decode(content: bytes) -> Wave:
+    """A sound of at most 10 minutes; anything else raises :class:`BrokenFile`."""
+    if container := _container(content):
+        return _finite(_decoded_by_av(content, container), RATE)
+    import soundfile
+
+    try:
+        with soundfile.SoundFile(io.BytesIO(content)) as file:
+            rate, channels = file.samplerate, file.channels
+            if not RATES[0] <= rate <= RATES[1] or channels > CHANNELS:
+                raise BrokenFile(f"has {channels} channels of {rate:,} samples a second, which is no sound")
+            if file.frames > SECONDS * rate:
+                raise _too_long()
+            parts: list[NDArray[np.float32]] = []
+            taken = 0
+            while len(block := file.read(FRAMES, dtype="float32", always_2d=True)):
+                parts.append(block.mean(1))
+                taken += len(block)
+                if taken > SECONDS * rate:  # its head may say less
+                    raise _too_long()
+    except (soundfile.LibsndfileError, RuntimeError, OSError, TypeError, MemoryError) as e:
+        raise BrokenFile(f"cannot be read as sound ({str(e).rstrip('.')})") from e
+    return _finite(parts, rate)
+
+
+def _finite(parts: list[NDArray[np.float32]], rate: int) -> Wave:
+    if not parts:
+        raise BrokenFile("holds no samples")
+    wave = np.concatenate(parts)
+    if not np.isfinite(wave).all():
+        raise BrokenFile("holds numbers that are not finite")
+    return Wave(resample(wave, rate, RATE), RATE)
+
+
+def _container(content: bytes) -> str:
+    """The container of a recording that soundfile does not read: it is never guessed by the decoder, which may open others."""
+    if content[4:8] == b"ftyp":
+        return "mp4"
+    return "matroska" if content.startswith(b"\x1aE\xdf\xa3") else ""
+
+
+def _decoded_by_av(content: bytes, container: str) -> list[NDArray[np.float32]]:
+    """One channel at 16,000 samples a second."""
+    if find_spec("av") is None:
+        raise BrokenFile('is read with PyAV, which is not installed: pip install "synib[audio]"')
+    import av
+
+    parts: list[NDArray[np.float32]] = []
+    taken = 0
+    try:
+        with av.open(io.BytesIO(content), "r", format=container, metadata_errors="replace") as file:
+            if not file.streams.audio:
+                raise BrokenFile("holds no sound")
+            resampler: Any = av.AudioResampler(format="flt", layout="mono", rate=RATE)
+            for frame in file.decode(file.streams.audio[0]):
+                blocks = [part.to_ndarray().reshape(-1) for part in resampler.resample(frame)]
+                parts += blocks
+                taken += sum(map(len, blocks))
+                if taken > SECONDS * RATE:
+                    raise _too_long()
+    except (av.FFmpegError, ValueError, MemoryError) as e:
+        if isinstance(e, BrokenFile):
+            raise
+        raise BrokenFile(f"cannot be read as sound ({getattr(e, 'strerror', '') or e})") from e
+    return parts
+
+
+def _too_long() -> BrokenFile:
+    return BrokenFile(f"lasts longer than {SECONDS} seconds, and is not decoded")

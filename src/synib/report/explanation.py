@@ -1,0 +1,38 @@
+"""The page of ``synib explain``: one self-contained file without scripts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from synib.explanation import Explanation
+from synib.explanation.html import explanation_html
+from synib.files import write_text
+from synib.report.page import render
+
+ABOUT = (
+    "What this model does with these rows, and not what is true of the world: synergy that the model has not learned does not "
+    "show, and a wrong answer may rest on synergy too. Evidence is taken apart exactly; an absent modality takes the values of "
+    "other rows, averaged over draws, and intervals say how much these draws matter."
+)
+
+
+def write_explanation(
+    explanation: Explanation, file: Path, title: str, rows: Sequence[int], command: str = "", notes: Sequence[str] = ()
+) -> None:
+    """Write the page of some rows, completely or not at all.
+
+    Args:
+        explanation: What is shown.
+        file: The HTML file.
+        title: The page's title.
+        rows: The rows to show, in this order.
+        command: The command that writes the page again.
+        notes: Sentences on how the file was read.
+    """
+    variables = {
+        "title": title,
+        "about": ABOUT,
+        "notes": notes,
+        "content": explanation_html(explanation, rows),
+        "command": command,
+    }
+    write_text(file, render("explanation.html", variables))

@@ -1,0 +1,132 @@
+"""What is compared (method × schedule × fill), and the grid of settings that each searches."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from synib.studies.fair.tasks import FAIRNESS
+from synib.studies.forms.catalogue import Form, Task
+
+FILLS = {"Gaussian": "standard", "swapped": "shuffled"}
+NO_CUES, FEW = "ceiling, no cues", "ceiling, cue-free examples alone"
+RECIPE = "recipe"
+RECIPE_WEIGHT = 30.0  # on every task
+# The values that a search may try, in order. It begins with some, and goes on until the best has been compared with both of
+# its neighbours on every ladder.
+LADDERS: dict[str, tuple[float, ...]] = {
+    "lr": (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1),
+    "dropout": (0.0, 0.5, 0.7, 0.8, 0.9),
+    "weight_decay": (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+    "weight": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),
+    "p": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95),
+    "entropy": (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0),
+    "ahead": (1, 2, 5, 10, 15, 20, 25),
+    "every": (1, 2, 5, 10, 15),
+}
+START: dict[str, tuple[float, ...]] = {
+    "dropout": (0.0, 0.5),
+    "weight_decay": (1e-5, 1e-4, 1e-3),
+    "weight": (3.0, 10.0, 30.0),
+    "p": (0.3, 0.5, 0.7),
+    "entropy": (0.03, 0.1, 0.3),
+    "ahead": (2, 5, 10),
+    "every": (2, 5, 10),
+}
+# Below 0 a dropout or a weight decay cannot go, and what a method has at these is what it is without.
+NATURAL = {("dropout", 0.0), ("weight_decay", 0.0), ("entropy", 0.0)}
+Axes = dict[str, tuple[float, ...]]
+
+
+def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str, Form]:
+    """The forms that are compared on a task, by name.
+
+    Args:
+        name: Of the task.
+        task: The task.
+        batch_size, epochs: Of its trainings.
+    """
+    falling = {"weight_schedule": "anneal", "weight_steps": 4 * task.steps // 5}
+    schedules: dict[str, dict[str, Any]] = {"": {}, ", annealed": falling}
+    learned = {"steps": 4, "mask_lr": 0.5, "sparsity": 1e-2}
+    masks: dict[str, tuple[str, dict[str, Any]]] = {
+        "SynIB whole": ("synib-random", {"p": 1.0}),
+        "SynIB marginal": ("synib-random", {"p": 1.0, "draws": 16}),
+        "SynIB learned": ("synib-learned", learned),
+        "SynIB random": ("synib-random", {"p": 0.5}),
+    }
+    forms = {"vanilla": Form("vanilla", {})}
+    for ending, schedule in schedules.items():
+        forms[f"confidence{ending}"] = Form("confidence", schedule)
+        for fill, noise in FILLS.items():
+            weight = {"weight": 1.0, **schedule} if schedule else {}
+            forms[f"masked inputs, {fill}{ending}"] = Form("masked-random", {"noise": noise, **weight})
+        for fill, noise in {"zeros": "zeros", **FILLS}.items():
+            forms[f"modality dropout, {fill}{ending}"] = Form("modality-dropout", {"noise": noise, **schedule})
+        for mask, (method, settings) in masks.items():
+            for fill, noise in FILLS.items():
+                forms[f"{mask}, {fill}{ending}"] = Form(method, {**settings, "noise": noise, **schedule})
+        forms[f"experts{ending}"] = Form("experts", {"draws": 16, **schedule})
+    forms["stacked"] = Form("stacked", {})
+    forms[RECIPE] = Form(
+        "synib-learned", {**learned, "noise": "shuffled", "draws": 16, "weight": RECIPE_WEIGHT, **falling}
+    )
+    forms["product of experts"] = Form("product-of-experts", {})
+    forms["learned mixin"] = Form("learned-mixin", {"ahead": max(1, epochs // 6)})
+    forms["JTT"] = Form("jtt", {"identify": max(1, epochs // 6)})
+    forms["Gradient-Blending"] = Form("gradient-blending", {"detach_heads": False})
+    few = FAIRNESS[name].few
+    if few is not None:
+        data = {"task": name}
+        batches = -(-few // batch_size)
+        forms[NO_CUES] = Form("vanilla", {"data": {**data, "cues": "none"}})
+        forms[FEW] = Form("vanilla", {"data": {**data, "cues": "none", "few": True}, "epochs": task.steps // batches})
+    return forms
+
+
+def core(names: Iterable[str]) -> list[str]:
+    """The forms to begin with, where time is short: one fill, and no rivals beyond the factorial."""
+    others = ("product of experts", "learned mixin", "JTT", "Gradient-Blending")
+    return [n for n in names if "Gaussian" not in n and "zeros" not in n and n not in others]
+
+
+def start(task: Task, form: Form) -> Axes:
+    """What a form's search begins with: three learning rates, two dropouts, three values of its own setting."""
+    low, high = task.rates
+    rates = tuple(rate for rate in LADDERS["lr"] if low <= rate <= high)
+    own = OWN.get(form.method, "weight_decay")
+    if own in form.settings and form.method != "masked-random":  # the recipe's weight is not searched
+        own = "weight_decay"
+    return {"lr": rates, "dropout": START["dropout"], own: START[own]}
+
+
+OWN = {
+    "confidence": "weight",
+    "masked-random": "p",
+    "modality-dropout": "p",
+    "synib-random": "weight",
+    "synib-learned": "weight",
+    "experts": "weight",
+    "product-of-experts": "ahead",
+    "learned-mixin": "entropy",
+    "jtt": "weight",
+    "gradient-blending": "every",
+}
+
+
+def neighbours(chosen: Mapping[str, float]) -> list[dict[str, float]]:
+    """The candidates that differ from one in a single setting, by one step on its ladder."""
+    found = []
+    for name, value in chosen.items():
+        ladder = LADDERS[name]
+        for at in (ladder.index(value) - 1, ladder.index(value) + 1):
+            if 0 <= at < len(ladder):
+                found.append({**chosen, name: ladder[at]})
+    return found
+
+
+def ends(chosen: Mapping[str, float]) -> list[str]:
+    """The settings of a candidate whose ladder has ended, so that nothing beyond was tried.
+
+    A value that nothing can lie beyond (no dropout at all) does not count.
+    """
+    last = {name: (LADDERS[name][0], LADDERS[name][-1]) for name in chosen}
+    return [name for name, value in chosen.items() if value in last[name] and (name, value) not in NATURAL]

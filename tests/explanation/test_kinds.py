@@ -1,0 +1,51 @@
+"""Clusters and directions that interact, with their typical rows."""
+
+import numpy as np
+import pytest
+
+import synib
+from synib.explanation import kinds
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    signs = rng.choice([-1.0, 1.0], (2, 200))
+    a, b = 0.3 * rng.normal(size=(200, 3)), 0.3 * rng.normal(size=(200, 2))
+    a[:, 0] += 2 * signs[0]
+    b[:, 1] += 2 * signs[1]
+    return signs, {"a": a, "b": b}
+
+
+def test_clusters_of_an_xor_interact_and_their_rows_are_of_them(rows):
+    signs, modalities = rows
+    found = kinds(signs[0] * signs[1] + 3 * signs[0], modalities, clusters=2)
+    assert len(found.cells) == 4
+    for cell in found.cells:
+        signs_there = signs[:, list(cell.rows)]
+        assert (signs_there == signs_there[:, :1]).all()  # one cluster of each
+        assert np.sign(cell.effect.value) == signs_there[0, 0] * signs_there[1, 0]
+        assert abs(cell.effect.value) == pytest.approx(1, abs=0.4)  # without what a cluster has alone
+        assert cell.effect.low <= cell.effect.value <= cell.effect.high
+    (direction,) = kinds(signs[0] * signs[1], modalities, clusters=2).directions
+    assert direction.correlation > 0.9
+    assert direction.corners["high", "high"][0] * direction.corners["high", "low"][0] < 0
+    assert "correlation" in str(found)
+
+
+def test_an_explanation_has_them(rows):
+    _, modalities = rows
+    found = synib.explain(lambda x: x["a"][:, :1] * x["b"][:, 1:], modalities, family=synib.Bernoulli())
+    top = found.kinds(clusters=2).cells[0]
+    assert abs(top.effect.value) > 2
+    assert top.effect.low * top.effect.high > 0
+
+
+def test_without_an_interaction_no_interval_excludes_0(rows):
+    noise = np.random.default_rng(1).normal(size=200)
+    assert all(cell.effect.low < 0 < cell.effect.high for cell in kinds(noise, rows[1], clusters=2).cells)
+
+
+def test_a_mistake_is_one_sentence(rows):
+    with pytest.raises(ValueError, match="one number for each row"):
+        kinds(np.zeros((200, 2)), rows[1])

@@ -1,0 +1,88 @@
+"""What a page shows of raw rows: excerpts, small pictures and outlines, escaped."""
+
+import base64
+import io
+import re
+
+import numpy as np
+import pytest
+
+from synib.own.audit import audit
+from synib.own.examples import examples
+from synib.own.raw.show import outline, shown_rows, thumbnail
+from synib.own.table import read
+from synib.report import Page, render_page
+from synib.report.audit import page, summary
+
+
+def test_each_kind_is_shown(media, make, tmp_path):
+    table = read(media)
+    first, last = (shown_rows(table.raw, [0, 23])[row] for row in (0, 23))
+    assert [shown.modality for shown in first] == ["image", "sound"]
+    assert first[0].words == "files/0.png"
+    assert first[0].picture.startswith("data:image/jpeg;base64,")
+    assert re.fullmatch(r"(M\d+ [\d.]+V[\d.]+){120}", last[1].outline)
+    columns = make.reviews(12)
+    columns["review"][2], columns["age"][2] = "long " * 100, ""
+    columns["review"][3] = ""
+    raw = read(make.csv(tmp_path / "a.csv", columns)).raw
+    shown = shown_rows(raw, [2, 3])
+    assert shown[2][0].words == f"{'long ' * 47}long…"
+    assert shown[2][1].words.startswith("age –, department ")
+    assert shown[3][0].words == "missing"
+
+
+def test_a_file_that_is_gone_is_said(media):
+    table = read(media)
+    (media / "files/0.png").unlink()
+    assert shown_rows(table.raw, [0])[0][0].words == "files/0.png is missing"
+
+
+def test_a_thumbnail_is_a_small_picture_of_its_own(make):
+    from PIL import Image
+
+    uri = thumbnail(make.picture(True, size=(300, 200)))
+    image = Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
+    assert (image.format, image.size) == ("JPEG", (64, 96))
+
+
+def test_the_outline_of_silence_and_of_one_sample_is_a_line():
+    for samples in (np.zeros(1000, np.float32), np.ones(1, np.float32)):
+        assert outline(samples).count("M") > 0
+
+
+@pytest.fixture(scope="module")
+def audited(make, tmp_path_factory):
+    """An audit of an XOR of a text and a category, in few epochs; every text begins as a script would."""
+    folder = tmp_path_factory.mktemp("audited")
+    columns = make.reviews(90)
+    columns["review"] = [f"<script>alert('x')</script> {text}" for text in columns["review"]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SYNIB_CACHE", str(folder / "cache"))
+        patch.setattr("synib.own.audit._decompose", lambda *_: {})  # neither is looked at here
+        patch.setattr("synib.own.audit.detectable", lambda *_, **__: {})
+        table = read(
+            make.csv(folder / "a.csv", columns), modalities={"text": "review:text", "department": "department:table"}
+        )
+        return audit(table, k=3, budget=1, epochs=40, judge=False, tries=1, device="cpu"), columns
+
+
+def test_examples_are_rows_that_fusion_predicts_better_than_each_modality(audited):
+    result, columns = audited
+    found = examples(result)
+    assert 0 < len(found) <= 6
+    for example in found:
+        assert example.together >= max(example.alone.values()) + 0.2
+        assert example.truth == str(columns["label"][example.row])
+        assert example.shown[0].words == columns["review"][example.row]
+        assert example.shown[1].words == f"department {columns['department'][example.row]}"
+    assert len({example.row for example in found}) == len(found)
+
+
+def test_the_page_shows_examples_escaped(audited):
+    result, _ = audited
+    text = render_page(page(result, summary(result), "synib audit", {}), interactive=False)
+    assert "Rows that need more than one modality" in text
+    assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;" in text
+    assert "<script>alert" not in text
+    assert "Rows that need" not in render_page(Page("none"), interactive=False)

@@ -1,0 +1,25 @@
+"""Rows of an audit to look at (:mod:`synib.explanation.notable`), from the audit that the tests here share."""
+
+from synib.explanation.notable import notable_rows
+from synib.report.audit_rows import listings
+
+
+def test_an_audit_names_rows_to_look_at(audited):
+    found = notable_rows(audited)
+    assert found.method in ("vanilla", audited.synib)
+    assert len(found.need_both) == 5
+    assert all(note.values["synergy"].startswith("+") for note in found.need_both)
+    for note in found.only_together:
+        said = [text.partition(" ")[0] for name, text in note.values.items() if name.endswith(" says")]
+        assert note.values["target"] not in said
+        assert note.values["together"].startswith(note.values["target"])
+    for note in found.contradict:
+        assert len({text.partition(" ")[0] for name, text in note.values.items() if name.endswith(" says")}) == 2
+    titles = [listing.title for listing in listings(found, "plain fusion")]
+    assert titles[0] == "Rows that need both"
+    assert ("Clusters that interact" in titles) == (audited.verdict.synergy == "present")
+    if found.kinds is not None:
+        (a, b), rows = found.kinds.cells[0].modalities, found.kinds.cells[0].rows
+        assert {a, b} == set(audited.table.modalities)
+        assert max(rows) < len(audited.table.target)
+    assert listings(None, "") == []
