@@ -11,7 +11,7 @@ from synib.methods.hooks import TrainsInStages
 from synib.report import build
 from synib.studies import FairSearch, run
 from synib.studies.digits import experiment as digits
-from synib.studies.fair.catalogue import FEW, LADDERS, NO_CUES, START, ends, neighbours
+from synib.studies.fair.catalogue import CHEAP_RECIPE, FEW, LADDERS, NO_CUES, RECIPE, START, ends, neighbours
 from synib.studies.fair.search import parsed
 from synib.studies.fair.tasks import FAIRNESS
 from synib.studies.search import describe
@@ -46,10 +46,12 @@ def test_every_penalty_is_there_constant_and_annealed_with_either_fill_and_the_r
             assert annealed.settings["weight_schedule"] == "anneal"
             assert "weight_schedule" not in constant.settings
     steps = ("weight_steps",)
-    recipes = [FairSearch()._all(task)["recipe"].settings for task in FAIRNESS]
-    assert len({str({k: v for k, v in s.items() if k not in steps}) for s in recipes}) == 1
-    assert {"noise": "shuffled", "draws": 16, "weight": 30.0, "weight_schedule": "anneal"}.items() <= recipes[0].items()
-    assert "weight" not in FairSearch().axes("digits", "recipe")
+    for recipe in (RECIPE, CHEAP_RECIPE):
+        recipes = [FairSearch()._all(task)[recipe].settings for task in FAIRNESS]
+        assert len({str({k: v for k, v in s.items() if k not in steps}) for s in recipes}) == 1
+        fixed = {"noise": "shuffled", "draws": 16, "weight": 30.0, "weight_schedule": "anneal"}
+        assert fixed.items() <= recipes[0].items()
+        assert "weight" not in FairSearch().axes("digits", recipe)
 
 
 def test_what_a_search_begins_with_are_neighbours_on_their_ladder():

@@ -8,7 +8,7 @@ from synib.studies.forms.catalogue import Form, Task
 
 FILLS = {"Gaussian": "standard", "swapped": "shuffled"}
 NO_CUES, FEW = "ceiling, no cues", "ceiling, cue-free examples alone"
-RECIPE = "recipe"
+RECIPE, CHEAP_RECIPE = "recipe", "recipe, marginal"  # with learned masks, and with whole modalities corrupted
 RECIPE_WEIGHT = 30.0  # on every task
 # The values that a search may try, in order. It begins with some, and goes on until the best has been compared with both of
 # its neighbours on every ladder.
@@ -66,9 +66,9 @@ def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str,
                 forms[f"{mask}, {fill}{ending}"] = Form(method, {**settings, "noise": noise, **schedule})
         forms[f"experts{ending}"] = Form("experts", {"draws": 16, **schedule})
     forms["stacked"] = Form("stacked", {})
-    forms[RECIPE] = Form(
-        "synib-learned", {**learned, "noise": "shuffled", "draws": 16, "weight": RECIPE_WEIGHT, **falling}
-    )
+    fixed = {"noise": "shuffled", "draws": 16, "weight": RECIPE_WEIGHT, **falling}
+    forms[RECIPE] = Form("synib-learned", {**learned, **fixed})
+    forms[CHEAP_RECIPE] = Form("synib-random", {"p": 1.0, **fixed})
     forms["product of experts"] = Form("product-of-experts", {})
     forms["learned mixin"] = Form("learned-mixin", {"ahead": max(1, epochs // 6)})
     forms["JTT"] = Form("jtt", {"identify": max(1, epochs // 6)})

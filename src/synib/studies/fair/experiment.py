@@ -14,12 +14,13 @@ from synib.studies.aggregate import grouped, means
 from synib.studies.base import Experiment, Row
 from synib.studies.charts import Bars, Figure, Table
 from synib.studies.evaluation import predictions
-from synib.studies.fair.catalogue import NO_CUES, RECIPE
+from synib.studies.fair.catalogue import CHEAP_RECIPE, NO_CUES, RECIPE
 from synib.studies.fair.forms import SELECTIONS, FairForms
 from synib.studies.fair.tasks import FAIRNESS
 from synib.training import Cell, Learner
 
-OURS = (RECIPE, "SynIB marginal, swapped, annealed", "SynIB learned, swapped, annealed", "experts, annealed")
+MARGINAL = "SynIB marginal, swapped, annealed"
+OURS = (RECIPE, CHEAP_RECIPE, MARGINAL, "SynIB learned, swapped, annealed", "experts, annealed")
 RIVALS = (
     "vanilla",
     "confidence, annealed",
@@ -31,7 +32,7 @@ RIVALS = (
 PRIMARY = [
     (task, form, "confidence, annealed")
     for task in ("digits", "digits-halves", "digits-modulo-3")
-    for form in (RECIPE, "SynIB marginal, swapped, annealed")
+    for form in (RECIPE, CHEAP_RECIPE, MARGINAL)
 ]
 COLUMNS = {
     "total": "total",
