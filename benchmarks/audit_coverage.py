@@ -10,14 +10,17 @@ Each set is drawn at random from the factors below, so that every level of every
 
 ``--real FOLDER`` takes features of MOSI, MUStARD and RAVDESS (FOLDER/NAME/features.npz) whose pairing is shuffled within class.
 ``--judge`` also trains SynIB and its control, as ``synib audit`` without an option does.
+``--power`` audits two balanced classes, independent rows and two modalities, and each kind of interaction at several strengths.
+Sets cycle through this design, so that a run that is stopped early is still balanced.
 
     python benchmarks/audit_coverage.py --sets 400 --out FILE.csv [--workers 2] [--device cpu] [--seconds 600] [--nulls]
-                                        [--judge] [--no-power] [--only rows=200] [--real FOLDER]
+                                        [--judge] [--no-power] [--only rows=200] [--real FOLDER] [--power]
 """
 
 import argparse
 import csv
 import importlib
+import itertools
 import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
@@ -40,6 +43,7 @@ FACTORS: dict[str, tuple[Any, ...]] = {
 NULLS = ("noise", "additive", "redundant", "unique", "copied")
 KINDS = ("product", "lookup", "gate")
 STRENGTHS = (0.5, 1.0, 2.0, 4.0)
+POWER = {"rows": (1000, 5000), "width": (8, 64), "kind": KINDS, "strength": (0.25, 0.5, 1.0, 2.0, 4.0)}
 REAL = {"mosi": ("minilm", "audio"), "mustard": ("text", "audio"), "ravdess": ("audio", "visual")}
 FRESH = 10_000  # rows on which true values are measured
 GROUPS = 10
@@ -161,6 +165,14 @@ def settings(first: int, judge: bool, interactions: bool) -> Iterator[tuple[int,
         setting["kind"] = kinds[rng.integers(len(kinds))]
         setting["strength"] = float(rng.choice(STRENGTHS)) if with_interaction else 0.0
         yield seed, setting
+
+
+def power_settings(first: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Settings of the power study: all of its design, again and again."""
+    design = [dict(zip(POWER, levels, strict=True)) for levels in itertools.product(*POWER.values())]
+    fixed = {"target": "two", "balance": "even", "units": "rows", "modalities": 2}
+    for seed in range(first, 10**9):
+        yield seed, fixed | design[(seed - first) % len(design)]
 
 
 def audited(
@@ -289,17 +301,19 @@ def main() -> None:
         "--no-power", action="store_true", help="leave out the simulation of power, which has no part in `present`"
     )
     parser.add_argument("--only", help="sets with this level of a factor, such as rows=200 or kind=copied")
+    parser.add_argument("--power", action="store_true", help="interactions by kind and strength, in a fixed design")
     parser.add_argument("--real", help="a folder with the features of real data sets")
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
     plan: dict[str, Any] = {"k": 3, "budget": 2, "tries": 3, "judge": False}
     if options.judge:
         plan = {"k": 5, "budget": 3, "tries": 1, "judge": True}
-    source = (
-        real_settings(options.first)
-        if options.real
-        else settings(options.first, options.judge, not options.judge and not options.nulls)
-    )
+    if options.real:
+        source = real_settings(options.first)
+    elif options.power:
+        source = power_settings(options.first)
+    else:
+        source = settings(options.first, options.judge, not options.judge and not options.nulls)
     if options.only:
         factor, _, level = options.only.partition("=")
         source = ((seed, setting) for seed, setting in source if str(setting[factor]) == level)
