@@ -5,13 +5,15 @@ runs where the command's own dependencies are not installed; without cvxpy the d
 are those of audit_sets.py. The first audit of a process also pays for starting the device, so a small one goes before and is
 not counted.
 
-    python benchmarks/audit_time.py [--plan quick] [--kind mixed] [--size 2000x16] [--device auto] [--out FILE.csv]
+    python benchmarks/audit_time.py [--plan quick] [--kind mixed] [--size 2000x16] [--seeds 1] [--device auto]
+                                    [--out FILE.csv]
 """
 
 import argparse
 import csv
 import importlib
 import importlib.util
+import itertools
 import tempfile
 import time
 from pathlib import Path
@@ -33,17 +35,17 @@ PLANS: dict[str, dict[str, Any]] = {  # of synib audit --quick, without an optio
 }
 
 
-def timed(kind: str, rows: int, width: int, plan: str, device: str) -> dict[str, Any]:
+def timed(kind: str, rows: int, width: int, plan: str, device: str, seed: int = 0) -> dict[str, Any]:
     """Seconds from the file to the verdict, and what it says."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.npz"
-        np.savez(file, **made(kind, rows, width, 0))  # type: ignore[arg-type]
+        np.savez(file, **made(kind, rows, width, seed))  # type: ignore[arg-type]
         start = time.perf_counter()
         found = audit(read(file, target="label"), **PLANS[plan], device=device)
         seconds = time.perf_counter() - start
     told = found.verdict.plain()
     return {
-        "plan": plan, "kind": kind, "truth": "synergy" if TRUTH[kind] else "none", "rows": rows, "width": width,
+        "plan": plan, "kind": kind, "truth": "synergy" if TRUTH[kind] else "none", "rows": rows, "width": width, "seed": seed,
         "seconds": round(seconds, 1), "synergy": told["synergy"],
         **{f"gain_{end}": told["gain"][end] for end in ("mean", "low", "high")},
         "device": device_name(choose_device(device)), "threads": torch.get_num_threads(), "torch": torch.__version__,
@@ -56,6 +58,7 @@ def main() -> None:
     parser.add_argument("--plan", action="append", choices=PLANS, help="all by default")
     parser.add_argument("--kind", action="append", choices=TRUTH, help="synergy, mixed and both by default")
     parser.add_argument("--size", action="append", help="ROWSxNUMBERS of each modality; 2000x16 by default")
+    parser.add_argument("--seeds", type=int, default=1, help="data sets of each kind and size")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", help="also write the table there")
     options = parser.parse_args()
@@ -67,8 +70,8 @@ def main() -> None:
     timed("both", 200, 8, "quick", options.device)
     for plan in options.plan or PLANS:
         for rows, width in sizes:
-            for kind in options.kind or ("synergy", "mixed", "both"):
-                row = timed(kind, rows, width, plan, options.device)
+            for kind, seed in itertools.product(options.kind or ("synergy", "mixed", "both"), range(options.seeds)):
+                row = timed(kind, rows, width, plan, options.device, seed)
                 audit_rows.append(row)
                 print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
                 if options.out:
