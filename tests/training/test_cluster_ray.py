@@ -221,9 +221,9 @@ def test_a_running_cluster_asks_for_its_token_is_left_idle_and_may_lose_any_node
             nodes.stdin.write("\n")
             nodes.stdin.flush()
             assert nodes.stdout.readline() == "killed\n"
-            for pid, raylet in raylets.items():
-                alive = parent(pid) == raylet
-                send(pid, signal.SIGCONT if alive else signal.SIGKILL)
+            lost = until(lambda: [pid for pid, raylet in raylets.items() if parent(pid) != raylet])
+            for pid in raylets:
+                send(pid, signal.SIGKILL if pid in lost else signal.SIGCONT)
 
     options = {"device": "cpu", "together": 1, "on_progress": kill_second, "say": said.append}
     out = run(SMALL, tmp_path / "out", engine="cluster", cluster=Cluster(nodes.address), **options)
