@@ -60,4 +60,4 @@ def test_a_file_system_without_locks_is_said(tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr(fcntl, "flock", flock)
     with Folder(tmp_path, {"a": 1}).locked(said.append):
-        assert said == [f"The file system of {tmp_path} has no locks: make sure that no other run writes there."]
+        assert said == [f"The file system of {tmp_path} does not support locks: make sure that no other run writes there."]

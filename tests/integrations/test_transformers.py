@@ -247,7 +247,7 @@ def test_in_mixed_precision_layers_are_16_bit_and_the_loss_is_not(tmp_path):
     ("change", "message"),
     [
         ({"objective": methods.MMPareto()}, r"MMPareto weighs the gradients .*solo"),
-        ({"objective": 0.5}, r"objective is an Objective such as synib\.SynIB.*; got 0\.5"),
+        ({"objective": 0.5}, r"objective must be an Objective such as synib\.SynIB.*; got 0\.5"),
         ({"objective": synib.SynIB(synib.AmortizedMask({"image": 6, "text": 6}))}, r"parameters of its own"),
         ({"label_smoothing_factor": 0.1}, r"label_smoothing_factor would change nothing in training"),
         ({"compute_loss_func": lambda *_, **__: 0}, r"compute_loss_func would change nothing in training"),

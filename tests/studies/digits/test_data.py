@@ -284,5 +284,5 @@ def test_other_rules_make_labels_that_neither_digit_tells_and_cues_that_do(digit
 
 
 def test_an_unknown_rule_is_refused(digits_root):
-    with pytest.raises(ValueError, match="rule is 'parity', 'halves' or 'modulo-3'; got 'sum'"):
+    with pytest.raises(ValueError, match="rule must be 'parity', 'halves' or 'modulo-3'; got 'sum'"):
         digits(digits_root, PLAIN, rule="sum", **SIZES)

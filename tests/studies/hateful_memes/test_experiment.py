@@ -250,7 +250,7 @@ def test_a_missing_jsonl_is_reported_with_where_to_get_it(copy):
 def test_weights_that_cannot_be_loaded_are_reported(copy):
     refused(small(copy, vision=str(copy / "hateful-memes")), r"hateful-memes has no config\.json")
     refused(small(copy, vision=str(copy / "deberta")), "a model of type 'deberta-v2'; expected 'clip'")
-    refused(small(copy, vision="nobody/no-such-clip"), r"'nobody/no-such-clip' is no folder here and no model")
+    refused(small(copy, vision="nobody/no-such-clip"), r"'nobody/no-such-clip' is neither a folder nor a model")
     refused(small(copy, text="nobody/no-such-deberta"), "tokenizer of nobody/no-such-deberta .* not in the cache")
     refused(small(copy, text=str(copy / "none" / "at all")), "tokenizer of .*at all")
 

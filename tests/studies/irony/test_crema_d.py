@@ -73,9 +73,9 @@ def test_the_order_of_clips_does_not_matter_and_the_seed_does():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"fold": 5}, "fold is a whole number from 0 to 4; got 5"),
-        ({"fold": -1}, "fold is a whole number from 0 to 4; got -1"),
-        ({"folds": 0}, "folds is a whole number of at least 1; got 0"),
+        ({"fold": 5}, "fold must be a whole number from 0 to 4; got 5"),
+        ({"fold": -1}, "fold must be a whole number from 0 to 4; got -1"),
+        ({"folds": 0}, "folds must be a whole number of at least 1; got 0"),
         ({"share": 0.5}, "share .* got 0.5"),
         ({"actors": [1, 2]}, "need more actors; got 2"),
     ],

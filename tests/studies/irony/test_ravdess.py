@@ -62,7 +62,7 @@ def test_every_actor_is_tested_once_and_is_in_one_split_only():
         assert people["validation"] == set(FOLDS[(fold + 1) % 5])
         tested += people["test"]
     assert sorted(tested) == list(range(1, 25))
-    with pytest.raises(ValueError, match="fold is a whole number from 0 to 4; got 5"):
+    with pytest.raises(ValueError, match="fold must be a whole number from 0 to 4; got 5"):
         actor_splits(actors, 5)
     with pytest.raises(ValueError, match="numbered 1 to 24; got 25"):
         actor_splits([25])
