@@ -70,7 +70,9 @@ def test_an_object_of_its_kind_comes_back_and_a_class_is_told_to_be_called():
 def test_a_tensor_comes_back_and_what_can_be_one_is_told_how():
     tensor = torch.zeros(2)
     assert check_tensor("The target", tensor) is tensor
-    with pytest.raises(ValueError, match=r"The target must be a tensor; got list: convert it with torch.as_tensor\(target\)"):
+    with pytest.raises(
+        ValueError, match=r"The target must be a tensor; got list: convert it with torch.as_tensor\(target\)"
+    ):
         check_tensor("The target", [1, 2])
     with pytest.raises(ValueError, match=r"The target must be a tensor; got NoneType\."):
         check_tensor("The target", None)
@@ -93,7 +95,9 @@ def test_widths_are_whole_numbers_by_modality():
     assert check_widths("widths", {"image": 3}) == {"image": 3}
     with pytest.raises(ValueError, match=r"widths must be a dict of modality → width, .*; got \[3, 2\]"):
         check_widths("widths", [3, 2])
-    with pytest.raises(ValueError, match=r"The width of 'image' must be a whole number of at least 1; got \(3, 32, 32\)"):
+    with pytest.raises(
+        ValueError, match=r"The width of 'image' must be a whole number of at least 1; got \(3, 32, 32\)"
+    ):
         check_widths("widths", {"image": (3, 32, 32)})
 
 

@@ -110,7 +110,7 @@ def test_the_model_is_left_as_it_was_and_arrays_and_tensors_take_its_type(measur
         ({"target": torch.arange(20)}, "Categorical targets must be classes 0 to 2; got 3"),
         ({"target": torch.arange(20) + 0.5}, r"one integer class for each example; got shape \(20,\)"),
         ({"family": Bernoulli()}, r"one logit for each example.*; got \(20, 3\)"),
-        ({"predict": lambda m: m["x0"][:, :1]}, "For a single logit use Bernoulli"),
+        ({"predict": lambda m: m["x0"][:, :1]}, "For a single logit, use Bernoulli"),
         ({"predict": lambda m: m["x0"][:, :1], "family": Bernoulli(), "target": torch.arange(20)}, "got 2"),
         ({"predict": lambda m: (m["x0"], m["x1"])}, "must return a tensor of the family's parameters; got tuple"),
     ],

@@ -101,7 +101,10 @@ def test_groups_are_kept_together_and_intervals_are_over_groups():
     [
         ({"modalities": {"a": np.zeros((60, 2))}}, "at least 2 modalities"),
         ({"modalities": [np.zeros((60, 2))] * 2}, "at least 2 modalities"),
-        ({"modalities": {"a": np.zeros((60, 2)), "b": np.zeros(60)}}, r"b must be finite numbers of shape \(60, width\).*got"),
+        (
+            {"modalities": {"a": np.zeros((60, 2)), "b": np.zeros(60)}},
+            r"b must be finite numbers of shape \(60, width\).*got",
+        ),
         ({"modalities": {"a": np.zeros((60, 2)), "b": np.zeros((59, 2))}}, r"b must be finite numbers .*got \(59, 2\)"),
         ({"modalities": {"a": np.zeros((60, 2)), "b": np.full((60, 2), np.nan)}}, "b must be finite numbers"),
         ({"folds": 2}, "folds must be a whole number between 3 and half the number of examples, 30; got 2"),

@@ -76,7 +76,10 @@ def refused(call, said):
             lambda: SynIB(RandomMask(1.0), ClassShuffledNoise())(MODEL, x(), Y),
             "unimodal heads predict, but the model has no head for 'image', 'text': give",
         ),
-        "inputs for latents": (lambda: SynIB()(MODEL.on_latents(), x(), Y), "'image' has width 3, but the fusion expects"),
+        "inputs for latents": (
+            lambda: SynIB()(MODEL.on_latents(), x(), Y),
+            "'image' has width 3, but the fusion expects",
+        ),
         "predictors in a list": (lambda: SynIB()(image, x(), Y, unimodal=[nn.Identity()]), "a dict .*; got list"),
         "a predictor of another modality": (
             lambda: SynIB()(image, x(), Y, unimodal={"img": nn.Identity()}),
@@ -107,8 +110,14 @@ def test_what_is_no_model_is_refused(call, said):
             lambda: SynIB()(MODEL, {"image": torch.zeros(N, 2), "text": torch.zeros(N, 3)}, Y),
             "'image' has width 2, but its encoder expects 3",
         ),
-        "an array for the target": (lambda: SynIB()(MODEL, x(), Y.numpy()), r"got ndarray: convert it with torch\.as_tensor\(target\)"),
-        "a misspelt modality": (lambda: SynIB(corrupt=["img"])(MODEL, x(), Y), "corrupt contains 'img', which is not one of the modalities"),
+        "an array for the target": (
+            lambda: SynIB()(MODEL, x(), Y.numpy()),
+            r"got ndarray: convert it with torch\.as_tensor\(target\)",
+        ),
+        "a misspelt modality": (
+            lambda: SynIB(corrupt=["img"])(MODEL, x(), Y),
+            "corrupt contains 'img', which is not one of the modalities",
+        ),
         "tokens for a vector": (
             lambda: Vanilla()(MODEL, x(text=Tokens(torch.zeros(N, 4, 2), HIDDEN)), Y),
             r"'text' is synib\.Tokens, but its encoder",
@@ -144,7 +153,10 @@ def test_what_is_no_model_is_refused(call, said):
             lambda: SynIB()(MODEL, x(), Y, sample_weight=torch.ones(3)),
             r"one number for each of 8 examples; got shape \(3,\)",
         ),
-        "a negative weight": (lambda: SynIB()(MODEL, x(), Y, sample_weight=-torch.ones(N)), "sample_weight must be finite"),
+        "a negative weight": (
+            lambda: SynIB()(MODEL, x(), Y, sample_weight=-torch.ones(N)),
+            "sample_weight must be finite",
+        ),
         "class weights of other classes": (
             lambda: SynIB(family=Categorical(weight=[1.0, 2.0]))(MODEL, x(), Y),
             "weight has 2 entries, but the prediction has 3 classes",
@@ -159,7 +171,10 @@ def test_a_batch_that_cannot_be_meant_is_refused_before_it_is_learned_from(call,
     {
         "a tuple": (lambda m: (m["image"], None), r"got tuple: wrap it, for example lambda m: model\(m\)\[0\]"),
         "an output of Hugging Face": (lambda m: SimpleNamespace(logits=m["image"]), r"got .*model\(m\)\.logits"),
-        "a dict": (lambda m: {"logits": m["image"]}, r"got dict: wrap it, for example lambda m: model\(m\)\['logits'\]"),
+        "a dict": (
+            lambda m: {"logits": m["image"]},
+            r"got dict: wrap it, for example lambda m: model\(m\)\['logits'\]",
+        ),
         "nothing": (lambda m: None, r"got NoneType\."),
         "whole numbers": (lambda m: m["image"].long(), r"as real numbers; got torch\.int64"),
     }
@@ -176,7 +191,10 @@ def test_a_head_of_another_width_than_the_fusion_is_refused(width):
     encoders = {name: nn.Linear(n, 4) for name, n in WIDTHS.items()}
     heads = {name: nn.Linear(4, width) for name in WIDTHS}
     model = FusionModel(encoders, ConcatFusion(dict.fromkeys(WIDTHS, 4), [3]), heads)
-    refused(lambda: SynIB()(model, x(), Y), rf"'image' returns shape \(8, {width}\), but the fusion returns \(8, 3\): give both")
+    refused(
+        lambda: SynIB()(model, x(), Y),
+        rf"'image' returns shape \(8, {width}\), but the fusion returns \(8, 3\): give both",
+    )
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -226,7 +244,10 @@ def without_gradients():
 
 @table(
     {
-        "of a function": (lambda: backward(SynIB(), image, x(), Y), r"a module's parameters, but got function: call the"),
+        "of a function": (
+            lambda: backward(SynIB(), image, x(), Y),
+            r"a module's parameters, but got function: call the",
+        ),
         "on latents": (lambda: backward(SynIB(), MODEL.on_latents(), x(), Y), "parameters, but got LatentModel"),
         "under no_grad": (without_gradients, r"torch\.no_grad\(\) disables them"),
         "of a frozen model": (

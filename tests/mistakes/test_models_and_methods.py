@@ -77,9 +77,15 @@ def test_a_setting_that_cannot_be_is_refused_by_its_name_and_value(make, setting
 
 @table(
     {
-        "a name that torch needs": (lambda: FusionModel.mlp({"type": 3, "text": 2}, [4]), "A modality cannot be called"),
+        "a name that torch needs": (
+            lambda: FusionModel.mlp({"type": 3, "text": 2}, [4]),
+            "A modality cannot be called",
+        ),
         "encoders without names": (lambda: FusionModel([*PARTS.values()], nn.Identity()), "a dict .*; got list"),
-        "encoders and fusion swapped": (lambda: FusionModel(ConcatFusion(WIDTHS, [3]), PARTS), "encoders must be a dict"),
+        "encoders and fusion swapped": (
+            lambda: FusionModel(ConcatFusion(WIDTHS, [3]), PARTS),
+            "encoders must be a dict",
+        ),
         "functions as encoders": (
             lambda: FusionModel({name: lambda x: x for name in WIDTHS}, nn.Identity()),
             "the one of 'image' is the function <lambda>",
@@ -100,7 +106,10 @@ def test_a_model_that_cannot_be_is_refused_when_it_is_made(call, said):
         "a tensor": (lambda: MODEL(torch.zeros(N, 5)), "Modalities must be a dict of name → tensor; got Tensor"),
         "one modality of two": (lambda: MODEL({"image": X["image"]}), "are 'image', 'text'; missing: 'text'"),
         "one modality too many": (lambda: MODEL({**X, "audio": X["text"]}), "'image', 'text'; unknown: 'audio'"),
-        "arrays": (lambda: MODEL({**X, "text": np.zeros((N, 2))}), r"'text' must be a tensor or synib\.Tokens; got ndarray"),
+        "arrays": (
+            lambda: MODEL({**X, "text": np.zeros((N, 2))}),
+            r"'text' must be a tensor or synib\.Tokens; got ndarray",
+        ),
         "a fusion of other names": (
             lambda: FusionModel(PARTS, ConcatFusion({"img": 3, "txt": 2}, [1]))(X),
             "fusion has the modalities 'img', 'txt'; got 'image'",
@@ -125,7 +134,11 @@ METHODS_REFUSED = [  # a method, settings, what is said
     ("synib-rand", {}, "Unknown method 'synib-rand': did you mean 'synib-random'"),
     ("vanilla", {"weight": 1}, r"vanilla has no setting 'weight'; its settings are family, unimodal_weight, check\."),
     ("vanilla", {"reference": "uniform"}, "vanilla has no setting 'reference'"),
-    ("synib-marginal", {"draws": 2, "noise": "standard"}, "synib-marginal has no setting 'noise'; its settings are draws, deb"),
+    (
+        "synib-marginal",
+        {"draws": 2, "noise": "standard"},
+        "synib-marginal has no setting 'noise'; its settings are draws, deb",
+    ),
     ("experts", {"weigth": 1.0}, "experts has no setting 'weigth'; its settings are weight, draws, l2"),
     ("synib-random", {}, "synib-random needs the setting 'p'; its settings are p, noise, ref"),
     (
@@ -143,7 +156,11 @@ METHODS_REFUSED = [  # a method, settings, what is said
     ("synib-random", {"p": 0.5, "weight_schedule": "warmup"}, "with weight_steps; got 'warmup' and None"),
     ("synib-random", WARM, "weight_schedule must be one of .*; got None and 5"),
     ("synib-random", {**WARM, "weight_schedule": "anneal", "weight_steps": 2.5}, r"steps must be a whole .*; got 2\.5"),
-    ("synib-random", {"p": 0.5, "weight_schedule": "anneal", "weight_steps": 5}, "needs the setting weight that it changes"),
+    (
+        "synib-random",
+        {"p": 0.5, "weight_schedule": "anneal", "weight_steps": 5},
+        "needs the setting weight that it changes",
+    ),
     (
         "confidence",
         {"weight": LinearWarmup(1.0, 2), "weight_schedule": "anneal", "weight_steps": 5},

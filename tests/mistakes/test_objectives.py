@@ -137,7 +137,10 @@ def test_a_setting_that_cannot_be_is_refused_by_its_name_and_value(make, setting
     {
         "a class": (lambda: SynIB(RandomMask), r"got the class RandomMask: write RandomMask\(\.\.\.\)"),
         "a name with a dot": (lambda: MatchedNoise(widths={"a.b": 3}), r"without a dot; got 'a\.b'"),
-        "a prior of a list": (lambda: Prior([0, 1], Bernoulli()), r"got list: convert it with torch\.as_tensor\(target\)"),
+        "a prior of a list": (
+            lambda: Prior([0, 1], Bernoulli()),
+            r"got list: convert it with torch\.as_tensor\(target\)",
+        ),
         "a prior of one-hot classes": (lambda: Prior(torch.eye(3).long(), Categorical()), r"shape \(3, 3\)"),
         "a prior of class -1": (lambda: Prior(torch.tensor([-1, 1]), Categorical()), "starting at 0, .*, minimum -1"),
         "a prior of signs": (lambda: Prior(torch.tensor([-1, 1]), Bernoulli()), "0 or 1, .*; got -1"),
@@ -150,7 +153,10 @@ def test_a_setting_that_cannot_be_is_refused_by_its_name_and_value(make, setting
         "no probability": (lambda: Fixed(1.5), "rho must be positive and sum to 1; got"),
         "no coordinates": (lambda: OracleMask({"a": []}), "has no coordinates to corrupt in 'a'"),
         "coordinate -1": (lambda: OracleMask({"a": [0, -1]}), "counts coordinates from 0; got -1 for 'a'"),
-        "coordinates of rows": (lambda: OracleMask({"a": torch.ones(2, 3).bool()}), r"must be a 1-dimensional sequence of .*; got \(2, 3\)"),
+        "coordinates of rows": (
+            lambda: OracleMask({"a": torch.ones(2, 3).bool()}),
+            r"must be a 1-dimensional sequence of .*; got \(2, 3\)",
+        ),
         "numbers that rows lack": (
             lambda: optional(torch.zeros(3), torch.ones(3).bool()),
             r"got \(3,\) of torch.float32",
@@ -172,9 +178,15 @@ def oracle(coordinates):
 @table(
     {
         "a wider mask": (lambda: oracle({"a": torch.ones(4).bool()}), "has width 4, but the modality has width 3"),
-        "a coordinate too many": (lambda: oracle({"a": range(4)}), "contains coordinate 3, but the modality has width 3"),
+        "a coordinate too many": (
+            lambda: oracle({"a": range(4)}),
+            "contains coordinate 3, but the modality has width 3",
+        ),
         "coordinates of others": (lambda: oracle({"b": [0]}), "has coordinates for 'b'; got modality 'a'"),
-        "a reference of 2 classes": (lambda: Fixed([0.5, 0.5])(torch.zeros(4, 3), Categorical(), {}), "prediction has 3"),
+        "a reference of 2 classes": (
+            lambda: Fixed([0.5, 0.5])(torch.zeros(4, 3), Categorical(), {}),
+            "prediction has 3",
+        ),
         "a reference of 3 classes": (
             lambda: Fixed([0.5, 0.25, 0.25])(torch.zeros(4, 1), Bernoulli(), {}),
             "prediction has 2",

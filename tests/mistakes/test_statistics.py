@@ -160,7 +160,7 @@ def test_an_error_of_the_statistic_itself_is_its_own():
     ("y", "settings", "quoted"),
     [
         (np.where(LABELS == 1, np.nan, 0.0), {}, "Labels contain 30 NaN: drop those examples"),
-        ([None, *NAMES[1:]], {}, "Labels hold 1 None or NaN; drop those examples"),
+        ([None, *NAMES[1:]], {}, "Labels contain 1 None or NaN: drop those examples"),
         (np.array([0, *NAMES[1:]], dtype=object), {}, "got both"),
         (RAGGED, {}, "got a list"),
         (LABELS, {"nulls": None}, "got None"),
@@ -206,5 +206,6 @@ def test_a_setting_of_a_decomposition_is_refused(measure, settings, quoted):
 def test_the_missing_value_of_pandas_is_no_label():
     missing = pytest.importorskip("pandas").NA
     refuses(
-        lambda: pid_quantised(TABLE, TABLE, np.array([missing, *NAMES[1:]], dtype=object)), "Labels hold 1 None or NaN"
+        lambda: pid_quantised(TABLE, TABLE, np.array([missing, *NAMES[1:]], dtype=object)),
+        "Labels contain 1 None or NaN",
     )

@@ -122,7 +122,9 @@ def test_a_model_that_is_not_in_the_cache_is_not_fetched(monkeypatch, tmp_path):
 
 def test_settings_that_cannot_be_are_one_sentence(tiny):
     assert "must be a folder, a Hugging Face Hub id or a configuration; got 3." in said(3)
-    assert "CLIPVisionModel cannot be constructed from the settings" in said(tiny["vision"] | {"num_attention_heads": 5})
+    assert "CLIPVisionModel cannot be constructed from the settings" in said(
+        tiny["vision"] | {"num_attention_heads": 5}
+    )
     with pytest.raises(ValueError, match=r"tune must be 'full', 'frozen' or 'lora'; got 'some'\."):
         ImageEncoder(tiny["vision"], tune="some")
 

@@ -203,7 +203,7 @@ def test_no_member_of_an_archive_leads_out_of_it(npz, name):
     path = npz()
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(name, b"")
-    refused("which leads out of it: an array has a name, no path", path)
+    refused("which points outside of it: an array has a name, no path", path)
 
 
 def test_no_array_comes_twice(npz, tmp_path):
@@ -224,7 +224,7 @@ def test_no_file_of_a_folder_leads_out_of_it(tmp_path):
     (tmp_path / "secret.arrow").write_bytes(b"x")
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [{"filename": "../secret.arrow"}]}))
-    refused("leads out of", tmp_path / "a")
+    refused("points outside of", tmp_path / "a")
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [{"filename": "gone.arrow"}]}))
     refused("should hold gone.arrow, which is not there", tmp_path / "a")
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [], "_indices_data_files": [{}]}))
@@ -232,7 +232,7 @@ def test_no_file_of_a_folder_leads_out_of_it(tmp_path):
     (tmp_path / "b").mkdir()
     np.save(tmp_path / "image.npy", A)
     (tmp_path / "b" / "image.npy").symlink_to(tmp_path / "image.npy")
-    refused("leads out of", tmp_path / "b")
+    refused("points outside of", tmp_path / "b")
 
 
 def damaged_npz(folder, compressed=False):

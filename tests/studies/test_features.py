@@ -169,8 +169,8 @@ def test_a_video_or_an_actor_in_two_splits_is_refused(write, tables):
     [
         ("mosi", {"text": "glove"}, "text must be 'minilm' or 'text'; got 'glove'"),
         ("mosi", {"fold": 5}, "fold must be a whole number from 0 to 4; got 5"),
-        ("mosi", {"modalities": ["text"]}, r"modalities are at least two of text, audio, video; got \['text'\]"),
-        ("mosi", {"modalities": ("text", "face")}, "modalities are at least two of"),
+        ("mosi", {"modalities": ["text"]}, r"modalities must be at least two of text, audio, video; got \['text'\]"),
+        ("mosi", {"modalities": ("text", "face")}, "modalities must be at least two of"),
         ("mustard", {"scheme": "random"}, "scheme must be 'official' or 'speaker-independent'; got 'random'"),
         ("mustard", {"frames": "first"}, "frames must be 'mean' or 'all'; got 'first'"),
         ("mustard", {"groups": ["id"]}, "groups is 'speaker', 'show', .* or 'duration_s'; got 'id'"),

@@ -279,10 +279,13 @@ def test_a_missing_package_is_an_error_with_what_to_install(monkeypatch, missing
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--gpus-per-shard", "0"], "--gpus-per-shard is for --engine cluster"),
+        (["--gpus-per-shard", "0"], "--gpus-per-shard requires --engine cluster"),
         (["--engine", "cluster", "--cpus-per-shard", "0"], "cpus_per_shard must be at least 1; got 0"),
         (["--engine", "cluster", "--gpus-per-shard", "1.5"], "gpus_per_shard must be between 0 and 1"),
-        (["--engine", "cluster", "--address", "h:1", "--dashboard"], "dashboard applies only to a cluster that the run starts"),
+        (
+            ["--engine", "cluster", "--address", "h:1", "--dashboard"],
+            "dashboard applies only to a cluster that the run starts",
+        ),
     ],
 )
 def test_options_that_contradict_each_other_are_refused_by_the_command(synib_command, options, sentence):

@@ -62,7 +62,7 @@ def test_a_grouping_that_is_damaged_or_of_other_cells_is_refused_and_left_as_it_
     folder = Folder(tmp_path, CONFIG)
     write_json(tmp_path / "shards.json", record)
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"shards\.json (is damaged; remove it and|was recorded for other cells)"):
+    with pytest.raises(ValueError, match=r"shards\.json (is damaged: remove it and|was recorded for other cells)"):
         folder.shards([cell()], lambda: [[cell()]])
     assert contents(tmp_path) == before
 

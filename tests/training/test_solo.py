@@ -310,8 +310,11 @@ def test_nothing_is_printed_where_no_progress_is_wanted(made, capsys):
         ({"schedule": "linear"}, "'linear'"),
         ({"precision": "16-mixed"}, "'16-mixed' is for CUDA devices"),
         ({"monitor": "test_accuracy"}, "monitor must be a metric on validation data"),
-        ({"monitor": "validation_f1", "patience": 1}, "monitor must be one of validation_loss, validation_accuracy; got"),
-        ({"strategy": "horovod"}, "strategy is 'auto', 'ddp' or 'fsdp'"),
+        (
+            {"monitor": "validation_f1", "patience": 1},
+            "monitor must be one of validation_loss, validation_accuracy; got",
+        ),
+        ({"strategy": "horovod"}, "strategy must be 'auto', 'ddp' or 'fsdp'"),
         ({"devices": 4, "accumulate": 5}, "A batch of 16 cannot be split into 5 parts on each of 4 devices"),
         ({"loggers": ["paper"]}, "A logger must be .*; got 'paper'"),
         ({"device": "tpu"}, "device must be 'auto', 'cpu' or 'cuda'; got 'tpu'"),

@@ -209,7 +209,9 @@ def test_a_solver_that_fails_or_answers_wrongly_is_not_believed(monkeypatch):
     real = cvxpy.Problem.solve
     with monkeypatch.context() as patch:
         patch.setattr(cvxpy.Problem, "status", property(lambda self: "user_limit"))
-        with pytest.raises(RuntimeError, match=r"answered 'user_limit' for this distribution of shape \(3, 3, 2\)"):
+        with pytest.raises(
+            RuntimeError, match=r"returned status 'user_limit' for this distribution of shape \(3, 3, 2\)"
+        ):
             broja(p)
     with monkeypatch.context() as patch:
 
