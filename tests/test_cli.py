@@ -156,7 +156,7 @@ def test_a_second_run_with_other_settings_is_refused_and_touches_nothing(synib_c
     arguments = ["reproduce", "spurious-xor", "--config", config, "--out", "run"]
     code, out, err = synib_command(*arguments, "--seeds", "2")
     assert (code, out) == (2, "")
-    assert "seeds 1" in err
+    assert "seeds was 1, now 2" in err
     assert err.count("\n") == 1
     assert synib_command("reproduce", "parity", "--out", "run")[0] == 2
     assert files(copied) == before

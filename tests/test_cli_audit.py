@@ -64,8 +64,8 @@ def test_a_file_ends_in_a_verdict_a_page_and_sentences(synib_command, file, tmp_
     [
         (["--target", "lable"], "label"),
         (["--modality", "image=imge", "--modality", "words"], "image"),
-        (["--modality", "=x"], "--modality takes NAME=COLUMN"),
-        (["--modality", "image", "--modality", "image=words"], "names 'image' twice"),
+        (["--modality", "=x"], "--modality must be NAME=COLUMN"),
+        (["--modality", "image", "--modality", "image=words"], "contains 'image' twice"),
         (["--quick", "--thorough"], "Use either --quick or --thorough, not both."),
         (["--task", "ranking"], "task"),
         (["--device", "tpu"], "auto, cpu or cuda"),
@@ -84,10 +84,10 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(synib_command, file, tmp_p
 def test_a_folder_with_other_files_is_not_written_into(synib_command, file, tmp_path):
     code, _, err = synib_command("audit", file, "--out", tmp_path)
     assert code == 2
-    assert "holds other files, such as mine.npz" in err
+    assert "contains other files, such as mine.npz" in err
     code, _, err = synib_command("audit", file, "--out", file)
     assert code == 2
-    assert "--out is a folder" in err
+    assert "--out must be a folder" in err
 
 
 def test_json_alone_is_printed_and_refutations_are_part_of_it(synib_command, file, tmp_path, brief, monkeypatch):

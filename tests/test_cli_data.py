@@ -41,14 +41,14 @@ def test_a_whole_data_set_is_said_to_be_there_with_counts_and_checksum(synib_com
     assert (code, err) == (0, "")
     assert "train 3 of 3 (vision 2, audio 2, text 2)" in out
     assert "sha256 " in out
-    assert out.endswith("Everything is there.\n")
+    assert out.endswith("All files are present.\n")
 
 
 def test_what_is_missing_is_said_with_where_to_get_it_and_exit_code_1(synib_command, mosi):
     code, out, err = synib_command("data", "check", "ur-funny", "--root", mosi)
     assert (code, err) == (1, "")
     assert "MISSING  humor.pkl" in out
-    assert f"Get it from {SOURCES['ur-funny'].where}\n" in out
+    assert f"Download it from {SOURCES['ur-funny'].where}\n" in out
     assert f"Licence: {SOURCES['ur-funny'].licence}\n" in out
 
 
@@ -56,8 +56,8 @@ def test_what_cannot_be_read_is_said_and_not_run(synib_command, mosi):
     (mosi / "mosi" / "mosi_raw.pkl").write_bytes(b"cos\nsystem\n(S'touch here'\ntR.")
     code, out, err = synib_command("data", "check", "mosi", "--root", mosi)
     assert (code, err) == (1, "")
-    assert "CANNOT BE READ  mosi_raw.pkl" in out
-    assert "it asks for os.system" in out
+    assert "UNREADABLE  mosi_raw.pkl" in out
+    assert "it requests os.system" in out
     assert not (mosi / "here").exists()
 
 
@@ -69,7 +69,7 @@ def test_another_version_is_said_with_both_checksums(synib_command, tmp_path):
     )  # fmt: skip
     code, out, _ = synib_command("data", "check", "ravdess-features", "--root", tmp_path)
     assert code == 1
-    assert "ANOTHER VERSION  features.npz" in out
+    assert "DIFFERENT VERSION  features.npz" in out
     assert "4 examples (fold 0 1, 1 1, 2 1, 3 1); audio 2, audio_logmel 2, visual 3" in out
     assert f"expected {SOURCES['ravdess-features'].files[0].sha256}" in out
 
@@ -77,10 +77,10 @@ def test_another_version_is_said_with_both_checksums(synib_command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["moosi", "--root", "."], "No data set is called 'moosi': did you mean 'mosi'?"),
-        (["zzz", "--root", "."], f"No data set is called 'zzz': there are {', '.join(SOURCES)}."),
-        (["mosi"], "Say where the data are: give a folder as root, or set SYNIB_DATA to it."),
-        (["mosi", "--root", "none"], "root is a folder with data; none is not there."),
+        (["moosi", "--root", "."], "Unknown data set 'moosi': did you mean 'mosi'?"),
+        (["zzz", "--root", "."], f"Unknown data set 'zzz': choose from {', '.join(SOURCES)}."),
+        (["mosi"], "The data folder is not set: give a folder as root, or set SYNIB_DATA."),
+        (["mosi", "--root", "none"], "root must be a folder with data; none does not exist."),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(synib_command, arguments, said):

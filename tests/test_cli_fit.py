@@ -126,11 +126,11 @@ def test_numbers_get_a_mean_and_a_deviation(synib_command, tmp_path):
     [
         (["fit", "none.npz"], r"none\.npz is not there.*"),
         (["fit", "data.npz", "--target", "labl"], r"data\.npz has no column 'labl' for target; did you mean label\?.*"),
-        (["fit", "data.npz", "--modality", "image="], r"--modality takes NAME=COLUMN, as in .*; got 'image='\."),
-        (["fit", "data.npz", "--modality", "a=image", "--modality", "a=text"], r"--modality names 'a' twice\."),
-        (["fit", "data.npz", "--method", "sinyb"], r"No method is called 'sinyb'.*"),
+        (["fit", "data.npz", "--modality", "image="], r"--modality must be NAME=COLUMN, for example .*; got 'image='\."),
+        (["fit", "data.npz", "--modality", "a=image", "--modality", "a=text"], r"--modality contains 'a' twice\."),
+        (["fit", "data.npz", "--method", "sinyb"], r"Unknown method 'sinyb'.*"),
         (["fit", "data.npz", "--device", "gpu"], r".*auto, cpu or cuda; got 'gpu'\."),
-        (["fit", "data.npz", "--seeds", "0"], r"seeds is a whole number of at least 1; got 0\."),
+        (["fit", "data.npz", "--seeds", "0"], r"seeds must be a whole number of at least 1; got 0\."),
         (["fit", "data.npz", "--budget", "19"], r"budget is the number of candidates for each method, at most 18; got 19\."),
         (["fit", "data.npz", "--group", "part"], r"3 folds need at least 3 groups, since no group is in two; there are 2\."),
         (["fit", "data.npz", "--out", "."], r"\. holds other files \(data\.npz\); choose an empty folder\."),
@@ -238,10 +238,10 @@ def test_a_fit_follows_an_audit(synib_command, data, tmp_path):
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({}, "has no run.json that can be read"),
-        ({"run.json": "{", "verdict.json": "{}"}, "run.json is no JSON"),
-        ({"run.json": "[]", "verdict.json": "{}"}, "run.json is no JSON object"),
-        ({"run.json": "{}", "verdict.json": "{}"}, "holds an audit without a recommendation: run synib audit again"),
+        ({}, "has no readable run.json"),
+        ({"run.json": "{", "verdict.json": "{}"}, "run.json is not valid JSON"),
+        ({"run.json": "[]", "verdict.json": "{}"}, "run.json is not a JSON object"),
+        ({"run.json": "{}", "verdict.json": "{}"}, "contains an audit without a recommendation: run synib audit again"),
         (
             {"run.json": '{"options": {"target": 3}}', "verdict.json": '{"recommendation": {"method": "vanilla"}}'},
             "has target 3: run synib audit again",

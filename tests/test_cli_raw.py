@@ -69,7 +69,10 @@ def test_vectors_are_written_to_a_file_that_can_be_audited(synib_command, review
     for arguments, said in (
         (("--out", "latents.parquet"), "latents.parquet exists; choose another file"),
         (("--out", "a.csv"), "--out ends in .parquet or .npz"),
-        (("--out", "b.npz", "--encoder", "text"), "--encoder takes MODALITY=NAME, as in text=wordllama; got 'text'"),
+        (
+            ("--out", "b.npz", "--encoder", "text"),
+            "--encoder must be MODALITY=NAME, for example text=wordllama; got 'text'",
+        ),
         (("--out", "b.npz", "--modality", "a=age"), "a is a modality of vectors, which need not be embedded"),
         (("--out", "no/b.npz"), "there is no folder no"),
     ):

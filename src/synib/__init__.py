@@ -1,4 +1,4 @@
-"""synib: make multimodal models use what only the modalities together say.
+"""synib: make multimodal models use the information that only a combination of modalities carries.
 
 ``synib.read``, ``synib.Table``, ``synib.audit``, ``synib.fit``, ``synib.load`` and ``synib.explain`` are imported when they are
 first used.
@@ -96,7 +96,7 @@ _PACKAGES = ("masks", "methods", "models", "objective", "tokens", "keys")  # wha
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name, and torch with it, when it is first used: the command begins without."""
+    """Import a public name, and torch with it, on first use, so that the command starts quickly."""
     if name in _PACKAGES:
         return importlib.import_module(f"synib.{name}")
     if name in _OWN:

@@ -1,6 +1,7 @@
-"""Settings of the wrong kind or size, each answered by one sentence.
+"""Validation of arguments: a wrong type or value raises ``ValueError`` with one sentence.
 
-Every check gives back what it was given, so that a constructor reads ``self.p = check_number("p", p, least=0, most=1)``.
+Every check returns the value that it was given, so that a constructor reads ``self.p = check_number("p", p, least=0,
+most=1)``.
 """
 
 import inspect
@@ -21,7 +22,7 @@ _WARNED: "WeakKeyDictionary[nn.Module, set[str]]" = WeakKeyDictionary()
 
 
 def shown(value: object) -> str:
-    """A value as a sentence quotes it: short, on one line, a class or a function by its name."""
+    """The value as quoted in an error message: short, on one line, a class or a function by its name."""
     if isinstance(value, type | FunctionType):
         return f"the {'class' if isinstance(value, type) else 'function'} {value.__name__}"
     text = " ".join(repr(value).split())
@@ -29,21 +30,21 @@ def shown(value: object) -> str:
 
 
 def check_kind(name: str, value: object, kind: type[T], example: str) -> T:
-    """The value, if it is an object of its kind; ``example`` is one, as a user would write it."""
+    """Return the value if it is an instance of ``kind``; ``example`` shows how a user would write one."""
     if isinstance(value, kind):
         return value
     way = f": write {value.__name__}(...)" if isinstance(value, type) and issubclass(value, kind) else ""
     an = "an" if kind.__name__[0] in "AEIOU" else "a"
-    raise ValueError(f"{name} is {an} {kind.__name__} such as {example}; got {shown(value)}{way}.")
+    raise ValueError(f"{name} must be {an} {kind.__name__} such as {example}; got {shown(value)}{way}.")
 
 
 def is_number(value: object) -> bool:
-    """Whether it is one finite real number, Python's or NumPy's; a truth value is none."""
+    """Whether the value is a finite real number (Python or NumPy); booleans do not count."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def is_whole(value: object) -> bool:
-    """Whether it is one whole number, Python's or NumPy's; a truth value is none."""
+    """Whether the value is an integer (Python or NumPy); booleans do not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -56,7 +57,7 @@ def check_number(
     most: float | None = None,
     below: float | None = None,
 ) -> float:
-    """The value, if it is a finite number between its bounds, of which ``least`` and ``most`` are themselves allowed."""
+    """Return the value if it is a finite number within its bounds; ``least`` and ``most`` are inclusive."""
     right = (
         is_number(value)
         and (least is None or value >= least)
@@ -67,62 +68,62 @@ def check_number(
     if right:
         return cast(float, value)
     if least is not None and most is not None:
-        expected = f"lies between {least:g} and {most:g}"
+        expected = f"must be between {least:g} and {most:g}"
     else:
         bounds = (("of at least", least), ("above", above), ("of at most", most), ("below", below))
         stated = " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
-        expected = f"is a number {stated}".rstrip()
+        expected = f"must be a number {stated}".rstrip()
     raise ValueError(f"{name} {expected}; got {shown(value)}.")
 
 
 def check_whole(name: str, value: Any, least: int | None = 1) -> int:
-    """The value, if it is a whole number of at least ``least`` (any, if that is ``None``)."""
+    """Return the value if it is a whole number of at least ``least`` (any whole number if ``None``)."""
     if is_whole(value) and (least is None or value >= least):
         return cast(int, value)
     bound = "" if least is None else f" of at least {least}"
-    raise ValueError(f"{name} is a whole number{bound}; got {shown(value)}.")
+    raise ValueError(f"{name} must be a whole number{bound}; got {shown(value)}.")
 
 
 def check_flag(name: str, value: Any, *, none: bool = False) -> Any:
-    """The value, if it is true or false, or ``None`` where that means something."""
+    """Return the value if it is a boolean, or ``None`` where that is allowed."""
     if isinstance(value, bool) or (none and value is None):
         return value
-    raise ValueError(f"{name} is {'True, False or None' if none else 'True or False'}; got {shown(value)}.")
+    raise ValueError(f"{name} must be {'True, False or None' if none else 'True or False'}; got {shown(value)}.")
 
 
 def check_choice(name: str, value: T, choices: Any) -> T:
-    """The value, if it is one of some texts: those of a ``Literal``, or of a list."""
+    """Return the value if it is one of the choices, given as a ``Literal`` or as a list of strings."""
     known = get_args(choices) or tuple(choices)
     if value in known:
         return value
     *others, last = map(repr, known)
-    raise ValueError(f"{name} is {', '.join(others)}{' or ' * bool(others)}{last}; got {shown(value)}.")
+    raise ValueError(f"{name} must be {', '.join(others)}{' or ' * bool(others)}{last}; got {shown(value)}.")
 
 
 def check_tensor(name: str, value: Any) -> Tensor:
-    """The value, if it is a tensor."""
+    """Return the value if it is a tensor."""
     if isinstance(value, Tensor):
         return value
-    way = "" if value is None or isinstance(value, type) else f": torch.as_tensor({name.split()[-1]}) makes it one"
-    raise ValueError(f"{name} is a tensor; got {_class(value)}{way}.")
+    way = "" if value is None or isinstance(value, type) else f": convert it with torch.as_tensor({name.split()[-1]})"
+    raise ValueError(f"{name} must be a tensor; got {_class(value)}{way}.")
 
 
 def check_modality(name: Any, *, module: bool = False) -> str:
-    """A modality's name, if it can be one, also of a ``module`` in a ``ModuleDict``."""
+    """Return the name of a modality if it is valid, for a ``module`` also as a key of ``ModuleDict``."""
     if not isinstance(name, str) or not name or "." in name:
-        raise ValueError(f"A modality's name is a text without a dot in it; got {name!r}.")
+        raise ValueError(f"The name of a modality must be a string without a dot; got {name!r}.")
     if module and hasattr(_MODULES, name):
         raise ValueError(
-            f"No modality can be called {name!r}, which torch's modules need for themselves: choose another name."
+            f"A modality cannot be called {name!r}, because torch modules reserve that name: choose another one."
         )
     return name
 
 
 def check_widths(name: str, value: Any, *, module: bool = False) -> dict[str, int]:
-    """The value, if it is a dict of modality → width; ``module`` as in :func:`check_modality`."""
+    """Return the value if it is a dict of modality → width; ``module`` as in :func:`check_modality`."""
     if not isinstance(value, Mapping):
         raise ValueError(
-            f"{name} are a dict of modality → width, such as {{'image': 512, 'text': 300}}; got {shown(value)}."
+            f"{name} must be a dict of modality → width, such as {{'image': 512, 'text': 300}}; got {shown(value)}."
         )
     return {
         check_modality(of, module=module): check_whole(f"The width of {of!r}", width) for of, width in value.items()
@@ -130,7 +131,7 @@ def check_widths(name: str, value: Any, *, module: bool = False) -> dict[str, in
 
 
 def parameters_of(kind: type) -> dict[str, inspect.Parameter]:
-    """The arguments of a class's constructor; one that passes others on has those of the class above it too."""
+    """The arguments of a class's constructor, including those that it passes on to its base classes by ``**kwargs``."""
     parameters: dict[str, inspect.Parameter] = {}
     for step in (vars(c)["__init__"] for c in kind.__mro__ if "__init__" in vars(c)):
         own = list(inspect.signature(step).parameters.values())[1:]
@@ -143,7 +144,7 @@ def parameters_of(kind: type) -> dict[str, inspect.Parameter]:
 
 
 def settings_repr(owner: object) -> str:
-    """The arguments of an object that differ from the defaults, as one would write them: ``p=0.4, over='tokens'``."""
+    """The arguments of an object that differ from their defaults, as in a call: ``p=0.4, over='tokens'``."""
     listed = []
     for name, parameter in parameters_of(type(owner)).items():
         value = getattr(owner, name, parameter.default)
@@ -155,7 +156,7 @@ def settings_repr(owner: object) -> str:
 
 
 def warn_once(owner: nn.Module, sentence: str, stacklevel: int) -> None:
-    """Warn about a module, unless it was told so before."""
+    """Issue a warning about a module, at most once for each sentence."""
     sentences = _WARNED.setdefault(owner, set())
     if sentence not in sentences and not torch.compiler.is_compiling():
         sentences.add(sentence)

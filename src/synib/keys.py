@@ -1,9 +1,8 @@
-"""Random numbers as a pure function of a key, so that a draw never depends on who else is drawing.
+"""Random numbers as a pure function of a key, independent of all other draws.
 
 A key is a 0-dimensional ``int64`` tensor. The same key gives the same numbers on every device, alone or under
-``torch.func.vmap``, eager or compiled: this is what lets many models train at once and each still see exactly the
-masks and noise it would have seen alone. Torch's own generators cannot do that: their numbers depend on how many
-were drawn before, by anybody.
+``torch.func.vmap``, eager or compiled: many models can train at once, and each sees exactly the masks and noise that it
+would see alone. Torch's own generators cannot do that: their numbers depend on how many were drawn before.
 
 The bits are those of SplitMix64 (Steele, Lea & Flood 2014): a counter times an odd constant, plus the key, through a
 64-bit mixing function.
@@ -32,16 +31,16 @@ def key(seed: int, device: torch.device | str | None = None) -> Tensor:
 
 
 def check_key(key: Tensor) -> Tensor:
-    """The key, if it is one."""
+    """Return the key if it is valid."""
     if isinstance(key, Tensor) and key.dtype == torch.int64 and key.ndim == 0:
         return key
-    raise ValueError(f"key is a 0-dimensional int64 tensor, such as synib.keys.key(7); got {shown(key)}.")
+    raise ValueError(f"key must be a 0-dimensional int64 tensor, such as synib.keys.key(7); got {shown(key)}.")
 
 
 def fresh(device: torch.device | str | None = None) -> Tensor:
-    """A key drawn from torch's own generator: ``torch.manual_seed`` decides it, as it does ``torch.rand``.
+    """A key drawn from torch's global generator, so that ``torch.manual_seed`` determines it.
 
-    Processes of one ``torch.distributed`` group usually seed their generators alike; each gets a key of its own.
+    Processes of one ``torch.distributed`` group usually use the same seed; each process gets a different key.
     """
     drawn = torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64, device=device)
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
@@ -52,7 +51,7 @@ def fresh(device: torch.device | str | None = None) -> Tensor:
 def fold(key: Tensor, *labels: int | str | Tensor) -> Tensor:
     """A new key for each sequence of labels (a step number, a modality's name, ...) under the same parent.
 
-    A tensor of whole numbers gives a key for each of them.
+    A tensor of integers gives one key for each of them.
     """
     for label in labels:
         if isinstance(label, Tensor):
@@ -69,12 +68,12 @@ def fold(key: Tensor, *labels: int | str | Tensor) -> Tensor:
 
 
 def split(key: Tensor, n: int) -> Tensor:
-    """``n`` new keys at once, ``(n,)``."""
+    """``n`` new keys, ``(n,)``."""
     return _bits(fold(key, "split"), n)
 
 
 def uniform(key: Tensor, shape: Sequence[int], device: torch.device | None = None) -> Tensor:
-    """Uniform draws on [0, 1), ``float32``, on the key's device or another."""
+    """Uniform draws on [0, 1), ``float32``, on ``device`` (by default the key's device)."""
     n = math.prod(shape)
     bits = _bits(key, (n + 1) // 2, device)
     high, low = (bits >> 40).bitwise_and_(0xFFFFFF), bits & 0xFFFFFF
@@ -92,7 +91,7 @@ def normal(key: Tensor, shape: Sequence[int], device: torch.device | None = None
 
 
 def permutation(key: Tensor, n: int, device: torch.device | None = None) -> Tensor:
-    """A random order of ``range(n)``."""
+    """A random permutation of ``range(n)``."""
     return _bits(key, n, device).argsort()
 
 

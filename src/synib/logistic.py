@@ -1,4 +1,4 @@
-"""Penalised logistic regression: the one fit behind stacked experts, additive combinations and recalibration."""
+"""Penalised logistic regression, used for stacked experts, additive combinations and recalibration."""
 
 from collections.abc import Callable
 
@@ -24,17 +24,18 @@ def fit(
     .. math:: \min_{w, b}\; \mathrm{mean}\big(\mathrm{nll}\big(\textstyle\sum_k w_k s_k + b + o\big)\big)
               + \tfrac12 \mathtt{ridge} \textstyle\sum_k w_k^2 + \tfrac12 \mathtt{bias\_ridge} \textstyle\sum_c b_c^2
 
-    The problem is convex. Without a tolerance the number of steps is fixed, so that the fit runs under ``torch.func.vmap``.
+    The problem is convex. Without a tolerance the number of steps is fixed, so the fit also runs under
+    ``torch.func.vmap``.
 
     Args:
-        scores: What each predictor says of each example, ``(predictors, examples, logits)``. A single logit is the log-odds of
-            class 1 of two.
+        scores: The predictions of each predictor for each example, ``(predictors, examples, logits)``. A single logit
+            is the log-odds of class 1 in a binary problem.
         target: The class of each example, or its probabilities, shaped like the logits.
         ridge: Penalty on the weights; positive.
         bias_ridge: Penalty on the biases; positive.
         offset: Added to the logits, ``(logits,)``.
-        sample_weight: How much each example counts in the mean; equally by default.
-        tolerance: Stop where a Newton step would lower the objective by less than this; ``None`` takes all steps.
+        sample_weight: Weight of each example in the mean; equal weights by default.
+        tolerance: Stop when a Newton step would lower the objective by less than this; ``None`` takes all steps.
 
     Returns:
         Weights ``(predictors,)`` and biases ``(logits,)``, in double precision.
@@ -76,12 +77,12 @@ def fit(
 def fit_matrix(
     features: Tensor, target: Tensor, classes: int, *, ridge: float, offset: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The same with a weight for each feature and class, by L-BFGS: there may be thousands of them.
+    """The same with one weight for each feature and class, fitted by L-BFGS because there may be thousands of them.
 
     Args:
         features: ``(examples, features)``.
         target: The class of each example.
-        classes: How many.
+        classes: Number of classes.
         ridge: Penalty on weights and biases; positive.
         offset: Added to the logits, ``(classes,)``.
 
@@ -100,7 +101,7 @@ def fit_matrix(
 
 
 def minimise(objective: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
-    """Where a smooth convex function of a tensor is least, by L-BFGS."""
+    """The minimiser of a smooth convex function of a tensor, by L-BFGS."""
     point = start.detach().clone().requires_grad_()
     optimiser = torch.optim.LBFGS(
         [point], max_iter=1000, tolerance_grad=1e-8, tolerance_change=1e-13, history_size=20,
@@ -119,7 +120,7 @@ def minimise(objective: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
 
 
 def _curvature(x: Tensor, p: Tensor, counts: Tensor) -> Tensor:
-    """The Hessian of the mean negative log-likelihood, weights before biases."""
+    """The Hessian of the mean negative log-likelihood, weights first, then biases."""
     means = (p * x).sum(-1)  # of each predictor over the predicted classes, (predictors, examples)
     counted = counts[:, None] * p
     weighted = counted * x
@@ -130,7 +131,7 @@ def _curvature(x: Tensor, p: Tensor, counts: Tensor) -> Tensor:
 
 
 def _one_hot(target: Tensor, width: int) -> Tensor:
-    """The target beside the logits: a column for each class; of a single logit, that of class 1."""
+    """The target in the shape of the logits: one column for each class, or the probability of class 1 for a single logit."""
     if target.is_floating_point() and target.numel() == target.shape[0] * width:
         return target.reshape(-1, width).double()
     columns = torch.arange(width, device=target.device) if width > 1 else torch.ones(1, device=target.device)

@@ -45,7 +45,7 @@ def test_a_file_that_is_not_there_is_named_with_where_to_get_it(folder):
     assert states(folder, ONE) == ["missing"]
     assert not check(source(ONE), folder).complete
     with pytest.raises(
-        ValueError, match=r"holds no new\.csv or old\.csv \(the table\): get it from https://example\.org"
+        ValueError, match=r"contains no new\.csv or old\.csv \(the table\): download it from https://example\.org"
     ):
         source(ONE).file(folder)
 
@@ -87,8 +87,8 @@ def test_nothing_outside_of_the_folder_is_read(folder, tmp_path):
     (folder / "new.csv").symlink_to(tmp_path / "secret.csv")
     finding = check(source(ONE), folder).findings[0]
     assert finding.state == "broken"
-    assert "leads out of" in finding.details
-    with pytest.raises(ValueError, match="leads out of"):
+    assert "points outside of" in finding.details
+    with pytest.raises(ValueError, match="points outside of"):
         source(ONE).file(folder)
     (folder / "wav" / "1.wav").symlink_to(tmp_path / "secret.csv")
     assert states(folder, MANY) == ["broken"]
@@ -97,7 +97,7 @@ def test_nothing_outside_of_the_folder_is_read(folder, tmp_path):
 @pytest.mark.parametrize("path", ["../secret", "wav/../../secret", "/etc/passwd", "link/x"])
 def test_a_path_stays_in_its_folder(folder, path):
     (folder / "link").symlink_to("/")
-    with pytest.raises(ValueError, match=r"leads out of .*: only files inside the folder are read\."):
+    with pytest.raises(ValueError, match=r"points outside of .*: only files inside the folder are read\."):
         inside(folder, path)
     assert inside(folder, "wav/../wav") == folder / "wav/../wav"
 
@@ -106,7 +106,7 @@ def test_a_folder_that_is_a_link_to_elsewhere_is_refused(tmp_path, folder):
     other = tmp_path / "other"
     other.mkdir()
     (other / "toy").symlink_to(folder)
-    with pytest.raises(ValueError, match="leads out of"):
+    with pytest.raises(ValueError, match="points outside of"):
         check(source(ONE), other)
 
 
@@ -119,21 +119,21 @@ def test_the_root_is_the_one_given_or_the_environments(tmp_path, monkeypatch):
     (tmp_path / "other").mkdir()
     assert data_root(tmp_path / "other") == tmp_path / "other"
     monkeypatch.setenv("SYNIB_DATA", str(tmp_path / "none"))
-    with pytest.raises(ValueError, match=r"SYNIB_DATA is a folder with data; .*none is not there"):
+    with pytest.raises(ValueError, match=r"SYNIB_DATA must be a folder with data; .*none does not exist"):
         data_root()
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"root is a folder with data; .*file is a file"):
+    with pytest.raises(ValueError, match=r"root must be a folder with data; .*file is a file"):
         data_root(tmp_path / "file")
-    with pytest.raises(ValueError, match="root is a folder's path; got 3"):
+    with pytest.raises(ValueError, match="root must be the path of a folder; got 3"):
         data_root(3)
 
 
 def test_an_actor_in_two_parts_is_refused_by_name():
     check_disjoint("actor", [1, 1, 2], [3], [4, 5])
     check_disjoint("actor", [], [], [])
-    with pytest.raises(ValueError, match=r"Every actor belongs to one part of the data; 2 is in train and in test\."):
+    with pytest.raises(ValueError, match=r"Every actor must be in one split only; 2 is in both train and test\."):
         check_disjoint("actor", [1, 2], [3], [2, 4])
-    with pytest.raises(ValueError, match=r"a, b, c and 1 more are in validation and in test\."):
+    with pytest.raises(ValueError, match=r"a, b, c and 1 more are in both validation and test\."):
         check_disjoint("video", [], "abcd", "abcd")
 
 
@@ -146,5 +146,5 @@ def test_every_source_says_where_to_get_it_and_under_which_licence():
 
 
 def test_a_name_that_no_file_can_have_is_a_sentence(tmp_path):
-    with pytest.raises(ValueError, match="is too long for the name of a file"):
+    with pytest.raises(ValueError, match="is too long for a file name"):
         inside(tmp_path, "9" * 300)

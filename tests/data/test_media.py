@@ -120,7 +120,7 @@ def test_a_video_with_its_index_in_front_is_found_to_be_truncated(tmp_path, writ
                 out.mux(packet)
     assert path.read_bytes().index(b"moov") < path.read_bytes().index(b"mdat")
     assert read_frames(path, size=16).shape == (3, 3, 16, 16)
-    with pytest.raises(BrokenFile, match=r"b\.mp4 is truncated: it has \d+ bytes, and its headers say \d+"):
+    with pytest.raises(BrokenFile, match=r"b\.mp4 is truncated: it has \d+ bytes, but its headers state \d+"):
         read_frames(cut(path, share))
 
 
@@ -150,8 +150,8 @@ def test_sound_without_samples_or_level_is_named(tmp_path):
     soundfile.write(tmp_path / "nan.wav", np.full(1000, np.nan), 16_000, subtype="FLOAT")
     for name, said in (
         ("none", "no samples"),
-        ("silent", "nothing but silence"),
-        ("nan", "numbers that are not finite"),
+        ("silent", "only silence"),
+        ("nan", "values that are not finite"),
     ):
         with pytest.raises(BrokenFile, match=rf"{name}\.wav holds {said}"):
             read_audio(tmp_path / f"{name}.wav")
@@ -165,7 +165,7 @@ def test_a_file_of_sound_alone_is_no_video(tmp_path):
         frame.sample_rate = 16_000
         container.mux(stream.encode(frame))
         container.mux(stream.encode())
-    with pytest.raises(BrokenFile, match=r"a\.mp4 holds no video"):
+    with pytest.raises(BrokenFile, match=r"a\.mp4 contains no video"):
         read_frames(tmp_path / "a.mp4")
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(BrokenFile, match=r"a\.txt is not a supported video"):

@@ -97,7 +97,7 @@ def flipped(path):
     path.write_bytes(content)
 
 
-BEFORE, START = "from the checkpoint before", "from the start"
+BEFORE, START = "from the previous checkpoint", "from the start"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_damaged_checkpoint_is_named_and_training_goes_on_from_the_one_before(
         damage(tmp_path / "damaged" / name)
     checkpoint = tmp_path / "damaged" / "checkpoint.ckpt"
     damaged = checkpoint.read_bytes()
-    with pytest.warns(UserWarning, match=rf"checkpoint\.ckpt(\.before)? is damaged: .* training goes on {goes_on}\."):
+    with pytest.warns(UserWarning, match=rf"checkpoint\.ckpt(\.before)? is damaged: .* training continues {goes_on}\."):
         found, epochs = fitted("damaged")
     assert epochs == list(range(stop - 2 if goes_on == BEFORE else 0, 4))
     assert all(torch.equal(found[name], want[name]) for name in want)

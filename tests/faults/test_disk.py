@@ -37,7 +37,7 @@ def test_a_disk_that_is_full_is_a_sentence_and_the_same_command_goes_on(
         monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     assert code == 2
-    assert "No space left on device. What was finished before is kept" in err
+    assert "No space left on device. Finished results are kept" in err
     assert "Traceback" not in err
     assert hidden(tmp_path / "run") == []
     assert len(list((tmp_path / "run" / "shards").iterdir())) == finished

@@ -49,9 +49,9 @@ def test_an_interrupted_run_says_so_keeps_what_is_finished_and_ends_with_130(chi
     assert process.exitcode == 130
     said = (tmp_path / "said").read_text()
     if twice:
-        assert said == "synib: ended at once. What was finished is kept.\n"
+        assert said == "synib: ended immediately. Finished results are kept.\n"
     else:
-        assert said == "synib: stopped. What was finished is kept; the same command goes on from there.\n"
+        assert said == "synib: stopped. Finished results are kept; run the same command again to continue.\n"
     assert len(list((tmp_path / "run" / "shards").iterdir())) == 1
     assert set(hidden(tmp_path / "run")) <= {".lock"}  # which nobody holds any more
 

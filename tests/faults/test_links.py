@@ -33,7 +33,9 @@ def test_a_link_in_a_run_folder_is_refused_in_a_sentence(small, whole, tmp_path,
         shutil.rmtree(path / name) if is_folder else (path / name).unlink(missing_ok=True)
     path.mkdir(exist_ok=True)
     (path / name).symlink_to(outside if name in ("shards", "failed") else outside / "precious")
-    with pytest.raises((ValueError, OSError), match=rf"{name} is a symbolic link; nothing is written through links"):
+    with pytest.raises(
+        (ValueError, OSError), match=rf"{name} is a symbolic link, and nothing is written through links"
+    ):
         run(small, path, device="cpu", together=1)
 
 

@@ -30,7 +30,7 @@ def test_a_second_run_is_refused_with_the_firsts_process_and_host_until_that_has
         assert process.is_alive()
         time.sleep(0.02)
     before = sorted(p.name for p in path.rglob("*"))
-    with pytest.raises(ValueError, match=r"another run .*; nothing was touched") as refused:
+    with pytest.raises(ValueError, match=r"Another run .*, which was not changed") as refused:
         run(small, path, device="cpu")
     assert f"process {process.pid} on {platform.node()}" in str(refused.value)
     assert sorted(p.name for p in path.rglob("*")) == before
@@ -49,7 +49,7 @@ def test_a_report_may_be_made_while_a_run_goes_on(whole):
 
 def test_a_run_may_lock_its_own_folder_again(tmp_path):
     folder = Folder(tmp_path, {"a": 1})
-    with folder.locked(), folder.locked(), pytest.raises(ValueError, match="another run"):
+    with folder.locked(), folder.locked(), pytest.raises(ValueError, match="Another run"):
         Folder(tmp_path, {"a": 1})
 
 
@@ -60,4 +60,6 @@ def test_a_file_system_without_locks_is_said(tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr(fcntl, "flock", flock)
     with Folder(tmp_path, {"a": 1}).locked(said.append):
-        assert said == [f"The file system of {tmp_path} has no locks: make sure that no other run writes there."]
+        assert said == [
+            f"The file system of {tmp_path} does not support locks: make sure that no other run writes there."
+        ]

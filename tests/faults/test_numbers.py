@@ -13,7 +13,7 @@ from synib.training import fleet
 from synib.training.folder import Folder
 from synib.training.sweep import sweep
 
-SAID = "vanilla with seed 1 had a loss or a parameter that is no finite number in epoch {} of 2, at learning rate {:g}"
+SAID = "vanilla with seed 1 had a loss or a parameter that is not finite in epoch {} of 2 at learning rate {:g}"
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_a_model_that_fails_leaves_a_row_with_its_cause_and_the_others_as_they_w
     assert SAID.format(1, 1e20) in rows[1]["error"]
     assert [rows[1][name] for name in ("train_accuracy", "validation_accuracy", "test_accuracy")] == [None] * 3
     assert said == [
-        f"1 of 3 models failed. The first: {rows[1]['error']} The column error of results.csv has all of them."
+        f"1 of 3 models failed. The first error: {rows[1]['error']} The column error of results.csv lists all of them."
     ]
     for row, want in zip((rows[0], rows[2]), read_csv(tmp_path / "alone" / "results.csv"), strict=True):
         assert row.pop("error") is None

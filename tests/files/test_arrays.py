@@ -73,7 +73,7 @@ def test_a_damaged_array_is_said_and_not_used_and_can_be_made_again(tmp_path, ha
     path = array_file(tmp_path / "cache")
     harm(path)
     os.utime(path, ns=(1, 1))
-    with pytest.warns(UserWarning, match=rf"{path.name} is damaged; it is made again\."):
+    with pytest.warns(UserWarning, match=rf"{path.name} is damaged and is computed again\."):
         assert opened(tmp_path / "cache") is None
     fill(tmp_path / "cache", (3.0,))
     assert opened(tmp_path / "cache").tolist() == [3.0]

@@ -38,9 +38,7 @@ def test_whatever_interrupts_a_write_leaves_the_file_before_and_nothing_else(tmp
             with pytest.raises(type(error)) as raised:
                 write_text(tmp_path / name, "new and longer")
             if isinstance(error, OSError):
-                assert f"Cannot write {tmp_path / name}: No space left on device. What was finished" in str(
-                    raised.value
-                )
+                assert f"Cannot write {tmp_path / name}: No space left on device. Finished results" in str(raised.value)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"table.csv": "old"}
 
 
@@ -119,7 +117,7 @@ def test_a_lock_names_its_holder_and_is_free_again_however_the_block_ends(tmp_pa
     def interrupted():
         with locked(tmp_path) as has_locks:
             assert has_locks
-            with pytest.raises(ValueError, match=f"another run .process {os.getpid()} on"), locked(tmp_path):
+            with pytest.raises(ValueError, match=f"Another run .process {os.getpid()} on"), locked(tmp_path):
                 pass
             raise KeyboardInterrupt
 
@@ -140,7 +138,7 @@ def test_a_process_that_waits_at_a_lock_that_is_removed_takes_the_new_one(tmp_pa
         real(handle, how)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with locked(tmp_path), pytest.raises(ValueError, match="another run"), locked(tmp_path):
+    with locked(tmp_path), pytest.raises(ValueError, match="Another run"), locked(tmp_path):
         pass
 
 

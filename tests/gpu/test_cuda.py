@@ -303,7 +303,7 @@ class Large(SpuriousXOR):
 def test_one_model_that_does_not_fit_is_said(allow, tmp_path):
     experiment = Large(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=1)
     allow(4 * 2**20)
-    with pytest.raises(ValueError, match="One vanilla model alone does not fit into the memory of"):
+    with pytest.raises(ValueError, match="A single vanilla model does not fit into the memory of"):
         sweep(experiment, experiment.cells(), Folder(tmp_path, experiment.config()), device="cuda", together=1)
 
 

@@ -200,8 +200,11 @@ def test_a_training_that_was_stopped_goes_on_with_its_schedule_and_statistics(tm
     ("change", "message"),
     [
         (lambda m: setattr(m, "objective", methods.MMPareto()), r"MMPareto weighs the gradients .*solo"),
-        (lambda m: delattr(m, "objective"), r"self\.objective is an Objective such as synib\.SynIB.*; got None"),
-        (lambda m: setattr(m, "modalities", lambda b: {"picture": b[0], "text": b[1]}), r"by their names.*predict="),
+        (lambda m: delattr(m, "objective"), r"self\.objective must be an Objective such as synib\.SynIB.*; got None"),
+        (
+            lambda m: setattr(m, "modalities", lambda b: {"picture": b[0], "text": b[1]}),
+            r"as keyword arguments.*predict=",
+        ),
     ],
 )
 def test_a_mistake_gets_a_sentence(change, message):

@@ -28,7 +28,7 @@ def exceptions(estimator):
         "check_sample_weight_equivalence_on_sparse_data": "the same",
     }
     if isinstance(estimator, SynIBRegressor):
-        found["check_regressors_train"] = "asks for a good score, which 2 epochs do not give; made up for below"
+        found["check_regressors_train"] = "requests a good score, which 2 epochs do not give; made up for below"
     return found
 
 
@@ -170,18 +170,18 @@ X, LABEL, _ = xor(n=20)
 @pytest.mark.parametrize(
     ("modalities", "x", "said"),
     [
-        (None, X, "modalities says which columns belong to which .*; got None"),
+        (None, X, "modalities must assign columns to .*; got None"),
         ({"a": slice(0, 5)}, X, "two or more modalities"),
-        ({"a": slice(0, 5), "b": slice(5, 9)}, X, r"'b' has no columns, or some that are not there: .* n_features=5"),
+        ({"a": slice(0, 5), "b": slice(5, 9)}, X, r"'b' has no columns, or some that do not exist: .* n_features=5"),
         ({"a": [0, 1], "b": [7]}, X, r"'b' has no columns, or some .*: \[7\]"),
-        ({"a": [0, 1], "b": [1, 2]}, X, "some column belongs to two of them"),
-        ({"a": [0, 4], "b": [-1, 2]}, X, "some column belongs to two of them"),
-        ({"a": "x", "b": [1]}, X, "'a' is a slice, numbers or names of columns"),
-        ({"a": ["x"], "b": [1]}, X, "'a' is made of columns such as 'x', and X has no column names"),
-        (BOTH, np.where(np.arange(5) == 1, np.nan, X), "'a' has NaN beside numbers in row 0"),
+        ({"a": [0, 1], "b": [1, 2]}, X, "a column belongs to two of them"),
+        ({"a": [0, 4], "b": [-1, 2]}, X, "a column belongs to two of them"),
+        ({"a": "x", "b": [1]}, X, "'a' must be a slice, indices or names of columns"),
+        ({"a": ["x"], "b": [1]}, X, "'a' refers to columns such as 'x', but X has no column names"),
+        (BOTH, np.where(np.arange(5) == 1, np.nan, X), "'a' has NaN next to numbers in row 0"),
         (BOTH, np.where(np.arange(5) > 2, np.nan, X), "'b' is NaN in every row: leave that modality out"),
-        (None, {"a": X, "b": X[:3]}, "with a row for each of 20 targets; got a 20, b 3"),
-        (None, {"a": X, "b": X[:, 0]}, r"'b' is \(rows, width\); got shape \(20,\)"),
+        (None, {"a": X, "b": X[:3]}, "with one row for each of 20 targets; got a 20, b 3"),
+        (None, {"a": X, "b": X[:, 0]}, r"'b' must have shape \(rows, width\); got \(20,\)"),
     ],
 )
 def test_a_mistake_is_one_sentence(modalities, x, said):

@@ -247,10 +247,10 @@ def test_in_mixed_precision_layers_are_16_bit_and_the_loss_is_not(tmp_path):
     ("change", "message"),
     [
         ({"objective": methods.MMPareto()}, r"MMPareto weighs the gradients .*solo"),
-        ({"objective": 0.5}, r"objective is an Objective such as synib\.SynIB.*; got 0\.5"),
-        ({"objective": synib.SynIB(synib.AmortizedMask({"image": 6, "text": 6}))}, r"parameters of its own"),
-        ({"label_smoothing_factor": 0.1}, r"label_smoothing_factor would change nothing in training"),
-        ({"compute_loss_func": lambda *_, **__: 0}, r"compute_loss_func would change nothing in training"),
+        ({"objective": 0.5}, r"objective must be an Objective such as synib\.SynIB.*; got 0\.5"),
+        ({"objective": synib.SynIB(synib.AmortizedMask({"image": 6, "text": 6}))}, r"has trainable parameters"),
+        ({"label_smoothing_factor": 0.1}, r"label_smoothing_factor would have no effect in training"),
+        ({"compute_loss_func": lambda *_, **__: 0}, r"compute_loss_func would have no effect in training"),
     ],
 )
 def test_a_setting_that_would_be_ignored_is_refused(tmp_path, change, message):
@@ -262,7 +262,7 @@ def test_a_setting_that_would_be_ignored_is_refused(tmp_path, change, message):
 def test_modalities_alone_are_not_all_that_the_objective_needs(tmp_path):
     here = trainer(*made("pooled, matched"), tmp_path)
     here.as_modalities = lambda model, inputs: model.embed(inputs["pixel_values"], inputs["input_ids"])
-    with pytest.raises(ValueError, match=r"returns \(predict, modalities, target\); got dict"):
+    with pytest.raises(ValueError, match=r"must return \(predict, modalities, target\); got dict"):
         here.train()
 
 
@@ -272,7 +272,7 @@ def test_copies_on_several_gpus_by_threads_and_models_made_anew_are_refused(tmp_
     with pytest.raises(ValueError, match=r"2 GPUs by DataParallel.*torchrun"):
         here._check_settings()
     here.model_init = Towers
-    with pytest.raises(ValueError, match=r"model_init makes models anew"):
+    with pytest.raises(ValueError, match=r"model_init creates new models"):
         here._check_settings()
 
 

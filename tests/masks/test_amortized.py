@@ -103,8 +103,8 @@ def test_tokens_are_found_as_a_whole(key):
 @pytest.mark.parametrize(
     ("width", "name", "message"),
     [
-        (5, "a", "mask network of 'a' is 6 wide, but the modality is 5 wide"),
-        (6, "c", "has networks for 'a', 'b'; asked for 'c'"),
+        (5, "a", "mask network of 'a' expects width 6, but the modality has width 5"),
+        (6, "c", "has networks for 'a', 'b'; got modality 'c'"),
     ],
 )
 def test_a_modality_that_it_has_no_network_for_is_refused(width, name, message, key):

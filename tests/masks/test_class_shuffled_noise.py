@@ -129,7 +129,7 @@ def test_dealt_rows_are_swapped_within_their_classes_in_the_whole_batch(key):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda noise, key: noise.rows(key, 4), "ClassShuffledNoise needs classes: what each row's own"),
+        (lambda noise, key: noise.rows(key, 4), "ClassShuffledNoise needs classes: the class that"),
         (lambda noise, key: noise.rows(key, 1, classes=torch.zeros(1)), "ClassShuffledNoise needs at least 2 rows"),
         (lambda noise, key: noise.corrupt(torch.zeros(4, 3), torch.ones(4, 3).bool(), key), "use it in SynIB with"),
     ],

@@ -71,7 +71,7 @@ def test_matched_noise_leaves_padding_out_of_its_statistics():
 
 
 def test_matched_noise_without_a_batch_says_so(key):
-    with pytest.raises(ValueError, match="has seen no training batch of 'a' yet"):
+    with pytest.raises(ValueError, match="has not seen a training batch of 'a'"):
         MatchedNoise()(torch.zeros(2, 3), key, "a")
 
 
@@ -143,7 +143,7 @@ def test_a_single_row_may_be_corrupted_in_several_ways(noise, mask_rows, key, pr
 def test_hiding_needs_tokens_and_a_mask_over_them(key):
     with pytest.raises(ValueError, match=r"HideTokens needs 'a' as synib.Tokens.*got a tensor of shape \(2, 3\)"):
         HideTokens().corrupt(torch.zeros(2, 3), torch.ones(2, 1, dtype=torch.bool), key, "a")
-    with pytest.raises(ValueError, match=r"hides whole tokens.*got a mask shaped \(4, 5, 3\)"):
+    with pytest.raises(ValueError, match=r"hides whole tokens.*got a mask of shape \(4, 5, 3\)"):
         HideTokens().corrupt(tokens_of(4), torch.ones(4, 5, 3, dtype=torch.bool), key, "a")
     with pytest.raises(ValueError, match="has no values to mix in"):
         HideTokens()(tokens_of(4), key)

@@ -231,7 +231,9 @@ X, Y = signs()
 
 
 def test_a_family_without_classes_has_no_probabilities_and_one_example_nothing_to_mix():
-    with pytest.raises(ValueError, match=r"Gaussian.* no probabilities of classes to project; use of='logits'"):
+    with pytest.raises(ValueError, match=r"Gaussian.* no class probabilities to project: use of='logits'"):
         emap(xor_model(), X, Y, Gaussian(), of="probabilities")
-    with pytest.raises(ValueError, match=r"mixes the modalities of different examples; got 1 example"):
+    with pytest.raises(
+        ValueError, match=r"mixes the modalities of different examples and needs at least 2; got 1 example"
+    ):
         emap(lambda m: torch.cat([m["x0"], m["x1"]], 1), {k: v[:1] for k, v in X.items()}, [0.5], Gaussian())

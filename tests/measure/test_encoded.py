@@ -101,18 +101,18 @@ def test_the_model_is_left_as_it_was_and_arrays_and_tensors_take_its_type(measur
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"modalities": [1, 2]}, "Modalities are a dict of name → tensor; got list"),
+        ({"modalities": [1, 2]}, "Modalities must be a dict of name → tensor; got list"),
         ({"modalities": {"x0": torch.zeros(20, 4)}}, "at least two modalities"),
         ({"modalities": {"x0": torch.zeros(20, 4), "y": torch.zeros(20, 4)}}, "unknown: 'y'; missing: 'x1'"),
         ({"modalities": {"x0": torch.zeros(20, 4), "x1": torch.zeros(3, 4)}}, "same batch size"),
         ({"modalities": {"x0": torch.zeros(20, 4), "x1": torch.full((20, 4), math.nan)}}, "'x1' holds 80 NaN"),
-        ({"chunk": 0}, "chunk is a whole number of at least 1; got 0"),
-        ({"target": torch.arange(20)}, "Categorical targets are classes 0 to 2; got 3"),
-        ({"target": torch.arange(20) + 0.5}, r"one whole class number for each example; got shape \(20,\)"),
+        ({"chunk": 0}, "chunk must be a whole number of at least 1; got 0"),
+        ({"target": torch.arange(20)}, "Categorical targets must be classes 0 to 2; got 3"),
+        ({"target": torch.arange(20) + 0.5}, r"one integer class for each example; got shape \(20,\)"),
         ({"family": Bernoulli()}, r"one logit for each example.*; got \(20, 3\)"),
-        ({"predict": lambda m: m["x0"][:, :1]}, "For a single logit use Bernoulli"),
+        ({"predict": lambda m: m["x0"][:, :1]}, "For a single logit, use Bernoulli"),
         ({"predict": lambda m: m["x0"][:, :1], "family": Bernoulli(), "target": torch.arange(20)}, "got 2"),
-        ({"predict": lambda m: (m["x0"], m["x1"])}, "returns a tensor of the family's parameters; got tuple"),
+        ({"predict": lambda m: (m["x0"], m["x1"])}, "must return a tensor of the family's parameters; got tuple"),
     ],
 )
 @of(INSTRUMENTS)
@@ -123,11 +123,11 @@ def test_mistakes_get_one_sentence(measure, wrong, sentence, mixed_case):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"target": torch.arange(5) % 3}, r"a row for each of 20 examples; got shape \(5,\)"),
+        ({"target": torch.arange(5) % 3}, r"one row for each of 20 examples; got shape \(5,\)"),
         ({"target": torch.ones(20).long()}, "All 20 targets are class 1; .* at least 2 classes"),
-        ({"target": "labels"}, "The target is one class number or value for each example; got str"),
-        ({"target": Bernoulli()}, "The target is one class number or value for each example; got Bernoulli"),
-        ({"predict": lambda m: m["x0"][:, :3] / 0.0}, "The model's predictions hold NaN or Inf"),
+        ({"target": "labels"}, "The target must be one class or value for each example; got str"),
+        ({"target": Bernoulli()}, "The target must be one class or value for each example; got Bernoulli"),
+        ({"predict": lambda m: m["x0"][:, :3] / 0.0}, "The model's predictions contain NaN or Inf"),
     ],
 )
 @pytest.mark.parametrize("measure", [emap, interaction, usage])
@@ -144,5 +144,5 @@ def refused(measure, case, wrong, sentence):
 @pytest.mark.parametrize("measure", [emap, usage])
 def test_a_missing_target_is_refused(measure, mixed_case):
     model, x, _ = mixed_case(2, 20)
-    with pytest.raises(ValueError, match="The target is one class number or value for each example; got NoneType"):
+    with pytest.raises(ValueError, match="The target must be one class or value for each example; got NoneType"):
         measure(model, x, None)

@@ -132,7 +132,7 @@ def test_a_head_that_does_not_show_how_wide_its_answer_is_is_refused():
         head.append(nn.PReLU())  # a single slope comes after the three biases
     method.attach(model)
     with pytest.raises(
-        ValueError, match="as wide as a prediction, 3 numbers; the last parameter of the head of 'a' has 1"
+        ValueError, match="as many outputs as a prediction, 3; the last parameter of the head of 'a' has 1"
     ):
         method.predict(model, {name: torch.randn(6, width) for name, width in WIDTHS.items()})
 

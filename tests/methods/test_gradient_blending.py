@@ -80,5 +80,5 @@ def test_heads_that_do_not_reach_the_encoders_are_refused():
     method = GradientBlending()
     method.attach(model)
     split = batch(4)
-    with pytest.raises(ValueError, match="make the model with detach_heads=False"):
+    with pytest.raises(ValueError, match="construct the model with detach_heads=False"):
         method(model, split.modalities, split.target)

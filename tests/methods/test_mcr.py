@@ -171,9 +171,7 @@ def test_latents_of_different_widths_are_refused_unless_nothing_is_contrasted(ke
 
     model = FusionModel({"a": nn.Linear(4, 5), "b": nn.Linear(3, 2)}, Concatenated())
     x, y = {"a": torch.randn(6, 4), "b": torch.randn(6, 3)}, torch.arange(6) % 3
-    with pytest.raises(
-        ValueError, match="compares latents of one width; got a 5, b 2: make them equal, or set contras"
-    ):
+    with pytest.raises(ValueError, match="needs latents of equal width; got a 5, b 2: make them equal, or set contras"):
         MCR()(model, x, y, key=key)
     loss, parts = MCR(contrast=0.0)(model, x, y, key=key)
     torch.testing.assert_close(loss, F.cross_entropy(model(x), y))

@@ -59,7 +59,7 @@ def test_every_method_trains_a_fusion_model(name, more, key, settings_of):
 def test_a_modality_alone_may_be_named_in_the_methods_name(name):
     assert check_method(name) == name
     assert build(name).modality == name[-1]
-    with pytest.raises(ValueError, match="No method is called 'unimodal-'"):
+    with pytest.raises(ValueError, match="Unknown method 'unimodal-'"):
         check_method("unimodal-")
 
 
@@ -81,9 +81,9 @@ def test_synib_methods_are_the_masks_they_are_named_after():
 
 
 def test_a_name_like_no_other_is_answered_with_all_there_are():
-    with pytest.raises(ValueError, match="No method is called 'zzz'") as said:
+    with pytest.raises(ValueError, match="Unknown method 'zzz'") as said:
         check_method("zzz")
-    names = str(said.value).removeprefix("No method is called 'zzz': there are ").removesuffix(".")
+    names = str(said.value).removeprefix("Unknown method 'zzz': choose from ").removesuffix(".")
     assert sorted(names.split(", ")) == sorted(METHODS)
 
 

@@ -79,8 +79,8 @@ def test_a_single_example_has_none_to_swap_with_and_stays_intact(model):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"p": 1.0}, "p is a number"),
-        ({"p": 0.5, "noise": ClassShuffledNoise()}, r"modality dropout takes ShuffledNoise\(\)"),
+        ({"p": 1.0}, "p must be a number"),
+        ({"p": 0.5, "noise": ClassShuffledNoise()}, r"use ShuffledNoise\(\) for modality dropout"),
     ],
 )
 def test_what_cannot_be_is_refused(settings, sentence):

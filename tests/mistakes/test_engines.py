@@ -78,7 +78,7 @@ def test_a_weight_kept_as_a_buffer_is_each_models_own():
     [
         ([CELL, with_settings(batch_size=8)], "share a program; these have 2: group them with"),
         ([], "share a program; these have 0"),
-        ([Cell("e", "own", {}, {"lr": 1e-2, "batch_size": 16, "weight": 1.0})], "A cell's settings need"),
+        ([Cell("e", "own", {}, {"lr": 1e-2, "batch_size": 16, "weight": 1.0})], "The settings of a cell must contain"),
     ],
 )
 def test_cells_that_cannot_be_trained_together_are_refused(cells, said):
@@ -90,5 +90,5 @@ def test_a_cuda_device_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert choose_device("cuda:0") == "cuda:0"
-    with pytest.raises(ValueError, match="There is no device 'cuda:7': torch sees 1 CUDA device"):
+    with pytest.raises(ValueError, match="Device 'cuda:7' does not exist: torch finds 1 CUDA device"):
         choose_device("cuda:7")

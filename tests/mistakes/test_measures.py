@@ -89,8 +89,8 @@ def test_a_mistake_is_one_sentence_in_every_measure_of_a_model(measure, wrong, q
         (usage, {"draws": 1.5}, "got 1.5"),
         (usage, {"draws": 0}, "got 0"),
         (usage, {"mask": LearnedMask(), "noise": StandardNoise()}, "a unimodal predictor of 'a'"),
-        (usage, {"reference": Unimodal()}, "a unimodal predictor of a modality other than 'a'"),
-        (usage, {"noise": MatchedNoise()}, "has seen no training batch of 'a' yet"),
+        (usage, {"reference": Unimodal()}, "a unimodal predictor for a modality other than 'a'"),
+        (usage, {"noise": MatchedNoise()}, "has not seen a training batch of 'a'"),
         (usage, {"level": "95%"}, "got '95%'"),
         (emap, {"pairs": 2.5}, "got 2.5"),
         (emap, {"pairs": 1}, "got 1"),
@@ -118,7 +118,7 @@ def test_a_setting_of_a_measure_of_a_model_is_refused(measure, wrong, quoted):
         ({"modalities": {**PAIR, "b": PAIR["b"] * math.nan}}, "'b' holds 60 NaN"),
         ({"groups": {"all": NAMES}}, "got shape (60,) of <U3"),
         ({"groups": {}}, "got none"),
-        ({"groups": [torch.ones(N)]}, "Groups are a dict of name"),
+        ({"groups": [torch.ones(N)]}, "Groups must be a dict of name"),
         ({"groups": {"g": torch.ones(3, dtype=torch.bool)}}, "got (3,)"),
         ({"groups": {"g": torch.zeros(N, dtype=torch.bool)}}, "Group 'g' has no examples"),
         ({"of": "both"}, "got 'both'"),
@@ -193,8 +193,8 @@ def test_one_name_finds_its_row_of_the_agreement_table_and_is_not_read_letter_by
 @pytest.mark.parametrize(
     ("look", "quoted"),
     [
-        (lambda: agreement_table(OWN, LABELS, LABELS)["img"], "no row of 'img'; "),
-        (lambda: usage(both, PAIR, LABELS, draws=1)["c"], "no modality 'c'; there are 'a', 'b'"),
+        (lambda: agreement_table(OWN, LABELS, LABELS)["img"], "no row for 'img'; "),
+        (lambda: usage(both, PAIR, LABELS, draws=1)["c"], "no modality 'c'; the modalities are 'a', 'b'"),
     ],
 )
 def test_a_name_that_is_not_there_is_said_with_those_that_are(look, quoted):

@@ -77,17 +77,23 @@ def test_a_setting_that_cannot_be_is_refused_by_its_name_and_value(make, setting
 
 @table(
     {
-        "a name that torch needs": (lambda: FusionModel.mlp({"type": 3, "text": 2}, [4]), "No modality can be called"),
+        "a name that torch needs": (
+            lambda: FusionModel.mlp({"type": 3, "text": 2}, [4]),
+            "A modality cannot be called",
+        ),
         "encoders without names": (lambda: FusionModel([*PARTS.values()], nn.Identity()), "a dict .*; got list"),
-        "encoders and fusion swapped": (lambda: FusionModel(ConcatFusion(WIDTHS, [3]), PARTS), "encoders are a dict"),
+        "encoders and fusion swapped": (
+            lambda: FusionModel(ConcatFusion(WIDTHS, [3]), PARTS),
+            "encoders must be a dict",
+        ),
         "functions as encoders": (
             lambda: FusionModel({name: lambda x: x for name in WIDTHS}, nn.Identity()),
-            "that of 'image' is the function <lambda>",
+            "the one of 'image' is the function <lambda>",
         ),
-        "classes as heads": (lambda: FusionModel(PARTS, nn.Identity(), {"text": nn.Identity}), "that of 'text'"),
+        "classes as heads": (lambda: FusionModel(PARTS, nn.Identity(), {"text": nn.Identity}), "the one of 'text'"),
         "heads of others": (lambda: FusionModel(PARTS, nn.Identity(), {"c": nn.Identity()}), "got heads for c"),
-        "numbers for names": (lambda: FusionModel({0: nn.Identity()}, nn.Identity()), "is a text .*; got 0"),
-        "a name with a dot": (lambda: FusionModel({"a.b": nn.Identity()}, nn.Identity()), r"dot in it; got 'a\.b'"),
+        "numbers for names": (lambda: FusionModel({0: nn.Identity()}, nn.Identity()), "must be a string .*; got 0"),
+        "a name with a dot": (lambda: FusionModel({"a.b": nn.Identity()}, nn.Identity()), r"without a dot; got 'a\.b'"),
         "one encoder": (lambda: FusionModel({"a": nn.Identity()}, nn.Identity()), "at least two modalities; got a"),
     }
 )
@@ -97,21 +103,24 @@ def test_a_model_that_cannot_be_is_refused_when_it_is_made(call, said):
 
 @table(
     {
-        "a tensor": (lambda: MODEL(torch.zeros(N, 5)), "Modalities are a dict of name → tensor; got Tensor"),
+        "a tensor": (lambda: MODEL(torch.zeros(N, 5)), "Modalities must be a dict of name → tensor; got Tensor"),
         "one modality of two": (lambda: MODEL({"image": X["image"]}), "are 'image', 'text'; missing: 'text'"),
         "one modality too many": (lambda: MODEL({**X, "audio": X["text"]}), "'image', 'text'; unknown: 'audio'"),
-        "arrays": (lambda: MODEL({**X, "text": np.zeros((N, 2))}), r"'text' is a tensor or synib\.Tokens; got ndarray"),
+        "arrays": (
+            lambda: MODEL({**X, "text": np.zeros((N, 2))}),
+            r"'text' must be a tensor or synib\.Tokens; got ndarray",
+        ),
         "a fusion of other names": (
             lambda: FusionModel(PARTS, ConcatFusion({"img": 3, "txt": 2}, [1]))(X),
-            "fusion knows 'img', 'txt'; asked for 'image'",
+            "fusion has the modalities 'img', 'txt'; got 'image'",
         ),
         "a fusion of other widths": (
             lambda: FusionModel(PARTS, ConcatFusion({"image": 8, "text": 2}, [1]))(X),
-            "'image' is 3 wide, and the fusion takes 8",
+            "'image' has width 3, but the fusion expects 8",
         ),
         "an encoder that returns a pair": (
             lambda: SynIB()(FusionModel({**PARTS, "text": Pair()}, ConcatFusion(WIDTHS, [3])), X, torch.arange(N) % 3),
-            "ConcatFusion takes tensors; the encoder of 'text' gives tuple",
+            "ConcatFusion expects tensors, but the encoder of 'text' returns tuple",
         ),
     }
 )
@@ -121,38 +130,46 @@ def test_what_a_model_cannot_take_is_refused(call, said):
 
 WARM = {"p": 0.5, "weight": 1.0, "weight_steps": 5}
 METHODS_REFUSED = [  # a method, settings, what is said
-    (SynIB, {}, "A method is given by its name, such as 'vanilla'; got the class SynIB"),
-    ("synib-rand", {}, "No method is called 'synib-rand': did you mean 'synib-random'"),
-    ("vanilla", {"weight": 1}, r"vanilla has no setting 'weight'; it takes family, unimodal_weight, check\."),
+    (SynIB, {}, "A method must be given by its name, such as 'vanilla'; got the class SynIB"),
+    ("synib-rand", {}, "Unknown method 'synib-rand': did you mean 'synib-random'"),
+    ("vanilla", {"weight": 1}, r"vanilla has no setting 'weight'; its settings are family, unimodal_weight, check\."),
     ("vanilla", {"reference": "uniform"}, "vanilla has no setting 'reference'"),
-    ("synib-marginal", {"draws": 2, "noise": "standard"}, "synib-marginal has no setting 'noise'; it takes draws, deb"),
-    ("experts", {"weigth": 1.0}, "experts has no setting 'weigth'; it takes weight, draws, l2"),
-    ("synib-random", {}, "synib-random needs the setting 'p'; it takes p, noise, ref"),
+    (
+        "synib-marginal",
+        {"draws": 2, "noise": "standard"},
+        "synib-marginal has no setting 'noise'; its settings are draws, deb",
+    ),
+    ("experts", {"weigth": 1.0}, "experts has no setting 'weigth'; its settings are weight, draws, l2"),
+    ("synib-random", {}, "synib-random needs the setting 'p'; its settings are p, noise, ref"),
     (
         "synib-random",
         {"p": 0.5, "noise": "pink"},
-        "noise is 'standard', 'matched', 'shuffled', 'class-shuffled' or 'zeros'; got 'p",
+        "noise must be 'standard', 'matched', 'shuffled', 'class-shuffled' or 'zeros'; got 'p",
     ),
-    ("unimodal", {}, "unimodal needs the setting 'modality'; it takes modality, family"),
-    ("unimodal-a", {"modality": "b"}, "unimodal-a has no setting 'modality'; it takes family"),
-    ("synib-random", {"p": "0.5"}, r"p lies between 0 and 1; got '0\.5'"),
-    ("ogm", {"start": 3, "stop": 3}, "stop is a whole number of at least 4; got 3"),
-    ("ogm", {"unimodal_weight": 0.0}, "heads must learn; set unimodal_weight above 0"),
-    ("synib-random", {**WARM, "weight_schedule": "cosine"}, "is one of warmup, anneal, .*; got 'cosine' and 5"),
-    ("synib-random", {**WARM, "weight_schedule": ["warmup"]}, r"weight_schedule is .*; got \['warmup'\] and 5"),
-    ("synib-random", {"p": 0.5, "weight_schedule": "warmup"}, "over weight_steps steps; got 'warmup' and None"),
-    ("synib-random", WARM, "weight_schedule is one of .*; got None and 5"),
-    ("synib-random", {**WARM, "weight_schedule": "anneal", "weight_steps": 2.5}, r"steps is a whole .*; got 2\.5"),
-    ("synib-random", {"p": 0.5, "weight_schedule": "anneal", "weight_steps": 5}, "needs the weight that it changes"),
+    ("unimodal", {}, "unimodal needs the setting 'modality'; its settings are modality, family"),
+    ("unimodal-a", {"modality": "b"}, "unimodal-a has no setting 'modality'; its settings are family"),
+    ("synib-random", {"p": "0.5"}, r"p must be between 0 and 1; got '0\.5'"),
+    ("ogm", {"start": 3, "stop": 3}, "stop must be a whole number of at least 4; got 3"),
+    ("ogm", {"unimodal_weight": 0.0}, "heads must be trained: set unimodal_weight above 0"),
+    ("synib-random", {**WARM, "weight_schedule": "cosine"}, "must be one of warmup, anneal, .*; got 'cosine' and 5"),
+    ("synib-random", {**WARM, "weight_schedule": ["warmup"]}, r"weight_schedule must be .*; got \['warmup'\] and 5"),
+    ("synib-random", {"p": 0.5, "weight_schedule": "warmup"}, "with weight_steps; got 'warmup' and None"),
+    ("synib-random", WARM, "weight_schedule must be one of .*; got None and 5"),
+    ("synib-random", {**WARM, "weight_schedule": "anneal", "weight_steps": 2.5}, r"steps must be a whole .*; got 2\.5"),
+    (
+        "synib-random",
+        {"p": 0.5, "weight_schedule": "anneal", "weight_steps": 5},
+        "needs the setting weight that it changes",
+    ),
     (
         "confidence",
         {"weight": LinearWarmup(1.0, 2), "weight_schedule": "anneal", "weight_steps": 5},
         "got LinearWarmup",
     ),
-    ("synib-random", {"p": 0.5, "reference": "prior"}, "reference is 'uniform' or 'unimodal'; got 'prior'"),
-    ("synib-random", {"p": 0.5, "space": "tokens"}, "space is 'inputs', or 'latents' .*; got 'tokens'"),
-    ("confidence", {"space": "latents"}, "'latents' for a form of SynIB; got 'latents' for confidence"),
-    ("masked-random", {"p": 1.0, "noise": "class-shuffled"}, r"masked inputs take ShuffledNoise\(\)"),
+    ("synib-random", {"p": 0.5, "reference": "prior"}, "reference must be 'uniform' or 'unimodal'; got 'prior'"),
+    ("synib-random", {"p": 0.5, "space": "tokens"}, "space must be 'inputs', or 'latents' .*; got 'tokens'"),
+    ("confidence", {"space": "latents"}, "'latents' for a SynIB method; got 'latents' for confidence"),
+    ("masked-random", {"p": 1.0, "noise": "class-shuffled"}, r"use ShuffledNoise\(\) for masked inputs"),
 ]
 
 
@@ -167,7 +184,7 @@ DETACHED = FusionModel.mlp(WIDTHS, [4], 3, head_hidden=[], detach_heads=True)
 
 @table(
     {
-        "experts of a name": (lambda: Experts("synib"), r"synergy is an Objective such as SynIB\(\); got 'synib'"),
+        "experts of a name": (lambda: Experts("synib"), r"synergy must be an Objective such as SynIB\(\); got 'synib'"),
         "experts of a function": (
             lambda: build("experts").attach(lambda m: m),
             "FusionModel; got the function <lambda>",
@@ -175,17 +192,17 @@ DETACHED = FusionModel.mlp(WIDTHS, [4], 3, head_hidden=[], detach_heads=True)
         "experts with more than a loss": (lambda: Experts(DnR()), "DnR also changes weights between epochs"),
         "experts that are none yet": (
             lambda: build("experts")(MODEL, X, Y),
-            r"call attach\(model\) before the optimiser",
+            r"call attach\(model\) before creating the optimiser",
         ),
         "a reference to intact modalities": (
             lambda: Confidence(reference=Unimodal()),
-            "Unimodal reference has no compl",
+            "corrupts no modality, so it cannot use the Unimodal reference",
         ),
         "masks that search": (lambda: MaskedInput(LearnedMask(), StandardNoise()), "LearnedMask searches a unimodal"),
-        "a game of a function": (lambda: MCR()(lambda m: m["image"], X, Y), "between encoders, and a plain callable"),
+        "a game of a function": (lambda: MCR()(lambda m: m["image"], X, Y), "between encoders, but a plain callable"),
         "gradients that are kept out": (
             lambda: backward(MMPareto(), DETACHED, X, Y),
-            "detach_heads=True keeps them out",
+            "detach_heads=True blocks them",
         ),
         "stages of whom": (lambda: backward(ReconBoost(), DETACHED, X, Y), r"call attach\(model\) first"),
         "too many modalities": (
@@ -194,7 +211,7 @@ DETACHED = FusionModel.mlp(WIDTHS, [4], 3, head_hidden=[], detach_heads=True)
         ),
         "a modality that is not there": (
             lambda: UnimodalModel("audio").predict(MODEL, X),
-            "There is no modality 'audio' to train alone: there are 'image', 'text'",
+            "There is no modality 'audio' to train alone; the modalities are 'image', 'text'",
         ),
     }
 )

@@ -136,27 +136,33 @@ def test_a_setting_that_cannot_be_is_refused_by_its_name_and_value(make, setting
 @table(
     {
         "a class": (lambda: SynIB(RandomMask), r"got the class RandomMask: write RandomMask\(\.\.\.\)"),
-        "a name with a dot": (lambda: MatchedNoise(widths={"a.b": 3}), r"without a dot in it; got 'a\.b'"),
-        "a prior of a list": (lambda: Prior([0, 1], Bernoulli()), r"got list: torch\.as_tensor\(target\)"),
+        "a name with a dot": (lambda: MatchedNoise(widths={"a.b": 3}), r"without a dot; got 'a\.b'"),
+        "a prior of a list": (
+            lambda: Prior([0, 1], Bernoulli()),
+            r"got list: convert it with torch\.as_tensor\(target\)",
+        ),
         "a prior of one-hot classes": (lambda: Prior(torch.eye(3).long(), Categorical()), r"shape \(3, 3\)"),
-        "a prior of class -1": (lambda: Prior(torch.tensor([-1, 1]), Categorical()), "from 0 on, .*, the least -1"),
+        "a prior of class -1": (lambda: Prior(torch.tensor([-1, 1]), Categorical()), "starting at 0, .*, minimum -1"),
         "a prior of signs": (lambda: Prior(torch.tensor([-1, 1]), Bernoulli()), "0 or 1, .*; got -1"),
         "a prior of other widths": (lambda: Prior(torch.rand(N, 3), Gaussian(2)), r"\(examples, 2\); got \(8, 3\)"),
-        "a prior of equal targets": (lambda: Prior(torch.ones(4), Bernoulli()), "all of these are the same"),
-        "a prior without a class": (lambda: Prior(torch.tensor([0, 2]), Categorical()), "class 1 of 3 never occurs"),
-        "a reference's name": (lambda: Fixed("uniform"), r"probabilities, such as \[0\.7, 0\.3\]; got 'unif"),
-        "too much": (lambda: Fixed([0.5, 0.6]), "A reference is positive and sums to 1; got"),
-        "impossible classes": (lambda: Fixed([1.0, 0.0]), "A reference is positive and sums to 1; got"),
-        "no probability": (lambda: Fixed(1.5), "A reference is positive and sums to 1; got"),
-        "no coordinates": (lambda: OracleMask({"a": []}), "corrupts nothing in 'a': its coordinates are empty"),
+        "a prior of equal targets": (lambda: Prior(torch.ones(4), Bernoulli()), "all of the given targets are equal"),
+        "a prior without a class": (lambda: Prior(torch.tensor([0, 2]), Categorical()), "class 1 of 3 has none"),
+        "a reference's name": (lambda: Fixed("uniform"), r"probabilities such as \[0\.7, 0\.3\]; got 'unif"),
+        "too much": (lambda: Fixed([0.5, 0.6]), "rho must be positive and sum to 1; got"),
+        "impossible classes": (lambda: Fixed([1.0, 0.0]), "rho must be positive and sum to 1; got"),
+        "no probability": (lambda: Fixed(1.5), "rho must be positive and sum to 1; got"),
+        "no coordinates": (lambda: OracleMask({"a": []}), "has no coordinates to corrupt in 'a'"),
         "coordinate -1": (lambda: OracleMask({"a": [0, -1]}), "counts coordinates from 0; got -1 for 'a'"),
-        "coordinates of rows": (lambda: OracleMask({"a": torch.ones(2, 3).bool()}), r"one row of .*; got \(2, 3\)"),
+        "coordinates of rows": (
+            lambda: OracleMask({"a": torch.ones(2, 3).bool()}),
+            r"must be a 1-dimensional sequence of .*; got \(2, 3\)",
+        ),
         "numbers that rows lack": (
             lambda: optional(torch.zeros(3), torch.ones(3).bool()),
             r"got \(3,\) of torch.float32",
         ),
         "presence in numbers": (lambda: optional(torch.zeros(3, 2), torch.ones(3)), r"got \(3,\) of torch.float32"),
-        "a search that hides": (lambda: SynIB(LearnedMask(), HideTokens()), "LearnedMask .* HideTokens has none"),
+        "a search that hides": (lambda: SynIB(LearnedMask(), HideTokens()), "LearnedMask .* HideTokens has no values"),
         "classes of parts": (lambda: SynIB(RandomMask(0.5), ClassShuffledNoise()), r"use RandomMask\(1\.0\)"),
         "classes of numbers": (lambda: SynIB(noise=ClassShuffledNoise(), family=Gaussian()), r"got .*Gaussian\("),
     }
@@ -171,18 +177,24 @@ def oracle(coordinates):
 
 @table(
     {
-        "a wider mask": (lambda: oracle({"a": torch.ones(4).bool()}), "is 4 wide, but the modality is 3 wide"),
-        "a coordinate too many": (lambda: oracle({"a": range(4)}), "names coordinate 3, but the modality is 3 wide"),
-        "coordinates of others": (lambda: oracle({"b": [0]}), "knows the coordinates of 'b'; asked for 'a'"),
-        "a reference of 2 classes": (lambda: Fixed([0.5, 0.5])(torch.zeros(4, 3), Categorical(), {}), "prediction 3"),
+        "a wider mask": (lambda: oracle({"a": torch.ones(4).bool()}), "has width 4, but the modality has width 3"),
+        "a coordinate too many": (
+            lambda: oracle({"a": range(4)}),
+            "contains coordinate 3, but the modality has width 3",
+        ),
+        "coordinates of others": (lambda: oracle({"b": [0]}), "has coordinates for 'b'; got modality 'a'"),
+        "a reference of 2 classes": (
+            lambda: Fixed([0.5, 0.5])(torch.zeros(4, 3), Categorical(), {}),
+            "prediction has 3",
+        ),
         "a reference of 3 classes": (
             lambda: Fixed([0.5, 0.25, 0.25])(torch.zeros(4, 1), Bernoulli(), {}),
-            "prediction 2",
+            "prediction has 2",
         ),
         "a reference of numbers": (lambda: Fixed([0.5, 0.5])(torch.zeros(4, 2), Gaussian(), {}), "class probabilities"),
         "a prior of 2 classes": (
             lambda: Prior(Y % 2, Categorical())(torch.zeros(4, 3), Categorical(), {}),
-            "prediction 3",
+            "prediction has 3",
         ),
         "a plain tensor": (
             lambda: OptionalEncoder(nn.Linear(5, 2), 2)(torch.zeros(3, 5)),

@@ -65,7 +65,7 @@ def refuses(call, quoted):
         (lambda: shuffle_within_class(torch.zeros(N, 2), LABELS), "got Tensor"),
         (lambda: shuffle_within_class({"a": None}, LABELS), "got NoneType"),
         (lambda: shuffle_within_class(PAIR, LABELS, seed=0.5), "got 0.5"),
-        (lambda: interaction_gain({"a": NAMES}, NAMES, LABELS), "unimodal['a'] is an array of numbers; got"),
+        (lambda: interaction_gain({"a": NAMES}, NAMES, LABELS), "unimodal['a'] must be an array of numbers; got"),
         (lambda: interaction_gain({"a": RAGGED}, LABELS, LABELS), "got a list"),
         (lambda: interaction_gain({"a": [1, 2, 3]}, [1, 2, 3], [0, 1, 0]), "got 3"),
         (lambda: interaction_gain(LOGITS, LABELS, LABELS, folds=2.5), "got 2.5"),
@@ -79,21 +79,21 @@ def refuses(call, quoted):
         (lambda: correct(torch.zeros(4, 2), torch.zeros(4), Categorical()), "got tensor"),
         (lambda: accuracies(torch.ones(4), [torch.ones(4)], "x"), "got [tensor"),
         (lambda: accuracies(torch.ones(4), {"g": torch.ones(4, 1)}, "x"), "got (4, 1)"),
-        (lambda: shuffle_within_class({"a": torch.zeros(5)}, LABELS), "'a' has 5 examples and the target 60"),
+        (lambda: shuffle_within_class({"a": torch.zeros(5)}, LABELS), "'a' has 5 examples, but the target has 60"),
         (
             lambda: synergy_subset({"a": [LABELS] * 3}, LABELS).score([LABELS] * 2),
-            "fusion has 2 seeds and the subset 3",
+            "fusion has 2 seeds, but the subset has 3",
         ),
-        (lambda: synergy_subset(OWN, LABELS).score(LABELS, control=LABELS[:5]), "control are predicted labels"),
+        (lambda: synergy_subset(OWN, LABELS).score(LABELS, control=LABELS[:5]), "control must be predicted labels"),
         (lambda: agreement_table({"fusion": LABELS}, LABELS, LABELS), "got ['fusion']"),
         (lambda: scores(TABLE, 2 * LABELS), "got 2"),
         (lambda: scores(TABLE[:0], LABELS[:0]), "got none"),
-        (lambda: scores(math.inf * TABLE, LABELS), "120 numbers are not"),
+        (lambda: scores(math.inf * TABLE, LABELS), "120 values are not"),
         (lambda: scores(TABLE, LABELS, Gaussian()), "got Gaussian"),
         (lambda: f1_by_class([0, 3], [0, 1], 3), "got 0 to 3"),
         (lambda: f1_by_class([0], [0, 1], 2), "got 1 and 2"),
         (lambda: best_shift([0.0, 1.0], [0, 1], 0), "got (2,)"),
-        (lambda: best_shift([[0.0, math.inf]], [0], 0), "1 numbers are not"),
+        (lambda: best_shift([[0.0, math.inf]], [0], 0), "1 values are not"),
         (lambda: best_shift([[0.0, 1.0]], [0], 2), "got 2"),
         (lambda: auc([1.0, 2.0], [0, 1]), "got int64"),
         (lambda: auc([1.0], [True, False]), "got (1,)"),
@@ -114,7 +114,7 @@ def test_a_mistake_in_a_measure_of_predictions_is_one_sentence(call, quoted):
     ("call", "quoted"),
     [
         (lambda: bootstrap(TABLE[:, 0], np.mean), "got ndarray"),
-        (lambda: bootstrap(lambda x: x.mean(), TABLE[:, 0]), "; give vectorized=False"),
+        (lambda: bootstrap(lambda x: x.mean(), TABLE[:, 0]), ": use vectorized=False"),
         (lambda: bootstrap(np.mean), "got none"),
         (lambda: bootstrap(np.mean, 3.0), "got a single number"),
         (lambda: bootstrap(np.mean, NAMES), "got <U3"),
@@ -159,8 +159,8 @@ def test_an_error_of_the_statistic_itself_is_its_own():
 @pytest.mark.parametrize(
     ("y", "settings", "quoted"),
     [
-        (np.where(LABELS == 1, np.nan, 0.0), {}, "Labels hold 30 NaN; drop those examples"),
-        ([None, *NAMES[1:]], {}, "Labels hold 1 None or NaN; drop those examples"),
+        (np.where(LABELS == 1, np.nan, 0.0), {}, "Labels contain 30 NaN: drop those examples"),
+        ([None, *NAMES[1:]], {}, "Labels contain 1 None or NaN: drop those examples"),
         (np.array([0, *NAMES[1:]], dtype=object), {}, "got both"),
         (RAGGED, {}, "got a list"),
         (LABELS, {"nulls": None}, "got None"),
@@ -177,7 +177,7 @@ def test_a_mistake_in_a_decomposition_is_one_sentence(measure, y, settings, quot
     ("given", "quoted"),
     [
         ((TABLE, TABLE[:50], LABELS), "got an array of shape (50, 2)"),
-        ((TABLE * math.nan, TABLE, LABELS), "x1 holds NaN or infinite values"),
+        ((TABLE * math.nan, TABLE, LABELS), "x1 contains NaN or infinite values"),
         (({"a": TABLE}, TABLE, LABELS), "got a dict"),
         ((TABLE, TABLE, LABELS * 0), "no information to decompose"),
         ((TABLE, TABLE, TABLE[:, 0]), "got 60 values in 60 examples"),
@@ -206,5 +206,6 @@ def test_a_setting_of_a_decomposition_is_refused(measure, settings, quoted):
 def test_the_missing_value_of_pandas_is_no_label():
     missing = pytest.importorskip("pandas").NA
     refuses(
-        lambda: pid_quantised(TABLE, TABLE, np.array([missing, *NAMES[1:]], dtype=object)), "Labels hold 1 None or NaN"
+        lambda: pid_quantised(TABLE, TABLE, np.array([missing, *NAMES[1:]], dtype=object)),
+        "Labels contain 1 None or NaN",
     )

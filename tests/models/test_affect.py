@@ -89,9 +89,9 @@ def test_the_shared_pass_is_separate_ones(key, mask, noise, separate_passes):
 
 
 def test_wrong_settings_and_batches_are_one_sentence():
-    with pytest.raises(ValueError, match=r"pool is 'first' or 'mean'; got 'last'\."):
+    with pytest.raises(ValueError, match=r"pool must be 'first' or 'mean'; got 'last'\."):
         small(pool="last")
-    with pytest.raises(ValueError, match=r"heads divide the width of a token, 10; got 3\."):
+    with pytest.raises(ValueError, match=r"heads must divide the width of a token, 10; got 3\."):
         small(heads=3)
-    with pytest.raises(ValueError, match=r"A step is 4 wide for this encoder; got 3\."):
+    with pytest.raises(ValueError, match=r"This encoder expects steps of width 4; got 3\."):
         small().encoders["vision"](torch.randn(2, 5, 3))

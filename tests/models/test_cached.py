@@ -93,7 +93,7 @@ def test_an_array_that_was_damaged_or_removed_is_computed_anew(memes, data, tmp_
     array.write_bytes(content)
     os.utime(array, ns=(1, 1))
     next(tmp_path.glob("test-text-padding-*.npy")).unlink()
-    with pytest.warns(UserWarning, match=rf"{array.name} is damaged; it is made again"):
+    with pytest.warns(UserWarning, match=rf"{array.name} is damaged and is computed again"):
         again, _ = cache_features(model, data, tmp_path)
     assert seen == {"image": 4, "text": 4}
     assert torch.equal(values(again.train.modalities["image"]), want)
@@ -123,20 +123,19 @@ def test_what_cannot_be_cached_is_one_sentence(memes, data, tmp_path):
     model = memes("frozen")
     for tune in ("full", "lora"):
         with pytest.raises(
-            ValueError, match=r"The encoder of 'image' trains \(\d+ parameters take a gradient\), so its latents"
+            ValueError,
+            match=r"The encoder of 'image' is trainable \(\d+ parameters require a gradient\), so its latents",
         ):
             cache_features(memes(tune), data, tmp_path)
-    with pytest.raises(ValueError, match=r"dtype is 'float16' or 'float32'; got 'int8'\."):
+    with pytest.raises(ValueError, match=r"dtype must be 'float16' or 'float32'; got 'int8'\."):
         cache_features(model, data, tmp_path, dtype="int8")
-    with pytest.raises(ValueError, match=r"data is a Dataset; got 3\."):
+    with pytest.raises(ValueError, match=r"data must be a Dataset; got 3\."):
         cache_features(model, 3, tmp_path)
     only = Split({"image": data.train.modalities["image"]}, data.train.target)
-    with pytest.raises(
-        ValueError, match=r"The model has a modality 'text', and the train data have none of that name\."
-    ):
+    with pytest.raises(ValueError, match=r"The model has a modality 'text', but the train data do not\."):
         cache_features(model, Dataset(only, only, None), tmp_path)
     with torch.no_grad():
         for p in model.encoders["text"].parameters():
             p.mul_(1e6)
-    with pytest.raises(ValueError, match=r"too large for float16, up to .*: use dtype='float32'\."):
+    with pytest.raises(ValueError, match=r"too large for float16 \(up to .*\): use dtype='float32'\."):
         cache_features(model, data, tmp_path)

@@ -180,15 +180,18 @@ def test_random_weights_are_of_the_real_sizes_unless_told_otherwise():
 
 def test_wrong_batches_are_one_sentence(memes, meme_batch):
     model, (x, _) = memes(), meme_batch()
-    with pytest.raises(ValueError, match=r"Pictures are \(batch, 3, 12, 12\); got \(6, 3, 12, 11\)\."):
+    with pytest.raises(ValueError, match=r"Images must have shape \(batch, 3, 12, 12\); got \(6, 3, 12, 11\)\."):
         model(x | {"image": x["image"][..., 1:]})
     with pytest.raises(
-        ValueError, match=r"Texts are token ids \(batch, tokens\), whole numbers; got torch.float32, \(6, 6\)\."
+        ValueError,
+        match=r"Texts must be integer token ids of shape \(batch, tokens\); got torch.float32 of shape \(6, 6\)\.",
     ):
         model(x | {"text": x["text"].float()})
-    with pytest.raises(ValueError, match=r"A picture is 9 patches; got 8\."):
+    with pytest.raises(ValueError, match=r"An image must have 9 patches; got 8\."):
         model.encode("image", Tokens(torch.randn(2, 8, 16), torch.zeros(2, 8, dtype=torch.bool)))
-    with pytest.raises(ValueError, match=r"TokenFusion takes synib.Tokens; the encoder of 'text' gives Tensor\."):
+    with pytest.raises(
+        ValueError, match=r"TokenFusion expects synib.Tokens, but the encoder of 'text' returns Tensor\."
+    ):
         model.project("text", torch.randn(2, 8))
 
 

@@ -71,7 +71,7 @@ def test_bytes_are_normalised_and_real_numbers_are_not():
     assert normalise(x).flatten().tolist() == [0.25, -0.25]
     real = torch.randn(1, 2, 1, 1)
     assert normalise(real) is real
-    with pytest.raises(ValueError, match=r"Pictures are bytes \(uint8\), or real numbers .* got torch.int64\."):
+    with pytest.raises(ValueError, match=r"Images must be bytes \(uint8\), or real numbers .* got torch.int64\."):
         normalise(x.long())
 
 
@@ -86,10 +86,10 @@ def said(weights):
 def test_a_missing_folder_is_one_sentence(tmp_path):
     assert (
         said(tmp_path / "none")
-        == f"{tmp_path / 'none'} is no folder: give one with config.json and model.safetensors in it."
+        == f"{tmp_path / 'none'} is not a folder: give one that contains config.json and model.safetensors."
     )
-    assert "is no folder" in said(str(tmp_path / "none"))
-    assert "is no folder" in said("../../elsewhere/weights")
+    assert "is not a folder" in said(str(tmp_path / "none"))
+    assert "is not a folder" in said("../../elsewhere/weights")
 
 
 def test_a_folder_without_a_model_in_it_is_one_sentence(tmp_path):
@@ -97,7 +97,7 @@ def test_a_folder_without_a_model_in_it_is_one_sentence(tmp_path):
     (tmp_path / "config.json").write_text("{")
     assert "cannot be read" in said(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
-    assert "holds a model of type 'bert'; expected 'clip' or 'clip_vision_model'." in said(tmp_path)
+    assert "contains a model of type 'bert'; expected 'clip' or 'clip_vision_model'." in said(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "clip_vision_model"}))
     assert "no weights (model.safetensors)" in said(tmp_path)
 
@@ -117,19 +117,21 @@ def test_weights_that_are_damaged_or_another_models_are_one_sentence(saved):
 
 def test_a_model_that_is_not_in_the_cache_is_not_fetched(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    assert "'nobody/nothing' is no folder here and no model in transformers' cache" in said("nobody/nothing")
+    assert "'nobody/nothing' is neither a folder nor a model in the transformers cache" in said("nobody/nothing")
 
 
 def test_settings_that_cannot_be_are_one_sentence(tiny):
-    assert "are a folder, an id of the hub or a configuration; got 3." in said(3)
-    assert "CLIPVisionModel cannot be made of the settings" in said(tiny["vision"] | {"num_attention_heads": 5})
-    with pytest.raises(ValueError, match=r"tune is 'full', 'frozen' or 'lora'; got 'some'\."):
+    assert "must be a folder, a Hugging Face Hub id or a configuration; got 3." in said(3)
+    assert "CLIPVisionModel cannot be constructed from the settings" in said(
+        tiny["vision"] | {"num_attention_heads": 5}
+    )
+    with pytest.raises(ValueError, match=r"tune must be 'full', 'frozen' or 'lora'; got 'some'\."):
         ImageEncoder(tiny["vision"], tune="some")
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch, tiny):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(
-        ImportError, match=r'CLIPVisionModel is a network of transformers: pip install "synib\[vision,text\]"'
+        ImportError, match=r'CLIPVisionModel needs the package transformers: pip install "synib\[vision,text\]"'
     ):
         ImageEncoder(tiny["vision"])

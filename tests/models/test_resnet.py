@@ -76,14 +76,19 @@ def test_each_modality_may_have_weights_of_its_own(tiny, clips):
 def test_wrong_batches_and_settings_are_one_sentence(clips, tiny):
     model, x, _ = clips()
     with pytest.raises(
-        ValueError, match=r"Frames are \(batch, frames, 3, height, width\); got \(6, 3, 16, 16\) of torch.uint8\."
+        ValueError,
+        match=r"Frames must have shape \(batch, frames, 3, height, width\); got \(6, 3, 16, 16\) of torch.uint8\.",
     ):
         model.encode("video", x["video"][:, 0])
-    with pytest.raises(ValueError, match=r"Spectrograms are \(batch, frequencies, times\); got \(6, 1, 17, 12\) of"):
+    with pytest.raises(
+        ValueError, match=r"Spectrograms must have shape \(batch, frequencies, times\); got \(6, 1, 17, 12\) of"
+    ):
         model.encode("audio", x["audio"][:, None])
-    with pytest.raises(ValueError, match=r"modalities are a dict of name → 'frames' or 'spectrogram'; got .*'mesh'"):
+    with pytest.raises(
+        ValueError, match=r"modalities must be a dict of name → 'frames' or 'spectrogram'; got .*'mesh'"
+    ):
         resnet_model(3, {"video": "mesh", "audio": "spectrogram"})
     with pytest.raises(
-        ValueError, match=r"tune is 'full' or 'frozen' for a ResNet, which has no attention; got 'lora'\."
+        ValueError, match=r"tune must be 'full' or 'frozen' for a ResNet, which has no attention; got 'lora'\."
     ):
         clips(tune="lora")

@@ -67,5 +67,5 @@ def test_it_drops_in_training_only(keyed):
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():
-    with pytest.raises(ValueError, match=r"heads divide the width of a token, 6; got 4\."):
+    with pytest.raises(ValueError, match=r"heads must divide the width of a token, 6; got 4\."):
         TransformerLayer(6, 4, 10)

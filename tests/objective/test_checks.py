@@ -28,13 +28,19 @@ REFUSED = {
     "one modality": ({"image": torch.randn(8, 3)}, r"at least two modalities; got 1 \('image'\)"),
     "no modality": ({}, r"at least two modalities; got 0 \(none\)"),
     "a list": ([torch.randn(8, 3)] * 2, "a dict of name → tensor; got list"),
-    "a list inside": (good(text=[1, 2]), "Modality 'text' is a tensor or synib.Tokens; got list"),
-    "one dimension": (good(text=torch.randn(8)), r"'text' is \(batch, ...\) with at least 2 .* got \(8,\)"),
-    "a NaN": (good(image=with_bad([2], math.nan)), "'image' holds 1 NaN or Inf of 24 numbers, in row 2; expected"),
+    "a list inside": (good(text=[1, 2]), "Modality 'text' must be a tensor or synib.Tokens; got list"),
+    "one dimension": (
+        good(text=torch.randn(8)),
+        r"'text' must have shape \(batch, ...\) with at least 2 .* got \(8,\)",
+    ),
+    "a NaN": (good(image=with_bad([2], math.nan)), "'image' holds 1 NaN or Inf of 24 values, in row 2; expected"),
     "infinities": (good(image=with_bad([1, 5], -math.inf)), "'image' holds 2 NaN or Inf .* in rows 1, 5; expected"),
     "many": (good(image=with_bad(range(8), math.nan)), "holds 8 NaN .* in rows 0, 1, 2, 3, 4 and 3 more; expected"),
     "tokens": (good(text=Tokens(torch.full((8, 2, 2), math.nan), torch.zeros(8, 2).bool())), "'text' holds 32 NaN"),
-    "padding": (good(text=Tokens(torch.zeros(8, 3, 2), torch.zeros(8, 5).bool())), r"padding of 'text' is boolean"),
+    "padding": (
+        good(text=Tokens(torch.zeros(8, 3, 2), torch.zeros(8, 5).bool())),
+        r"padding of 'text' must be boolean",
+    ),
 }
 OBJECTIVES = [SynIB(RandomMask(), StandardNoise()), Vanilla()]
 
@@ -48,7 +54,7 @@ def test_a_mistake_in_the_modalities_is_named_in_one_sentence(objective, modalit
 
 @pytest.mark.parametrize("rows", [0, 7, 9])
 def test_a_target_of_another_length_is_refused(rows):
-    with pytest.raises(ValueError, match=rf"a row for each of 8 examples; got shape \({rows},\)"):
+    with pytest.raises(ValueError, match=rf"one row for each of 8 examples; got shape \({rows},\)"):
         SynIB(sample=1)(MODEL, good(), torch.zeros(rows, dtype=torch.int64))
 
 

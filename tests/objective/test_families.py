@@ -172,22 +172,22 @@ def test_the_most_probable_target_is_the_mode(name):
 
 REFUSED = {
     "one logit is no class": (Categorical(), (4, 1), torch.zeros(4).long(), "at least 2 classes.*use Bernoulli"),
-    "a class too many": (Categorical(), (4, 3), torch.tensor([0, 1, 2, 3]), "are classes 0 to 2; got 3"),
-    "a negative class": (Categorical(), (2, 3), torch.tensor([0, -1]), "are classes 0 to 2; got -1"),
-    "classes as floats": (Categorical(), (2, 3), torch.zeros(2), r"2 whole class numbers, .*; got .* torch.float32"),
+    "a class too many": (Categorical(), (4, 3), torch.tensor([0, 1, 2, 3]), "must be classes 0 to 2; got 3"),
+    "a negative class": (Categorical(), (2, 3), torch.tensor([0, -1]), "must be classes 0 to 2; got -1"),
+    "classes as floats": (Categorical(), (2, 3), torch.zeros(2), r"2 integer class indices .*; got .* torch.float32"),
     "no probabilities": (Categorical(), (2, 3), torch.full((2, 3), 1.5), r"probabilities between them; got 1\.5"),
     "classes one-hot": (Categorical(), (2, 3), torch.zeros(2, 3).long(), r"got shape \(2, 3\)"),
     "two logits": (Bernoulli(), (4, 2), torch.zeros(4), r"one logit .* got \(4, 2\).*use Categorical"),
     "three dimensions": (Bernoulli(), (4, 1, 1), torch.zeros(4), r"one logit .* got \(4, 1, 1\)"),
     "too few targets": (Bernoulli(), (4, 1), torch.zeros(3), r"each of 4 examples; got \(3,\)"),
-    "neither 0 nor 1": (Bernoulli(), (2, 1), torch.tensor([0, 2]), "are 0 or 1, .*; got 2"),
-    "no number": (Bernoulli(), (2, 1), torch.tensor([0, math.nan]), "are 0 or 1, .*; got nan"),
+    "neither 0 nor 1": (Bernoulli(), (2, 1), torch.tensor([0, 2]), "must be 0 or 1, .*; got 2"),
+    "no number": (Bernoulli(), (2, 1), torch.tensor([0, math.nan]), "must be 0 or 1, .*; got nan"),
     "a label short": (MultiLabel(), (4, 3), torch.zeros(4, 2), r"targets \(4, 3\); got \(4, 2\)"),
     "one label": (MultiLabel(), (4,), torch.zeros(4), r"\(batch, labels\); got \(4,\)"),
     "no variance": (Gaussian(2), (4, 2), torch.zeros(4, 2), r"predictions \(batch, 4\); got \(4, 2\).*log-variance"),
     "no factor": (Gaussian(2, "full"), (4, 4), torch.zeros(4, 2), r"\(batch, 5\); got \(4, 4\).*Cholesky"),
     "a coordinate short": (Gaussian(2), (4, 4), torch.zeros(4), r"targets \(4, 2\); got \(4,\)"),
-    "infinite": (Gaussian(1), (2, 2), torch.tensor([[0.0], [math.inf]]), "targets are finite; 1 are not"),
+    "infinite": (Gaussian(1), (2, 2), torch.tensor([[0.0], [math.inf]]), "targets must be finite; 1 are not"),
 }
 
 

@@ -153,7 +153,7 @@ def test_gradients_are_filled_into_a_wrapped_models_parameters(wrap, group, mode
 
 def test_gradients_of_a_sharded_model_are_not_filled_in_by_hand(group, model, batch):
     sharded = shard(model)
-    with pytest.raises(ValueError, match="backward needs whole parameters, and FSDP has sharded"):
+    with pytest.raises(ValueError, match="backward needs unsharded parameters, but FSDP has sharded"):
         backward(MMPareto(), sharded, *batch)
 
 
@@ -175,7 +175,7 @@ class Unknown(nn.Module):
 def test_a_wrapper_that_nobody_knows_is_a_function_and_says_so_once(model, batch, key):
     wrapped = Unknown(model)
     with pytest.warns(
-        UserWarning, match="Unknown contains a FusionModel with unimodal heads but is no wrapper"
+        UserWarning, match="Unknown contains a FusionModel with unimodal heads, but it is not a wrapper known to synib"
     ) as said:
         _, parts = OBJECTIVES["random"]()(wrapped, *batch, key=key)
     assert len(said) == 1

@@ -133,8 +133,8 @@ ROWS = [0, 1] * 10
     ("made", "k", "said"),
     [
         (table([0, 1]), 5, "5 folds need at least 5 rows; there are 2."),
-        (table(ROWS), 2, "k is a whole number of at least 3; got 2."),
-        (table(ROWS), 2.5, "k is a whole number of at least 3; got 2.5."),
+        (table(ROWS), 2, "k must be a whole number of at least 3; got 2."),
+        (table(ROWS), 2.5, "k must be a whole number of at least 3; got 2.5."),
         (table(ROWS, group=["x", "y", "z", "u"] * 5), 5, "5 folds need at least 5 groups, since no group is in two"),
         (table([0] * 18 + [1, 1]), 5, "Class 'class 1' has 2 rows, and fold 4 of 5 would train without it: join it"),
         (table([0] * 16 + [1] * 4, group=[f"g{i // 4}" for i in range(20)]), 5, "Class 'class 1' has 4 rows of 1"),

@@ -74,7 +74,7 @@ def refused(said, path, **asked):
         ({"modalities": {"a": "image"}}, "at least two modalities are needed, .*; only a is one among image, text"),
         ({"modalities": {"a": "image", "b": "image"}}, "image cannot be both one and another modality"),
         ({"modalities": {"a": "image", "b": "label"}}, "label cannot be both target and modality"),
-        ({"modalities": {"a.b": "image", "b": "text"}}, "A modality's name is a text without a dot"),
+        ({"modalities": {"a.b": "image", "b": "text"}}, "name of a modality must be a string without a dot"),
         ({"modalities": ["image", "text"]}, r"modalities are a dict of name → column, .*; got \['image', 'text'\]\."),
         ({"target": ["label"]}, r"target is the name of a column; got \['label'\]"),
         ({"modalities": {"a": ["image"], "b": "text"}}, r"the modality a is the name of a column; got \['image'\]"),
@@ -83,7 +83,7 @@ def refused(said, path, **asked):
         ({"group": "label"}, "label is the target, so it cannot be split, group, weight or nuisance as well"),
         ({"split": "speaker"}, r"speaker should be train, validation or test in every row; it is 's0' .* rows 0, 1"),
         ({"target": "speaker", "task": "regression"}, "speaker holds texts such as 's0', and a regression needs"),
-        ({"task": "ranking"}, "task is 'auto', 'classification', 'ordinal', 'multilabel' or 'regression'; got"),
+        ({"task": "ranking"}, "task must be 'auto', 'classification', 'ordinal', 'multilabel' or 'regression'; got"),
     ],
 )
 def test_what_is_asked_for_must_be_there(npz, asked, said):
@@ -123,7 +123,7 @@ def test_what_is_asked_for_must_be_there(npz, asked, said):
         ({"image": None, "image_0": Y, "image_00": Y}, "two columns of one number: image_0 and image_00"),
         ({"image": None, "image_0": Y, "image_1": GOOD["speaker"]}, "image_… should be columns of numbers; image_1 holds"),
         ({"image_0": Y, "image_1": Y}, "has a column image and columns image_…: say which are modalities"),
-        ({"type": A}, "No modality can be called 'type'"),
+        ({"type": A}, "A modality cannot be called 'type'"),
         ({"a.b": A, "a_b": B}, "two columns would be called a_b"),
         ({"image\n": A}, "which cannot be printed"),
     ],
@@ -203,7 +203,7 @@ def test_no_member_of_an_archive_leads_out_of_it(npz, name):
     path = npz()
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(name, b"")
-    refused("which leads out of it: an array has a name, no path", path)
+    refused("which points outside of it: an array has a name, no path", path)
 
 
 def test_no_array_comes_twice(npz, tmp_path):
@@ -224,7 +224,7 @@ def test_no_file_of_a_folder_leads_out_of_it(tmp_path):
     (tmp_path / "secret.arrow").write_bytes(b"x")
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [{"filename": "../secret.arrow"}]}))
-    refused("leads out of", tmp_path / "a")
+    refused("points outside of", tmp_path / "a")
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [{"filename": "gone.arrow"}]}))
     refused("should hold gone.arrow, which is not there", tmp_path / "a")
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [], "_indices_data_files": [{}]}))
@@ -232,7 +232,7 @@ def test_no_file_of_a_folder_leads_out_of_it(tmp_path):
     (tmp_path / "b").mkdir()
     np.save(tmp_path / "image.npy", A)
     (tmp_path / "b" / "image.npy").symlink_to(tmp_path / "image.npy")
-    refused("leads out of", tmp_path / "b")
+    refused("points outside of", tmp_path / "b")
 
 
 def damaged_npz(folder, compressed=False):

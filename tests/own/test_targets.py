@@ -113,7 +113,7 @@ def test_texts_are_ordered_as_the_user_says(tmp_path):
     with pytest.raises(ValueError, match="An order of classes needs task='ordinal'"):
         read(path, order=["low", "mid", "high"], task="regression")
     with pytest.raises(
-        ValueError, match="task is 'auto', 'classification', 'ordinal', 'multilabel' or 'regression'; got 'x'"
+        ValueError, match="task must be 'auto', 'classification', 'ordinal', 'multilabel' or 'regression'; got 'x'"
     ):
         read(path, task="x")
 

@@ -122,7 +122,7 @@ def test_a_target_that_does_not_fit_is_refused_in_the_familys_words(name, target
     model, (x, _) = model_of(), batch()
     method = made(name, model, settings_of)
     with pytest.raises(
-        ValueError, match=r"Categorical (targets are classes 0 to 2; got 7|expects \d+ whole class numbers)"
+        ValueError, match=r"Categorical (targets must be classes 0 to 2; got 7|expects \d+ integer class indices)"
     ):
         method(model, x, target)
 
@@ -155,11 +155,11 @@ def test_a_model_that_lacks_heads_is_refused_with_the_modalities_by_methods_that
 
     if kind.with_heads and kind.__name__ != "SynIB":  # of SynIB only some masks and noises need them
         with pytest.raises(
-            ValueError, match=f"{kind.__name__} {kind.with_heads}, and the model has none for 'b': give"
+            ValueError, match=f"{kind.__name__} {kind.with_heads}, but the model has no head for 'b': give"
         ):
             train()
     elif name in ("synib-learned", "synib-amortized"):
-        with pytest.raises(ValueError, match="searches against a unimodal predictor of 'b', and the model has none"):
+        with pytest.raises(ValueError, match="needs a unimodal predictor of 'b', but the model has none"):
             train()
     else:
         train()

@@ -214,7 +214,9 @@ def test_layers_that_cannot_be_trained_together_are_refused_in_a_sentence(layer,
             made.encoders["x1"].append(copy.deepcopy(layer))
             return made
 
-    with pytest.raises(ValueError, match=rf"cannot have {type(layer).__name__} \(here 'encoders.x1.*{advice}.*'solo'"):
+    with pytest.raises(
+        ValueError, match=rf"cannot contain {type(layer).__name__} \(here 'encoders.x1.*{advice}.*'solo'"
+    ):
         fleet.train(Layered(), [Cell("tiny", "vanilla", {}, TRAINING, 0)])
 
 

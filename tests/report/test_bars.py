@@ -61,7 +61,7 @@ def test_the_spread_is_students_interval_or_the_standard_error_and_the_legend_sa
     half = student.ppf(0.975, 4) * 0.02
     for k, ends in enumerate(spreads(figure.axes[1])):
         assert ends == pytest.approx((0.5 + 0.02 * k - half, 0.5 + 0.02 * k + half))
-    assert legend(figure)[0] == "mean over seeds with 95 % interval"
+    assert legend(figure)[0] == "mean over seeds with 95 % confidence interval"
     figure = draw_bars(bars(spread="error", over="speakers"))
     for k, ends in enumerate(spreads(figure.axes[0])):
         assert ends == pytest.approx((0.48 + 0.02 * k, 0.52 + 0.02 * k))
@@ -120,7 +120,9 @@ def test_a_row_with_its_own_interval_is_drawn_with_that():
     assert not spreads(draw_bars(replace(figure, spread="error")).axes[0])
     (dot,) = plot(figure).data
     assert (dot["error_x"]["arrayminus"], dot["error_x"]["array"]) == ([0.25], [0.125])
-    assert dot["hovertext"] == ["<b>vanilla fusion</b><br>total<br>0.500 (n = 40)<br>95 % interval [0.250, 0.625]"]
+    assert dot["hovertext"] == [
+        "<b>vanilla fusion</b><br>total<br>0.500 (n = 40)<br>95 % confidence interval [0.250, 0.625]"
+    ]
 
 
 def test_plotted_bars_are_dots_with_their_spread_and_a_hover_text():
@@ -139,7 +141,7 @@ def test_plotted_bars_are_dots_with_their_spread_and_a_hover_text():
     assert plot(replace(figure, spread="error")).data[1]["error_x"]["array"] == [0.02]
     assert points[0]["hovertext"] == ["<b>unimodal-a</b><br>synergy<br>0.500 (n = 1)"]
     assert points[5]["hovertext"] == [
-        "<b>SynIB, random masks</b><br>total<br>0.700 ± 0.020 (n = 5)<br>95 % interval [0.644, 0.756]<br>the paper's 0.9"
+        "<b>SynIB, random masks</b><br>total<br>0.700 ± 0.020 (n = 5)<br>95 % confidence interval [0.644, 0.756]<br>paper 0.9"
     ]
     (paper,) = [t for t in drawn.data if t["marker"]["symbol"] == "diamond-open"]
     assert (paper["x"], paper["legendgroup"]) == ([0.9], points[5]["legendgroup"])

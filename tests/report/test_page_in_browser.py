@@ -159,7 +159,13 @@ def test_a_mark_says_method_value_spread_and_n(browser, page):
     browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     browser.until("document.querySelector('.hoverlayer .hovertext') !== null")
     said = browser.js("document.querySelector('.hoverlayer .hovertext').textContent")
-    for part in ("experts", "synergy", "0.800 ± 0.020 (n = 5)", "95 % interval [0.744, 0.856]", "the paper's 0.55"):
+    for part in (
+        "experts",
+        "synergy",
+        "0.800 ± 0.020 (n = 5)",
+        "95 % confidence interval [0.744, 0.856]",
+        "paper 0.55",
+    ):
         assert part in said
 
 

@@ -43,4 +43,4 @@ def test_leads_are_those_of_synibs_forms_with_their_intervals():
     assert synib_leads(rows, ("mcr",), "gain") == synib_leads(rows, ("experts",), "other") == ""
     assert synib_leads({("experts", "gain"): lead | {"se": None, "n": 1}}, ("experts",), "gain") == ""  # a single seed
     (sentence,) = lead_sentences(rows, ("experts",), {"gain": "accuracy above vanilla", "other": "another"}, "fold")
-    assert sentence.startswith("SynIB's accuracy above vanilla, paired by fold, with 95 % intervals")
+    assert sentence.startswith("SynIB's accuracy above vanilla, paired by fold, with 95 % confidence intervals")

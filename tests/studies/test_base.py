@@ -140,7 +140,7 @@ class TestEveryExperiment:
             assert {"lr", "weight_decay", "epochs", "batch_size"} <= cell.settings.keys()
 
     def test_an_unknown_option_is_named_with_those_there_are(self, name):
-        with pytest.raises(ValueError, match=f"{name} has no option 'bets'; it has seeds, .*methods"):
+        with pytest.raises(ValueError, match=f"{name} has no option 'bets'; its options are seeds, .*methods"):
             EXPERIMENTS[name].from_config({"experiment": name, "bets": [1.0]})
 
 
@@ -188,7 +188,7 @@ def test_missing_data_are_reported_before_training_with_where_to_get_them(name, 
     with pytest.raises(ValueError, match="give a folder as root"):
         run(EXPERIMENTS[name](), tmp_path / "out")
     with pytest.raises(
-        ValueError, match=r"holds no .*: get it from https://|no recordings .* Free Spoken Digit Dataset"
+        ValueError, match=r"contains no .*: download it from https://|no recordings .* Free Spoken Digit Dataset"
     ):
         run(EXPERIMENTS[name](root=str(tmp_path)), tmp_path / "out")
 

@@ -38,9 +38,9 @@ def test_a_seed_gives_the_same_data_again_another_seed_other_data_and_torchs_gen
 @pytest.mark.parametrize(
     ("make", "arguments", "message"),
     [
-        (pid_xor, {"p_u1": 0.5, "p_u2": 0.5}, "not negative and sums to 1; got"),
-        (pid_xor, {"p_u1": -0.5, "p_u2": 0.95}, "not negative and sums to 1; got"),
-        (pid_xor, {"p_u1": float("nan")}, "not negative and sums to 1; got"),
+        (pid_xor, {"p_u1": 0.5, "p_u2": 0.5}, "non-negative and sum to 1; got"),
+        (pid_xor, {"p_u1": -0.5, "p_u2": 0.95}, "non-negative and sum to 1; got"),
+        (pid_xor, {"p_u1": float("nan")}, "non-negative and sum to 1; got"),
         (parity, {"beta": float("inf")}, "finite.*got inf"),
         (parity, {"train": 0}, "train=0"),
         (parity, {"test_shortcut": "none"}, "'independent' or 'constant'; got 'none'"),

@@ -167,15 +167,15 @@ def test_a_video_or_an_actor_in_two_splits_is_refused(write, tables):
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("mosi", {"text": "glove"}, "text is 'minilm' or 'text'; got 'glove'"),
-        ("mosi", {"fold": 5}, "fold is a whole number from 0 to 4; got 5"),
-        ("mosi", {"modalities": ["text"]}, r"modalities are at least two of text, audio, video; got \['text'\]"),
-        ("mosi", {"modalities": ("text", "face")}, "modalities are at least two of"),
-        ("mustard", {"scheme": "random"}, "scheme is 'official' or 'speaker-independent'; got 'random'"),
-        ("mustard", {"frames": "first"}, "frames is 'mean' or 'all'; got 'first'"),
+        ("mosi", {"text": "glove"}, "text must be 'minilm' or 'text'; got 'glove'"),
+        ("mosi", {"fold": 5}, "fold must be a whole number from 0 to 4; got 5"),
+        ("mosi", {"modalities": ["text"]}, r"modalities must be at least two of text, audio, video; got \['text'\]"),
+        ("mosi", {"modalities": ("text", "face")}, "modalities must be at least two of"),
+        ("mustard", {"scheme": "random"}, "scheme must be 'official' or 'speaker-independent'; got 'random'"),
+        ("mustard", {"frames": "first"}, "frames must be 'mean' or 'all'; got 'first'"),
         ("mustard", {"groups": ["id"]}, "groups is 'speaker', 'show', .* or 'duration_s'; got 'id'"),
-        ("ravdess", {"standardise": "speaker"}, "standardise is 'training' or 'actor'; got 'speaker'"),
-        ("ravdess", {"fold": 1.0}, r"fold is a whole number from 0 to 4; got 1\.0"),
+        ("ravdess", {"standardise": "speaker"}, "standardise must be 'training' or 'actor'; got 'speaker'"),
+        ("ravdess", {"fold": 1.0}, r"fold must be a whole number from 0 to 4; got 1\.0"),
     ],
 )
 def test_an_invalid_argument_is_refused(write, name, arguments, message):

@@ -114,7 +114,7 @@ def test_a_run_goes_on_with_its_own_data_only(small_digits, tmp_path, untrained)
         run(few, out, device="cpu")
     content = images.read_bytes()
     images.write_bytes(content + b"more")
-    with pytest.raises(ValueError, match=r"a run on other data: the files of digits have changed since it began"):
+    with pytest.raises(ValueError, match=r"a run on other data: the files of digits have changed since it started"):
         run(few, out, device="cpu")
     assert json.loads((out / "run.json").read_text()) == recorded
     del recorded["data"]  # of an earlier version

@@ -88,8 +88,8 @@ def test_a_candidate_of_which_models_failed_is_not_chosen(short, failed):
     ("options", "problem"),
     [
         ({"of": "spurious-xor"}, "spurious-xor has no candidates to search"),
-        ({"of": "nonsense"}, "No experiment is called 'nonsense'; there are spurious-xor, parity"),
-        ({"of": "search"}, "No experiment is called 'search'"),
+        ({"of": "nonsense"}, "Unknown experiment 'nonsense': choose from spurious-xor, parity"),
+        ({"of": "search"}, "Unknown experiment 'search'"),
         ({"methods": ("synib-learned",)}, "no candidates for 'synib-learned'"),
     ],
 )

@@ -146,7 +146,7 @@ def test_other_data_do_not_match(digits_root, tmp_path):
     assert outcome.changed_data == ("digits",)
     assert not outcome.matches
     shutil.rmtree(tmp_path / "data")
-    with pytest.raises(ValueError, match="root is a folder with data"):
+    with pytest.raises(ValueError, match="root must be a folder with data"):
         verify(out, device="cpu")
 
 
@@ -170,17 +170,20 @@ def test_a_difference_of_exactly_the_tolerance_is_within_it():
 @pytest.mark.parametrize(
     ("harm", "problem"),
     [
-        (lambda p: (p / "results.csv").write_text(""), "holds no table"),
+        (lambda p: (p / "results.csv").write_text(""), "contains no table"),
         (lambda p: (p / "results.csv").unlink(), r"There is no results\.csv"),
         (lambda p: (p / "results.csv").write_text("cell,seed\n"), "it has no rows"),
         (lambda p: (p / "results.csv").write_text("seed,method\n1,vanilla\n"), "no column of cells"),
-        (lambda p: (p / "results.csv").write_text("cell,seed\nabc,1\n"), "1 of 1 cells that are not of its config"),
+        (
+            lambda p: (p / "results.csv").write_text("cell,seed\nabc,1\n"),
+            "1 of 1 cells that do not belong to its config",
+        ),
         (lambda p: write_csv(p / "results.csv", read_csv(p / "results.csv")[1:]), "it has 11 of 12 cells"),
-        (lambda p: change(p, 0, cell=read_csv(p / "results.csv")[1]["cell"]), "it has a cell twice"),
+        (lambda p: change(p, 0, cell=read_csv(p / "results.csv")[1]["cell"]), "it contains a cell twice"),
         (lambda p: (p / "config.json").unlink(), "not the folder of a run"),
         (lambda p: (p / "run.json").write_text('{"precision": 3}'), "precision is 3"),
-        (lambda p: (p / "shards.json").write_text('[["abc"]]'), "does not hold the cells of the run"),
-        (lambda p: (p / "shards.json").write_text("3"), "does not hold the cells of the run"),
+        (lambda p: (p / "shards.json").write_text('[["abc"]]'), "does not contain the cells of the run"),
+        (lambda p: (p / "shards.json").write_text("3"), "does not contain the cells of the run"),
     ],
 )
 def test_a_damaged_folder_is_refused(folder, untrained, harm, problem):

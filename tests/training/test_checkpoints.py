@@ -102,7 +102,7 @@ def test_a_training_with_other_settings_does_not_go_on_in_the_folder(made, tmp_p
         other.model = synib.FusionModel.mlp(other.data.widths, hidden=[4], head_hidden=[])
     if change == "data":
         other.data = made("synib-random", seed=5).data
-    with pytest.raises(ValueError, match=r"holds a training with other settings .* nothing was touched"):
+    with pytest.raises(ValueError, match=r"holds a training run with other settings .*, which was not changed"):
         other.fit(folder=tmp_path)
     assert (tmp_path / "checkpoint.ckpt").read_bytes() == before
 
@@ -114,11 +114,11 @@ def test_nothing_in_a_checkpoint_is_executed(made, tmp_path):
 
     path = tmp_path / "checkpoint.ckpt"
     torch.save({"synib": 1, "state_dict": Trap()}, path)
-    with pytest.raises(ValueError, match="is damaged or no checkpoint of ours"):
+    with pytest.raises(ValueError, match="is damaged or not a synib checkpoint"):
         made().fit(folder=tmp_path)
     assert not (tmp_path / "sprung").exists()
     torch.save({"other": 1}, path)
-    with pytest.raises(ValueError, match="no checkpoint of synib"):
+    with pytest.raises(ValueError, match="is not a synib checkpoint"):
         made().fit(folder=tmp_path)
 
 
@@ -132,7 +132,7 @@ def test_a_training_that_diverges_leaves_the_last_good_state(made, tmp_path, kep
     good, failed = made(epochs=2), made(epochs=4)
     good.fit()
     with pytest.raises(
-        Diverged, match=r"in epoch 3 of 4, at learning rate 0\.01: .* left as it was after 2 epochs"
+        Diverged, match=r"in epoch 3 of 4 at learning rate 0\.01, .* restored to its state after 2 epochs"
     ) as said:
         failed.fit(callbacks=[Poison()], folder=tmp_path if kept else None)
     assert said.value.good == 2

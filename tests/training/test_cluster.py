@@ -92,7 +92,7 @@ def test_a_silent_cluster_is_lost(monkeypatch):
 @pytest.mark.parametrize(
     ("reason", "sentence"),
     [
-        ("AF_UNIX path length cannot exceed 107 bytes: somewhere", "set TMPDIR to a shorter one"),
+        ("AF_UNIX path length cannot exceed 107 bytes: somewhere", "set TMPDIR to a shorter path"),
         ("no luck", "could not be started on this machine: no luck$"),
     ],
 )
@@ -214,7 +214,7 @@ def test_a_worker_out_of_memory_says_so(sweep, device):
         raise torch.OutOfMemoryError
 
     device.fits, device.fail = (lambda shard: False), fail
-    with pytest.raises(ValueError, match="One vanilla model alone does not fit into the memory of a worker"):
+    with pytest.raises(ValueError, match="A single vanilla model does not fit into the memory of a worker"):
         sweep(Here(), SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=2))
 
 
@@ -279,10 +279,13 @@ def test_a_missing_package_is_an_error_with_what_to_install(monkeypatch, missing
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--gpus-per-shard", "0"], "--gpus-per-shard is for --engine cluster"),
+        (["--gpus-per-shard", "0"], "--gpus-per-shard requires --engine cluster"),
         (["--engine", "cluster", "--cpus-per-shard", "0"], "cpus_per_shard must be at least 1; got 0"),
         (["--engine", "cluster", "--gpus-per-shard", "1.5"], "gpus_per_shard must be between 0 and 1"),
-        (["--engine", "cluster", "--address", "h:1", "--dashboard"], "dashboard is for a cluster that the run starts"),
+        (
+            ["--engine", "cluster", "--address", "h:1", "--dashboard"],
+            "dashboard applies only to a cluster that the run starts",
+        ),
     ],
 )
 def test_options_that_contradict_each_other_are_refused_by_the_command(synib_command, options, sentence):

@@ -199,7 +199,7 @@ def test_a_running_cluster_asks_for_its_token_is_left_idle_and_may_lose_any_node
     with monkeypatch.context() as patch:
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
         patch.setenv("RAY_NUM_REDIS_GET_RETRIES", "1")
-        with pytest.raises(ValueError, match=r"could not be joined .*its token has to be in RAY_AUTH_TOKEN"):
+        with pytest.raises(ValueError, match=r"could not be joined .*: set RAY_AUTH_TOKEN to its token"):
             joined(Cluster(nodes.address)).__enter__()
 
     def workers():

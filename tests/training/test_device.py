@@ -18,7 +18,7 @@ def test_auto_is_a_device_that_is_available():
         ("bf16", "cpu", None),
         ("tf32", "cuda:1", None),
         ("tf32", "cpu", "tf32 needs a CUDA device"),
-        ("TF32", "cuda", "precision is 'float32', 'tf32' or 'bf16'; got 'TF32'"),
+        ("TF32", "cuda", "precision must be 'float32', 'tf32' or 'bf16'; got 'TF32'"),
     ],
 )
 def test_a_precision_is_the_one_that_was_asked_for_or_refused(precision, device, refused):

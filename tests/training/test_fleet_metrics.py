@@ -74,5 +74,5 @@ def test_cells_with_splits_of_different_sizes_are_refused_with_the_sizes(tiny, c
             shorter = Split({n: x[:30] for n, x in made.train.modalities.items()}, made.train.target[:30])
             return dataclasses.replace(made, train=shorter) if cell.seed else made
 
-    with pytest.raises(ValueError, match=r"splits of one size; got \[30, 40\]"):
+    with pytest.raises(ValueError, match=r"splits of equal size; got \[30, 40\]"):
         fleet.train(Uneven(), [cell(), cell(seed=1)])

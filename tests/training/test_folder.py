@@ -30,15 +30,15 @@ def test_a_new_folder_holds_its_config_and_the_same_config_opens_it_again(tmp_pa
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({**CONFIG, "seeds": 5}, r"other settings \(seeds 5 there, 3 now"),
-        ([1, 2], r"config\.json is not one of ours"),
+        ({**CONFIG, "seeds": 5}, r"other settings \(seeds was 5, now 3"),
+        ([1, 2], r"config\.json was not written by synib"),
     ],
 )
 def test_a_folder_of_another_config_is_refused_and_left_as_it_was(tmp_path, config, message):
     write_json(tmp_path / "config.json", config)
     (tmp_path / "results.csv").write_text("a\n1\n")
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=rf"{message}\); nothing was touched"):
+    with pytest.raises(ValueError, match=rf"{message}\), which was not changed"):
         Folder(tmp_path, CONFIG)
     assert contents(tmp_path) == before
 
@@ -62,7 +62,7 @@ def test_a_grouping_that_is_damaged_or_of_other_cells_is_refused_and_left_as_it_
     folder = Folder(tmp_path, CONFIG)
     write_json(tmp_path / "shards.json", record)
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"shards\.json (is damaged; remove it and|was recorded for other cells)"):
+    with pytest.raises(ValueError, match=r"shards\.json (is damaged: remove it and|was recorded for other cells)"):
         folder.shards([cell()], lambda: [[cell()]])
     assert contents(tmp_path) == before
 

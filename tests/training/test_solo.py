@@ -305,16 +305,19 @@ def test_nothing_is_printed_where_no_progress_is_wanted(made, capsys):
     ("options", "refused"),
     [
         ({"name": "ogm", "strategy": "fsdp"}, "OGM weighs the gradients"),
-        ({"lr": 0.0}, "lr is a number above 0"),
-        ({"accumulate": 17}, "accumulate is at most batch_size, 16"),
+        ({"lr": 0.0}, "lr must be a number above 0"),
+        ({"accumulate": 17}, "accumulate must be at most batch_size, 16"),
         ({"schedule": "linear"}, "'linear'"),
         ({"precision": "16-mixed"}, "'16-mixed' is for CUDA devices"),
-        ({"monitor": "test_accuracy"}, "monitor is a metric on validation data"),
-        ({"monitor": "validation_f1", "patience": 1}, "monitor is one of validation_loss, validation_accuracy; got"),
-        ({"strategy": "horovod"}, "strategy is 'auto', 'ddp' or 'fsdp'"),
-        ({"devices": 4, "accumulate": 5}, "A batch of 16 cannot be cut into 5 pieces on each of 4 devices"),
-        ({"loggers": ["paper"]}, "A logger is .*; got 'paper'"),
-        ({"device": "tpu"}, "device is 'auto', 'cpu' or 'cuda'; got 'tpu'"),
+        ({"monitor": "test_accuracy"}, "monitor must be a metric on validation data"),
+        (
+            {"monitor": "validation_f1", "patience": 1},
+            "monitor must be one of validation_loss, validation_accuracy; got",
+        ),
+        ({"strategy": "horovod"}, "strategy must be 'auto', 'ddp' or 'fsdp'"),
+        ({"devices": 4, "accumulate": 5}, "A batch of 16 cannot be split into 5 parts on each of 4 devices"),
+        ({"loggers": ["paper"]}, "A logger must be .*; got 'paper'"),
+        ({"device": "tpu"}, "device must be 'auto', 'cpu' or 'cuda'; got 'tpu'"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(made, options, refused):
@@ -325,7 +328,7 @@ def test_what_cannot_be_is_one_sentence(made, options, refused):
 
 def test_a_folder_with_another_table_in_it_is_refused(made, tmp_path):
     (tmp_path / "metrics.csv").write_text("mine\n")
-    with pytest.raises(ValueError, match=r"holds a metrics.csv and no checkpoint of ours"):
+    with pytest.raises(ValueError, match=r"contains a metrics.csv but no synib checkpoint"):
         made().fit(folder=tmp_path)
     with pytest.raises(ValueError, match="Cannot write to the output folder"):
         made().fit(folder=tmp_path / "metrics.csv")

@@ -107,7 +107,7 @@ def test_a_model_that_does_not_fit_alone_is_said_and_what_is_finished_serves_the
     device.fits = lambda shard: shard[0].method == "vanilla"
     device.tried.clear()
     path, said = tmp_path / "failed", []
-    with pytest.raises(ValueError, match=r"^One synib-random model alone does not fit into the memory of .*CPU"):
+    with pytest.raises(ValueError, match=r"^A single synib-random model does not fit into the memory of .*CPU"):
         run(path, tiny(), cells, together=4, say=said.append)
     assert device.sizes == [4, 4, 2, 1]
     assert len(said) == 2

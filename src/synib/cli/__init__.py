@@ -1,4 +1,4 @@
-"""The entry point of the command ``synib``: what takes seconds is imported when Ctrl-C already ends in a sentence."""
+"""The entry point of the command ``synib``: slow imports come after Ctrl-C is handled."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from synib.cli.interrupts import interrupt_exits
 
 
 def main() -> None:
-    """Run the command: a user's mistake is one sentence and exit code 2."""
+    """Run the command: a user error prints one sentence and returns exit code 2."""
     with interrupt_exits():
         from synib.cli.app import app
 
@@ -21,5 +21,5 @@ def main() -> None:
 
 
 def one_line(text: str) -> str:
-    """A sentence for a terminal: line ends and control characters, which names in files may hold, are escaped."""
+    """One line for a terminal: line ends and control characters, which file names may contain, are escaped."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -18,7 +18,7 @@ from synib.cli.verify import verify
 
 
 class _Command(typer.core.TyperGroup):
-    """Ctrl-C ends every command with a sentence, and a second one ends it at once."""
+    """Handle Ctrl-C: the first ends the command with a sentence, the second ends it immediately."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -31,8 +31,8 @@ class _Command(typer.core.TyperGroup):
 
 app = typer.Typer(
     cls=_Command,
-    help="Does my multimodal model use what only the modalities together say, and if not, how do I make it?\n\n"
-    "Start with:  synib reproduce spurious-xor",
+    help="Does my multimodal model use the information that only a combination of modalities carries, and "
+    "if not, how can I make it?\n\nStart with:  synib reproduce spurious-xor",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -53,10 +53,13 @@ app.command()(verify)
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     static: Annotated[
-        bool, typer.Option("--static", help="A light page without scripts: figures are pictures, and 5 MB are saved.")
+        bool,
+        typer.Option(
+            "--static", help="Write a light page without scripts: figures are static images, which saves 5 MB."
+        ),
     ] = False,
 ) -> None:
-    """Make summary, figures and page of a finished run anew from its results.csv."""
+    """Rebuild summary, figures and page of a finished run from its results.csv."""
     from synib.report import build
 
     build(folder, interactive=not static)
@@ -64,7 +67,7 @@ def report(
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     if version:
         typer.echo(f"synib {synib.__version__}")
         raise typer.Exit

@@ -1,4 +1,4 @@
-"""``synib audit``: is there synergy in my data, does plain fusion find it, would SynIB help?"""
+"""``synib audit``: is there synergy in my data, does plain fusion use it, would SynIB help?"""
 
 import json
 import shlex
@@ -55,26 +55,29 @@ def audit(
     metric: Annotated[
         str | None,
         typer.Option(
-            help="accuracy, average_precision, auc, closeness or explained_variance.  \\[default: by the target]"
+            help="accuracy, average_precision, auc, closeness or explained_variance.  \\[default: depends on the "
+            "target]"
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Is there synergy? 3 folds, no SynIB: about half a minute.")
+        bool, typer.Option("--quick", help="Only test for synergy: 3 folds, no SynIB, about half a minute.")
     ] = False,
-    thorough: Annotated[bool, typer.Option("--thorough", help="5 folds, 3 seeds, 18 candidates; on a GPU.")] = False,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="5 folds, 3 seeds, 18 candidate settings; meant for a GPU.")
+    ] = False,
     refute: Annotated[
         bool,
-        typer.Option("--refute", help="Audit shuffled pairs, a dummy target, half of the rows and other seeds, too."),
+        typer.Option("--refute", help="Also audit shuffled pairs, a random target, half of the rows and other seeds."),
     ] = False,
     seed: Seed = 0,
     device: Device = "auto",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the page.  \\[default: runs/audit-NAME]", show_default=False)
     ] = None,
-    static: Annotated[bool, typer.Option("--static", help="A light page without scripts.")] = False,
+    static: Annotated[bool, typer.Option("--static", help="Write a light page without scripts.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find out whether the modalities of your data interact, and whether SynIB would help."""
+    """Test whether the modalities of your data interact, and whether SynIB would help."""
     from rich.console import Console
 
     from synib.cli import one_line
@@ -151,7 +154,7 @@ def audit(
 
 
 def _check_extras() -> None:
-    """Raise before any work where a package that an audit needs is missing."""
+    """Raise an error before any work if a package required by an audit is missing."""
     from importlib.util import find_spec
 
     missing = [package for module, package in EXTRAS.items() if find_spec(module) is None]
@@ -161,8 +164,8 @@ def _check_extras() -> None:
 
 def _check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out is a folder; {folder} is a file.")
+        raise ValueError(f"--out must be a folder; {folder} is a file.")
     others = sorted(path.name for path in folder.iterdir() if path.name not in FILES) if folder.is_dir() else []
     if others:
-        raise ValueError(f"{folder} holds other files, such as {others[0]}: choose another folder with --out.")
+        raise ValueError(f"{folder} contains other files, such as {others[0]}: choose another folder with --out.")
     check_writable(folder)

@@ -1,4 +1,4 @@
-"""``synib data``: which data sets there are, and whether the files of one are complete."""
+"""``synib data``: list the data sets, and check whether the files of one are complete."""
 
 import difflib
 from pathlib import Path
@@ -10,14 +10,14 @@ from synib.data.files import Finding, Source, check
 from synib.studies.sources import SOURCES
 
 data = typer.Typer(
-    help="Data sets that you provide as files: where to get them, and whether they are complete.", no_args_is_help=True
+    help="Data sets that you provide as files: sources, and whether the files are complete.", no_args_is_help=True
 )
-_STATES = {"incomplete": "not all there", "different": "another version", "broken": "cannot be read"}
+_STATES = {"incomplete": "incomplete", "different": "different version", "broken": "unreadable"}
 
 
 @data.command("list")
 def list_sources() -> None:
-    """Every data set that is read from files, where to get it and under which licence."""
+    """List all data sets that are read from files, with source and licence."""
     for source in SOURCES.values():
         typer.echo(f"{source.name}: {source.about}")
         typer.echo(f"  from     {source.where}")
@@ -27,13 +27,13 @@ def list_sources() -> None:
 
 @data.command("check")
 def check_source(
-    name: Annotated[str, typer.Argument(help="One of those that [b]synib data list[/b] names.")],
+    name: Annotated[str, typer.Argument(help="Name of a data set; see [b]synib data list[/b].")],
     root: Annotated[
         Path | None,
-        typer.Option(help="Its own folder or the one that holds it.", show_default="$SYNIB_DATA"),
+        typer.Option(help="Folder of the data set, or its parent.", show_default="$SYNIB_DATA"),
     ] = None,
 ) -> None:
-    """Counts and checksums of a data set, what is missing and where to get it. Ends with 1 if it is incomplete."""
+    """Show counts and checksums of a data set, what is missing and where to get it. Exits with 1 if it is incomplete."""
     source = _source(name)
     result = check(source, root)
     typer.echo(f"{source.name}: {source.about}")
@@ -41,24 +41,24 @@ def check_source(
     for finding in result.findings:
         typer.echo(_line(finding))
     if not result.complete:
-        typer.echo(f"Get it from {source.where}")
+        typer.echo(f"Download it from {source.where}")
         typer.echo(f"Licence: {source.licence}")
         raise typer.Exit(1)
-    typer.echo("Everything is there.")
+    typer.echo("All files are present.")
 
 
 def _source(name: str) -> Source:
     if name in SOURCES:
         return SOURCES[name]
     near = difflib.get_close_matches(name, SOURCES, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(SOURCES)}."
-    raise ValueError(f"No data set is called {name!r}: {hint}")
+    hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(SOURCES)}."
+    raise ValueError(f"Unknown data set {name!r}: {hint}")
 
 
 def _line(finding: Finding) -> str:
     file = finding.file
     if finding.state == "missing":
-        return f"  {'not there' if file.optional else 'MISSING'}  {file.name}: {file.what}"
+        return f"{'  not present' if file.optional else '  MISSING'}  {file.name}: {file.what}"
     state = _STATES.get(finding.state, "there")
     many = any("*" in path for path in file.paths)
     of = f" of {file.count:,}" if file.count is not None else ""

@@ -1,4 +1,4 @@
-"""``synib embed``: the vectors of texts, images, sounds and tables, for those who want them in a file."""
+"""``synib embed``: write the vectors of texts, images, audio and tables to a file."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def embed(
     out: Annotated[Path, typer.Option(help="The file to write: .parquet or .npz.")] = Path("latents.parquet"),
     as_json: AsJson = False,
 ) -> None:
-    """Turn texts, images, sounds and tables into vectors by frozen encoders, and write them to a file."""
+    """Convert texts, images, audio and tables to vectors by frozen encoders, and write them to a file."""
     from rich.console import Console
 
     from synib.own.opening import one_kind_of_error, open_source

@@ -1,4 +1,4 @@
-"""``synib export``: a fitted model as one graph, for programs that have no synib."""
+"""``synib export``: a fitted model as one graph, for programs without synib."""
 
 import json
 from pathlib import Path
@@ -11,12 +11,12 @@ from synib.cli.own_data import AsJson
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that synib fit left.")],
-    to: Annotated[str, typer.Option(help="onnx, or torch for a program of torch.export.")] = "onnx",
+    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by synib fit.")],
+    to: Annotated[str, typer.Option(help="onnx, or torch for a torch.export program.")] = "onnx",
     out: Annotated[Path, typer.Option(help="Folder for the graph and its description.")] = Path("exported"),
     as_json: AsJson = False,
 ) -> None:
-    """Export a model as one graph, from vectors and columns of tables to calibrated probabilities."""
+    """Export a model as one graph, from vectors and table columns to calibrated probabilities."""
     from synib.own.export.write import FILES, check_export
     from synib.own.export.write import export as write
     from synib.own.saved import load, need_safetensors
@@ -30,10 +30,15 @@ def export(
     for one in plain["inputs"]:
         names = ", ".join(encoder["name"] for encoder in one.get("encoders", ()))
         if names:
-            typer.echo(one_line(f"{one['name']}: its encoder ({names}) is not in the graph, which takes its vectors."))
+            typer.echo(
+                one_line(
+                    f"{one['name']}: its encoder ({names}) is not part of the graph, which takes its vectors as input."
+                )
+            )
     check = plain["check"]
     typer.echo(
-        f"The graph's outputs equal predict's to {check['largest_difference']:.0e} on {check['rows']} made-up rows."
+        f"The outputs of the graph equal those of predict up to {check['largest_difference']:.0e} on "
+        f"{check['rows']} random rows."
         if check["rows"]
         else f"The graph was not compared with predict: {check['why']}."
     )

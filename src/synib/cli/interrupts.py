@@ -1,4 +1,4 @@
-"""Ctrl-C: what the first and the second one do. This file is imported first and imports nothing that takes long."""
+"""Ctrl-C: what the first and the second one do. This file is imported first and has no slow imports."""
 
 import contextlib
 import os
@@ -12,14 +12,16 @@ INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
 
 @contextlib.contextmanager
 def interrupt_exits() -> Iterator[None]:
-    """Within this context Ctrl-C exits at once with a sentence and code 130: nothing has been written yet, or all has been."""
+    """Context in which Ctrl-C exits immediately with a sentence and code 130, before anything is written or after
+    everything is.
+    """
     with _handler(lambda number, frame: _exit("synib: stopped.")):
         yield
 
 
 @contextlib.contextmanager
 def second_interrupt_exits() -> Iterator[None]:
-    """Within this context the first Ctrl-C raises ``KeyboardInterrupt``, and the second exits with code 130 at once.
+    """Context in which the first Ctrl-C raises ``KeyboardInterrupt``, and the second exits immediately with code 130.
 
     Temporary files of this process are removed before it exits.
     """
@@ -31,7 +33,7 @@ def second_interrupt_exits() -> Iterator[None]:
         nonlocal interrupted
         if interrupted:
             remove_own_unfinished()
-            _exit("synib: ended at once. What was finished is kept.")
+            _exit("synib: ended immediately. Finished results are kept.")
         interrupted = True
         raise KeyboardInterrupt
 

@@ -25,41 +25,42 @@ OF_RUN: dict[str, Parameter] = {
     "out": _parameter(Path | None, "Folder for the results.  \\[default: runs/NAME]"),
     "device": _parameter(str, "auto, cpu or cuda.", "auto"),
     "together": _parameter(
-        int | None, "How many models to train at once.  \\[default: what the memory holds; 24 on a CPU]", min=1
+        int | None, "Number of models to train at once.  \\[default: as many as fit into memory; 24 on a CPU]", min=1
     ),
     "precision": _parameter(
-        str, "Of matrix products in training: float32, or on CUDA tf32 or bf16.", "float32"
+        str, "Precision of matrix products in training: float32, or on CUDA tf32 or bf16.", "float32"
     ),
     "engine": _parameter(
         str,
-        "fleet (many small models at once), solo (one of any size, on Lightning) or cluster (the fleet's work, spread over "
-        "the nodes of a Ray cluster).",
+        "fleet (many small models at once), solo (one model of any size, with Lightning) or cluster (the "
+    "fleet on the nodes of a Ray cluster).",
         "fleet",
     ),
     "address": _parameter(
         str | None,
-        "HOST:PORT of a Ray cluster that runs; its token is in RAY_AUTH_TOKEN or the file RAY_AUTH_TOKEN_PATH.  "
-        "\\[default: a cluster of this machine, for this run alone]",
+        "HOST:PORT of a running Ray cluster; its token is in RAY_AUTH_TOKEN or the file "
+    "RAY_AUTH_TOKEN_PATH.  \\[default: a new cluster on this machine, for this run only]",
     ),
     "cpus_per_shard": _parameter(
-        int | None, "With --engine cluster: cores, and threads, for each shard.  \\[default: 1]"
+        int | None, "With --engine cluster: number of cores, and threads, per shard.  \\[default: 1]"
     ),
     "gpus_per_shard": _parameter(
         float | None,
-        "With --engine cluster: GPUs for each shard; 0.25 lets four share one.  \\[default: 1 on CUDA, else 0]",
+        "With --engine cluster: GPUs per shard; 0.25 lets four shards share one.  \\[default: 1 on CUDA, "
+    "else 0]",
     ),
     "dashboard": _parameter(
-        bool, "With --engine cluster and no --address: Ray's dashboard, on 127.0.0.1.", False, "--dashboard"
+        bool, "With --engine cluster and no --address: start Ray's dashboard, on 127.0.0.1.", False, "--dashboard"
     ),
-    "config": _parameter(Path | None, "Take the options from a config.json that an earlier run left."),
+    "config": _parameter(Path | None, "Read the options from the config.json of an earlier run."),
 }  # fmt: skip
 
 
 def parameters(kinds: Mapping[str, type[Experiment]]) -> dict[str, Parameter]:
-    """Every option of a command, by name.
+    """All options of a command, by name.
 
     Args:
-        kinds: The command's experiments, by what ``--on`` calls them; a single one needs no ``--on``.
+        kinds: The experiments of the command, by their value of ``--on``; a single one needs no ``--on``.
     """
     options: dict[str, Parameter] = {}
     if len(kinds) > 1:
@@ -73,7 +74,7 @@ def parameters(kinds: Mapping[str, type[Experiment]]) -> dict[str, Parameter]:
 
 
 def _of_field(kind: type[Experiment], f: Field[Any]) -> Parameter:
-    """How typer reads a field of an experiment; the experiment itself checks the value."""
+    """How typer parses a field of an experiment; the experiment itself validates the value."""
     hint, flag, default = get_type_hints(kind)[f.name], f.name.replace("_", "-"), ""
     read: Any = hint
     if f.name == "overrides":
@@ -96,27 +97,27 @@ def _text(value: Any) -> str:
 
 
 def cluster_of(engine: str, options: Mapping[str, Any]) -> Cluster | None:
-    """The cluster that the options describe; options that nothing would read are refused."""
+    """The cluster described by the options; options that would have no effect raise ``ValueError``."""
     chosen = {name: value for name, value in options.items() if value is not None and value is not False}
     if engine == "cluster":
         return Cluster(**chosen)
     if chosen:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in chosen)
-        raise ValueError(f"{flags} is for --engine cluster; this run has --engine {engine}.")
+        raise ValueError(f"{flags} requires --engine cluster; this run has --engine {engine}.")
     return None
 
 
 def saved_options(kind: type[Experiment], config: Path | None) -> dict[str, Any]:
-    """The options in a config.json that an earlier run of the same experiment left."""
+    """The options in the config.json of an earlier run of the same experiment."""
     if config is None:
         return {}
     if not config.is_file():
         what = "a folder" if config.is_dir() else "no such file"
-        raise ValueError(f"--config takes the config.json that a run left; {config} is {what}.")
+        raise ValueError(f"--config must be the config.json of a run; {config} is {what}.")
     try:
         saved = read_json(config)
     except ValueError as e:
-        raise ValueError(f"--config takes the config.json that a run left; {config} is no JSON.") from e
+        raise ValueError(f"--config must be the config.json of a run; {config} is not valid JSON.") from e
     if not isinstance(saved, dict) or saved.get("experiment") != kind.name:
         raise ValueError(f"{config} is not the config.json of a {kind.name} run.")
     return {name: value for name, value in saved.items() if name != "experiment"}
@@ -129,7 +130,7 @@ def overrides_of(texts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
         setting, equals, value = (part.strip() for part in text.partition("="))
         method, dot, name = setting.rpartition(".")
         if not (equals and dot and method and name):
-            raise ValueError(f"--set takes METHOD.SETTING=VALUE, as in synib-random.p=1; got {text!r}.")
+            raise ValueError(f"--set must be METHOD.SETTING=VALUE, for example synib-random.p=1; got {text!r}.")
         with contextlib.suppress(json.JSONDecodeError):  # else it is plain text
             value = json.loads(value)
         changes.setdefault(method, {})[name] = value

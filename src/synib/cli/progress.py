@@ -7,7 +7,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def progress_bar(console: Any) -> Iterator[Callable[..., None]]:
-    """A progress bar with the time left, shown from the first call of ``advance(done, of, what)`` on."""
+    """A progress bar with the remaining time, shown from the first call of ``advance(done, of, what)`` on."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (

@@ -1,4 +1,4 @@
-"""``synib reproduce``: a command for every experiment, its options those of the experiment's class."""
+"""``synib reproduce``: one command per experiment, with the fields of the experiment's class as options."""
 
 import inspect
 import shlex
@@ -13,16 +13,16 @@ from synib.cli.progress import progress_bar
 from synib.studies import EXPERIMENTS, Experiment, run
 
 reproduce = typer.Typer(
-    help="Run an experiment of the paper (or one of ours) and leave its table, figures and a page to look at.",
+    help="Run an experiment of the paper (or one of ours) and write its tables, figures and a page.",
     no_args_is_help=True,
 )
 
 
 def command(kinds: Mapping[str, type[Experiment]]) -> Callable[..., None]:
-    """The function behind a command, with a parameter for every option.
+    """The function behind a command, with one parameter per option.
 
     Args:
-        kinds: The command's experiments, by what ``--on`` calls them; a single one needs no ``--on``.
+        kinds: The experiments of the command, by their value of ``--on``; a single one needs no ``--on``.
     """
     first = next(iter(kinds))
     options = parameters(kinds)
@@ -30,7 +30,7 @@ def command(kinds: Mapping[str, type[Experiment]]) -> Callable[..., None]:
     def call(**values: Any) -> None:
         on = values.pop("on", first)
         if on not in kinds:
-            raise ValueError(f"--on is {' or '.join(kinds)}; got {on!r}.")
+            raise ValueError(f"--on must be {' or '.join(kinds)}; got {on!r}.")
         _run(kinds[on], values)
 
     # The help of several experiments is that of the class that gives them their group.
@@ -47,7 +47,7 @@ def command(kinds: Mapping[str, type[Experiment]]) -> Callable[..., None]:
 
 
 def _run(kind: type[Experiment], values: dict[str, Any]) -> None:
-    """Train what is not trained yet, build the report, show the tables and say where everything is."""
+    """Train the unfinished models, build the report, show the tables and print the paths of the results."""
     from rich.console import Console
 
     from synib.report import build
@@ -74,7 +74,7 @@ def _run(kind: type[Experiment], values: dict[str, Any]) -> None:
             )
         summary = build(folder)
     except KeyboardInterrupt:  # typer would take it and say nothing
-        typer.echo("synib: stopped. What was finished is kept; the same command goes on from there.", err=True)
+        typer.echo("synib: stopped. Finished results are kept; run the same command again to continue.", err=True)
         raise typer.Exit(130) from None
     for table in experiment.tables(summary):
         console.print(terminal_table(table, *experiment.repeats, console.width))

@@ -1,4 +1,4 @@
-"""``synib verify``: do the numbers in a results folder come out again?"""
+"""``synib verify``: can the numbers in a results folder be reproduced?"""
 
 import random
 from pathlib import Path
@@ -17,25 +17,29 @@ SHOWN = 20  # models in the table
 def verify(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     share: Annotated[
-        float, typer.Option(help="The least share of its models to train again; at least one group trained together.")
+        float,
+        typer.Option(
+            help="Minimum fraction of the models to train again; at least one group that is trained together."
+        ),
     ] = 0.02,
     cells: Annotated[
-        int | None, typer.Option(help="The least number of models, instead of a share.", show_default=False)
+        int | None, typer.Option(help="Minimum number of models, instead of a fraction.", show_default=False)
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Decides which.  \\[default: another each time]", show_default=False)
+        int | None,
+        typer.Option(help="Seed of the selection of models.  \\[default: different each time]", show_default=False),
     ] = None,
     tolerance: Annotated[
         float | None,
         typer.Option(
-            help="The allowed difference of a metric.  \\[default: 0.01; 0.1 on another machine, with other versions or in "
-            "other groups]",
+            help="Tolerated difference of a metric.  \\[default: 0.01; 0.1 on another machine, with other versions "
+            "or in other groups]",
             show_default=False,
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Train a random part of a run's models again and say whether they match. Ends with 1 if they do not."""
+    """Train a random part of a run's models again and check whether they match. Exits with 1 if they do not."""
     from rich.console import Console
 
     from synib.cli.progress import progress_bar
@@ -62,14 +66,14 @@ def verify(
     for sentence in outcome.differences:
         say(sentence)
     for name in outcome.changed_data:
-        say(f"The files of {name} differ from those that the run recorded.")
+        say(f"The files of {name} differ from those recorded by the run.")
     say(verdict(outcome, seed))
     if not outcome.matches:
         raise typer.Exit(1)
 
 
 def table(outcome: "Verification") -> "Table":
-    """A line for each model that was trained again; of many models, for those that differ most."""
+    """One line per retrained model; for many models, only those that differ most."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -88,18 +92,18 @@ def table(outcome: "Verification") -> "Table":
 
 
 def verdict(outcome: "Verification", seed: int) -> str:
-    """The answer in a sentence or two."""
+    """The result in one or two sentences."""
     trained = f"{len(outcome.cells)} of {outcome.total} models were trained again (--seed {seed})"
     different = sum(model.state == "differs" for model in outcome.cells)
     if different:
         reason = (
-            "Under these conditions rounding alone can move single models so far; try more with --cells."
+            "Under these conditions, rounding alone can change single models that much; try more with --cells."
             if outcome.differences
-            else "On the same machine with the same versions rounding does not explain that."
+            else "On the same machine with the same versions, rounding does not explain this."
         )
         return f"Does not match: {trained}, and {different} differ by more than {outcome.tolerance:g}. {reason}"
     if outcome.changed_data:
-        return f"Does not match: {trained}, on other data."
+        return f"Does not match: {trained}, but on different data."
     if all(model.state == "identical" for model in outcome.cells):
-        return f"Matches: {trained}, and all digits are the same."
+        return f"Matches: {trained}, and all digits are equal."
     return f"Matches: {trained}, and no metric differs by more than {outcome.tolerance:g}."

@@ -1,4 +1,4 @@
-"""Data sets: what one is, and what reading one from disk takes; each study has its own loader."""
+"""Data sets: their common form, and helpers for reading them from disk; each study has its own loader."""
 
 from synib.data.dataset import Dataset, Split
 

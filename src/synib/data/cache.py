@@ -1,4 +1,4 @@
-"""Arrays with a row for each of many files, read once and then mapped; rows of changed files are read again."""
+"""Arrays with one row per file, read once and then memory-mapped; rows of changed files are read again."""
 
 import tempfile
 from collections.abc import Callable, Mapping
@@ -17,11 +17,11 @@ from synib.files.arrays import ArrayCache
 
 
 class Cached(NamedTuple):
-    """What was read from the files.
+    """The result of reading the files.
 
     Args:
-        values: A row for each file, in their order, memory-mapped; zeros where the file is broken.
-        broken: Name → what is wrong with its file.
+        values: One row per file, in order, memory-mapped; zeros for a broken file.
+        broken: Name → what is wrong with the file.
     """
 
     values: Tensor
@@ -40,19 +40,19 @@ def cached(
     workers: int = 1,
     on_file: Callable[[int, int], None] | None = None,
 ) -> Cached:
-    """A row for each file, read once: the next call maps what this one wrote (:class:`~synib.files.arrays.ArrayCache`).
+    """One row per file, read once: the next call memory-maps the stored array (:class:`~synib.files.arrays.ArrayCache`).
 
-    A file that is new, or whose size or time has changed, is read again; the rows of the others are copied.
+    A file that is new, or whose size or modification time has changed, is read again; other rows are copied.
 
     Args:
-        folder: Where the array is kept.
+        folder: Folder of the array.
         name: The name of the array.
-        files: Name → path, one for each row.
-        read: Makes a row of a file; a :class:`~synib.data.media.BrokenFile` is recorded, other errors are raised.
-        shape, dtype: Of a row.
-        recipe: All settings of ``read``, as text: another recipe is another array.
-        workers: Threads that read.
-        on_file: Called with the number of files read so far, and of files to read.
+        files: Name → path, one per row.
+        read: Converts a file to a row; a :class:`~synib.data.media.BrokenFile` is recorded, other errors are raised.
+        shape, dtype: Shape and dtype of a row.
+        recipe: All settings of ``read``, as text: another recipe gives another array.
+        workers: Number of reading threads.
+        on_file: Called with the number of files read so far, and the number of files to read.
     """
     check_whole("workers", workers)
     cache = ArrayCache(folder, name)
@@ -99,7 +99,7 @@ def cached(
 
 
 def _holds_rows(array: NDArray[Any], source: Any, settings: Mapping[str, Any]) -> bool:
-    """Whether an array has the rows of the files that its record names, read with the same settings."""
+    """Whether an array contains the rows of the recorded files, read with the same settings."""
     try:
         same = all(source[name] == value for name, value in settings.items())
         return same and array.shape == (len(source["files"]), *settings["shape"]) and array.dtype == settings["dtype"]
@@ -118,8 +118,8 @@ def _size_and_time(path: Path) -> list[int] | None:
 def gather(x: Tensor, rows: NDArray[np.int64], scratch: str | Path | None = None) -> Tensor:
     """Some rows of a tensor that may be memory-mapped and larger than memory.
 
-    Consecutive rows are a view, which stays mapped. Others are copied, into memory or, with ``scratch``, into a nameless file
-    in that folder, which is mapped and removed with the tensor.
+    Consecutive rows are a view, which stays mapped. Others are copied to memory or, with ``scratch``, to an unnamed
+    file in that folder, which is mapped and removed with the tensor.
     """
     if len(rows) and (np.diff(rows) == 1).all():
         return x[int(rows[0]) : int(rows[-1]) + 1]

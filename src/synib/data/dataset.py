@@ -1,4 +1,4 @@
-"""Data sets: training, validation and test examples, with what is known about examples and coordinates."""
+"""Data sets: training, validation and test examples, with metadata on examples and coordinates."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from synib.tokens import Modality, take, values
 
 @dataclass(frozen=True)
 class Split:
-    """Examples to train, select or test on.
+    """Examples for training, model selection or testing.
 
     Args:
         modalities: Name → tensor (or :class:`~synib.Tokens`), batch first.
         target: The labels or values to predict.
-        groups: Name → which examples belong to it (for PID-XOR: the source that determines the label).
-        columns: Name → other facts about each example (its id, its actor), which models do not see.
-        sample_weight: How much each example counts in training, ``(examples,)``; equally by default.
+        groups: Name → which examples belong to it (in PID-XOR: the source that determines the label).
+        columns: Name → further information on each example (its id, its actor), which models do not see.
+        sample_weight: Weight of each example in training, ``(examples,)``; equal weights by default.
     """
 
     modalities: Mapping[str, Modality]
@@ -50,10 +50,10 @@ class Dataset:
     """Training, validation and test examples.
 
     Args:
-        train: To fit parameters on.
-        validation: To choose settings on.
-        test: To report results on; ``None`` where it must not be used.
-        blocks: For each modality, block name → its coordinates, if they are known.
+        train: Examples for fitting parameters.
+        validation: Examples for choosing settings.
+        test: Examples for reporting results; ``None`` if they must not be used.
+        blocks: Modality → block name → its coordinates, if known.
     """
 
     train: Split
@@ -68,11 +68,11 @@ class Dataset:
 
 
 def standardised(train: Split, validation: Split, test: Split, more: float = 0.0) -> tuple[Split, Split, Split]:
-    """Splits of vectors with mean 0 and standard deviation 1 over the training examples.
+    """Splits of vectors standardised to mean 0 and standard deviation 1 over the training examples.
 
     Args:
         train, validation, test: The splits.
-        more: Added to every standard deviation, so that what hardly varies stays small.
+        more: Added to every standard deviation, so that nearly constant columns stay small.
     """
     scales = {name: (values(x).mean(0), values(x).std(0) + more) for name, x in train.modalities.items()}
 

@@ -1,4 +1,4 @@
-"""Data sets on disk: their files, where to get them, under which licence; and a check that the files are complete."""
+"""Data sets on disk: their files, sources and licences, and a check that the files are complete."""
 
 import hashlib
 import itertools
@@ -22,11 +22,11 @@ State = Literal["there", "missing", "incomplete", "different", "broken"]
 
 @dataclass(frozen=True)
 class File:
-    """A file that a data set needs, or many files of one kind.
+    """A required file of a data set, or many files of one kind.
 
     Args:
-        path: Its path in the folder of the data set, or a pattern such as ``"AudioWAV/*.wav"``; of several alternatives the
-            first that exists is used.
+        path: Its path in the folder of the data set, or a pattern such as ``"AudioWAV/*.wav"``; the first existing one
+            of several alternatives is used.
         what: What is in it.
         count: The expected number of files, for a pattern.
         sha256: The expected checksum, for a single file.
@@ -48,7 +48,7 @@ class File:
 
     @property
     def name(self) -> str:
-        """Its name in a sentence."""
+        """Its name in messages."""
         return " or ".join(self.paths)
 
 
@@ -58,11 +58,11 @@ class Source:
 
     Args:
         name: Its name in commands.
-        about: A line about it.
+        about: A one-line description.
         where: Where to get it.
         licence: Its licence.
         files: The files it needs.
-        folder: Its folder below the data root; a root without such a folder is taken for the data set's own folder.
+        folder: Its folder below the data root; a root without such a folder is treated as the folder of the data set.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Source:
     folder: str
 
     def find(self, root: str | Path | None = None) -> Path:
-        """The data set's own folder; see :func:`data_root`."""
+        """The folder of the data set; see :func:`data_root`."""
         above = data_root(root)
         folder = inside(above, self.folder) if (above / self.folder).is_dir() else above
         if (sources := LOOKED_UP.get()) is not None:
@@ -85,11 +85,11 @@ class Source:
         return [_matches(folder, file) for file in self.files]
 
     def file(self, root: str | Path | None = None, number: int = 0) -> Path:
-        """The path of one of its files; if there is none, ``ValueError`` says where to get it."""
+        """The path of one of its files; a missing file raises ``ValueError`` with its source."""
         folder, file = self.find(root), self.files[number]
         paths = _matches(folder, file)
         if not paths:
-            raise ValueError(f"{folder} holds no {file.name} ({file.what}): get it from {self.where}.")
+            raise ValueError(f"{folder} contains no {file.name} ({file.what}): download it from {self.where}.")
         return paths[0]
 
 
@@ -101,10 +101,10 @@ class Finding:
         file: The file.
         state: ``there``; ``missing``; ``incomplete`` (fewer or more files than expected); ``different`` (another checksum);
             ``broken`` (cannot be read).
-        paths: The paths that were found.
-        size: Their bytes in total.
+        paths: The existing paths.
+        size: Their total size in bytes.
         sha256: The checksum of a single file.
-        details: What is in it, or what is wrong with it.
+        details: A description of the content, or of the problem.
     """
 
     file: File
@@ -127,7 +127,7 @@ class Check:
     Args:
         source: The data set.
         folder: Its folder.
-        findings: One for each of its files.
+        findings: The state of each of its files.
     """
 
     source: Source
@@ -143,25 +143,27 @@ class Check:
 def data_root(root: str | Path | None = None) -> Path:
     """The folder that data are read from: ``root``, or else ``$SYNIB_DATA``."""
     if root is not None and not isinstance(root, str | os.PathLike):
-        raise ValueError(f"root is a folder's path; got {shown(root)}.")
+        raise ValueError(f"root must be the path of a folder; got {shown(root)}.")
     chosen = str(root) if root is not None else os.environ.get(ROOT, "")
     if not chosen:
-        raise ValueError(f"Say where the data are: give a folder as root, or set {ROOT} to it.")
+        raise ValueError(f"The data folder is not set: give a folder as root, or set {ROOT}.")
     folder = Path(chosen)
     if not folder.is_dir():
         name = "root" if root is not None else ROOT
-        raise ValueError(f"{name} is a folder with data; {folder} is {'a file' if folder.exists() else 'not there'}.")
+        raise ValueError(
+            f"{name} must be a folder with data; {folder} {'is a file' if folder.exists() else 'does not exist'}."
+        )
     return folder
 
 
 def inside(root: Path, path: str | Path) -> Path:
-    """``root / path``, if that stays in ``root`` when links and ``..`` are followed; else ``ValueError``."""
+    """``root / path``, if it stays inside ``root`` after resolving links and ``..``; otherwise ``ValueError``."""
     joined = root / path
     if any(len(os.fsencode(part)) > LONGEST for part in joined.parts):
-        raise ValueError(f"{shown(str(path))} is too long for the name of a file.")
+        raise ValueError(f"{shown(str(path))} is too long for a file name.")
     if Path(path).is_absolute() or not joined.resolve().is_relative_to(root.resolve()):
         raise ValueError(
-            f"{str(path)!r} leads out of {root}, to {joined.resolve()}: only files inside the folder are read."
+            f"{str(path)!r} points outside of {root}, to {joined.resolve()}: only files inside the folder are read."
         )
     return joined
 
@@ -171,7 +173,7 @@ def check(source: Source, root: str | Path | None = None) -> Check:
 
     Args:
         source: The data set, one of ``synib.studies.sources.SOURCES``.
-        root: Its own folder or the one that holds it; ``None`` is ``$SYNIB_DATA``.
+        root: The folder of the data set or its parent; ``None`` is ``$SYNIB_DATA``.
     """
     folder = source.find(root)
     return Check(source, folder, tuple(_look(folder, file) for file in source.files))
@@ -181,7 +183,7 @@ def check_disjoint(name: str, train: Iterable[object], validation: Iterable[obje
     """Raise ``ValueError`` if an actor, video or speaker is in two splits of a data set.
 
     Args:
-        name: What must not be shared, for the message.
+        name: The kind of group, for the message.
         train, validation, test: The actor, video or speaker of each example.
     """
     splits = {"train": set(train), "validation": set(validation), "test": set(test)}
@@ -190,8 +192,8 @@ def check_disjoint(name: str, train: Iterable[object], validation: Iterable[obje
         if shared:
             more = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
             raise ValueError(
-                f"Every {name} belongs to one part of the data; {', '.join(shared[:3])}{more} "
-                f"{'is' if len(shared) == 1 else 'are'} in {first} and in {second}."
+                f"Every {name} must be in one split only; {', '.join(shared[:3])}{more} "
+                f"{'is' if len(shared) == 1 else 'are'} in both {first} and {second}."
             )
 
 

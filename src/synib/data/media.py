@@ -1,4 +1,4 @@
-"""Sound and video files as log spectrograms and frames; a truncated or damaged file raises an error that names it."""
+"""Audio and video files as log spectrograms and frames; a truncated or damaged file raises an error that names it."""
 
 import math
 from pathlib import Path
@@ -29,24 +29,24 @@ class BrokenFile(ValueError):
 
 
 def read_audio(path: str | Path, rate: int = RATE) -> NDArray[np.float32]:
-    """A sound file (wav, flac, ogg, opus, ...) as one channel at ``rate`` samples a second."""
+    """An audio file (wav, flac, ogg, opus, ...) as one channel at ``rate`` samples per second."""
     try:
         import soundfile  # type: ignore[import-untyped]
     except ImportError as e:
-        raise ImportError('Sound files are read with soundfile: pip install "synib[audio]"') from e
+        raise ImportError('Reading audio files needs soundfile: pip install "synib[audio]"') from e
     path = _complete(path)
     check_whole("rate", rate)
     try:
         samples, rate_of_file = soundfile.read(path, dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, RuntimeError) as e:
-        raise BrokenFile(f"{path} cannot be read as sound: {str(e).rstrip('.')}.") from None
+        raise BrokenFile(f"{path} cannot be read as audio: {str(e).rstrip('.')}.") from None
     wave = samples.mean(1)
     if not wave.size:
-        raise BrokenFile(f"{path} holds no samples.")
+        raise BrokenFile(f"{path} contains no samples.")
     if not np.isfinite(wave).all():
-        raise BrokenFile(f"{path} holds numbers that are not finite.")
+        raise BrokenFile(f"{path} contains values that are not finite.")
     if not wave.any():
-        raise BrokenFile(f"{path} holds nothing but silence.")
+        raise BrokenFile(f"{path} contains only silence.")
     return resample(wave, rate_of_file, rate)
 
 
@@ -63,8 +63,8 @@ def resample(wave: NDArray[np.float32], old_rate: int, new_rate: int) -> NDArray
 def log_stft(wave: NDArray[np.float32], rate: int = RATE) -> NDArray[np.float32]:
     r"""The log magnitude of the short-time Fourier transform, 257 × 188 for a wave at 22,050 Hz (App. "Irony").
 
-    The wave is repeated or cut to 3 s and clipped to [-1, 1]. Hann windows of 512 samples, 353 apart, the first centred on the
-    first sample, zeros beyond the ends; :math:`\log(|\cdot| + 10^{-7})`.
+    The wave is repeated or cut to 3 s and clipped to [-1, 1]. Hann windows of 512 samples, 353 apart, the first centred
+    on the first sample, zero-padded at the ends; :math:`\log(|\cdot| + 10^{-7})`.
     """
     length = round(SECONDS * rate)
     if not wave.size:
@@ -76,15 +76,15 @@ def log_stft(wave: NDArray[np.float32], rate: int = RATE) -> NDArray[np.float32]
 
 
 def read_frames(path: str | Path, count: int = 3, fps: float = 1.0, size: int = 224) -> NDArray[np.uint8]:
-    """Frames of a video file, ``(count, 3, size, size)``, red, green and blue.
+    """Frames of a video file, ``(count, 3, size, size)``, RGB.
 
-    The first frame and those ``1 / fps``, ``2 / fps``, ... seconds after it, each resized to a square; if the video is shorter,
-    its last frame is repeated.
+    The first frame and those ``1 / fps``, ``2 / fps``, ... seconds later, each resized to a square; for a shorter
+    video, the last frame is repeated.
     """
     try:
         import av
     except ImportError as e:
-        raise ImportError('Videos are read with PyAV: pip install "synib[audio]"') from e
+        raise ImportError('Reading video files needs PyAV: pip install "synib[audio]"') from e
     path = _complete(path)
     check_whole("count", count)
     check_whole("size", size)
@@ -97,7 +97,7 @@ def read_frames(path: str | Path, count: int = 3, fps: float = 1.0, size: int = 
         kind = CONTAINERS[path.suffix.lower()]
         with path.open("rb") as file, av.open(file, "r", format=kind, metadata_errors="replace") as container:
             if not container.streams.video:
-                raise BrokenFile(f"{path} holds no video.")
+                raise BrokenFile(f"{path} contains no video.")
             stream = container.streams.video[0]
             step = 1 / float(stream.average_rate or 30)
             start, last = None, None
@@ -112,7 +112,7 @@ def read_frames(path: str | Path, count: int = 3, fps: float = 1.0, size: int = 
                 if len(frames) == count:
                     break
             if last is None:
-                raise BrokenFile(f"{path} holds a video without frames.")
+                raise BrokenFile(f"{path} contains a video without frames.")
             frames += [_square(last, size)] * (count - len(frames))
     except av.FFmpegError as e:
         raise BrokenFile(f"{path} cannot be read as video: {e.strerror}.") from None
@@ -120,7 +120,7 @@ def read_frames(path: str | Path, count: int = 3, fps: float = 1.0, size: int = 
 
 
 def check_complete(path: Path) -> None:
-    """Raise :class:`BrokenFile` if a wav, ogg, mp4 or flv file is shorter than its own headers say.
+    """Raise :class:`BrokenFile` if a wav, ogg, mp4 or flv file is shorter than its headers state.
 
     Decoders read truncated files without an error. A cut between two frames of an flv file cannot be detected.
     """
@@ -141,7 +141,7 @@ def check_complete(path: Path) -> None:
         elif head[:4] == b"OggS" and not _ogg_ends(file, size):
             raise BrokenFile(f"{path} is truncated: the last page of an Ogg file is missing.")
     if expected > size:
-        raise BrokenFile(f"{path} is truncated: it has {size} bytes, and its headers say {expected}.")
+        raise BrokenFile(f"{path} is truncated: it has {size} bytes, but its headers state {expected}.")
 
 
 def _complete(path: str | Path) -> Path:
@@ -158,7 +158,7 @@ def _square(frame: Any, size: int) -> NDArray[np.uint8]:
 
 
 def _end_of_riff(file: BinaryIO, size: int) -> int:
-    """Where the samples of a wav file end according to its header; a file that was streamed does not say."""
+    """The end of the samples of a wav file according to its header; unknown for a streamed file."""
     at = 12
     while at + 8 <= size:
         file.seek(at)

@@ -1,8 +1,8 @@
 """Arrays and plain containers from untrusted pickle files.
 
-A pickle is a program, and Python's own reader runs it. This one interprets the same opcodes and calls no function that a file
-names: containers, texts and numbers are made by the lines below, arrays from their bytes, and every other name is refused.
-NumPy's own functions are not called either, since they would trust the shapes and dtypes of the file.
+A pickle is a program, which Python's reader executes. This reader interprets the same opcodes but calls no function
+named in the file: it builds containers, strings and numbers itself, arrays from their bytes, and rejects all other
+names. NumPy's own functions are not called either, since they would trust the shapes and dtypes of the file.
 """
 
 import os
@@ -33,12 +33,12 @@ KNOWN = {
 
 
 def read_pickle(path: str | Path) -> Any:
-    """The content of a pickle file of arrays and plain containers; anything else is a ``ValueError``. Nothing is executed.
+    """The content of a pickle file of arrays and plain containers; anything else raises ``ValueError``. Nothing is executed.
 
-    It may hold lists, tuples, dicts, sets, texts, bytes, numbers, booleans, ``None``, NumPy scalars, and arrays of numbers,
-    texts or such objects, written by any version of Python and NumPy. Arrays are read-only.
+    It may contain lists, tuples, dicts, sets, strings, bytes, numbers, booleans, ``None``, NumPy scalars, and arrays of
+    numbers, strings or such objects, written by any version of Python and NumPy. Arrays are read-only.
 
-    A file cannot ask for much more memory than its own size: opcodes, depth, and the bytes of all arrays are limited.
+    A file cannot request much more memory than its own size: opcodes, depth, and the bytes of all arrays are limited.
 
     Args:
         path: The file.
@@ -55,20 +55,20 @@ def read_pickle(path: str | Path) -> Any:
     """
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"A pickle is a file; {path} is {'none' if path.exists() else 'not there'}.")
+        raise ValueError(f"A pickle must be a file; {path} {'is not a file' if path.exists() else 'does not exist'}.")
     try:
         with path.open("rb") as stream, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # for unknown escapes in a text
             return _Interpreter(stream).run()
     except Refused as refused:
-        raise ValueError(f"{path} is not read: {refused}") from None
+        raise ValueError(f"{path} cannot be read: {refused}") from None
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as mistake:
         why = " ".join(str(mistake).split())[:100]
-        raise ValueError(f"{path} is no pickle, or is cut or damaged ({why}): get it anew.") from mistake
+        raise ValueError(f"{path} is not a pickle, or is truncated or damaged ({why}): download it again.") from mistake
 
 
 class _Stream:
-    """A file that checks how many bytes are left before it reads: a length in a file is only a claim."""
+    """A file that checks how many bytes are left before it reads, because a length in a file may be wrong."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream, self.size = stream, os.fstat(stream.fileno()).st_size
@@ -82,14 +82,14 @@ class _Stream:
 
 
 class _Global:
-    """One of the few names that a file may refer to."""
+    """One of the few supported names."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class _Unfinished:
-    """An array or dtype whose content comes with a later opcode, and the places in the memo that refer to it."""
+    """An array or dtype whose content follows with a later opcode, and the places in the memo that refer to it."""
 
     def __init__(self, what: str, code: str = "") -> None:
         self.what, self.code = what, code
@@ -112,7 +112,7 @@ class _Interpreter:
     def run(self) -> Any:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(cast(BinaryIO, self.stream))):
             if number == MAX_OPCODES:
-                raise Refused(f"it has more than {MAX_OPCODES:,} opcodes, and a file of arrays has few.")
+                raise Refused(f"it has more than {MAX_OPCODES:,} opcodes, which is too many for a file of arrays.")
             if opcode.name in _LITERALS:
                 self.push(_check_size(argument))
             elif opcode.name in _HANDLERS:
@@ -154,7 +154,7 @@ class _Interpreter:
     def spend(self, n: int) -> None:
         self.budget -= n
         if self.budget < 0:
-            raise Refused("it makes more out of itself than it holds, as no file of arrays does.")
+            raise Refused("it expands to more than its own size, as no file of arrays does.")
 
     def put(self, key: int) -> None:
         self.memo[key] = self.stack[-1]
@@ -165,7 +165,7 @@ class _Interpreter:
         self.push(self.memo[key])
 
     def fill(self, kind: type, parts: list[Any] | tuple[Any, ...]) -> None:
-        """Put parts into the container on the stack: members, or keys and values in turn."""
+        """Add items to the container on the stack: members, or alternating keys and values."""
         container = self.stack[-1]
         fits = type(container) is kind and not (kind is dict and len(parts) % 2)
         if not fits:
@@ -178,16 +178,16 @@ class _Interpreter:
             container.update(zip(map(check_key, parts[::2]), parts[1::2], strict=True))
 
     def find_global(self, module: Any, name: Any) -> None:
-        """Push one of the known names; others are refused."""
+        """Push one of the supported names; others raise an error."""
         if not (isinstance(module, str) and isinstance(name, str)) or (module, name) not in KNOWN:
             raise _unknown(f"{module}.{name}" if isinstance(module, str) and isinstance(name, str) else "no name")
         self.push(_Global(KNOWN[module, name]))
 
     def call(self) -> None:
-        """Do what one of the known functions would do."""
+        """Emulate a call of one of the supported functions."""
         function, arguments = self.pops(2)
         if not isinstance(function, _Global) or type(arguments) is not tuple:
-            raise Refused("it calls something that is no function of NumPy's.")
+            raise Refused("it calls something that is not a NumPy function.")
         match function.name, arguments:
             case "_reconstruct", (_Global(name="ndarray"), tuple(), _):
                 self.push(_Unfinished("array"))
@@ -211,17 +211,19 @@ class _Interpreter:
         """Complete an array or dtype with its content."""
         unfinished, state = self.pops(2)
         if not isinstance(unfinished, _Unfinished) or type(state) is not tuple:
-            raise Refused("it sets the inside of an object that is no array.")
+            raise Refused("it sets the state of an object that is not an array.")
         value: Any
         match unfinished.what, state:
             case "dtype", (int(), str(order), None, None, None, *_):
                 value = make_dtype(unfinished.code, order)
             case "dtype", _:
-                raise Refused("it holds an array of records, and only arrays of numbers, texts and objects are read.")
+                raise Refused(
+                    "it contains an array of records, but only arrays of numbers, strings and objects are supported."
+                )
             case "array", (int(), tuple(shape), np.dtype() as dtype, bool() | 0 | 1 as fortran, data):
                 value = self.array(shape, dtype, bool(fortran), data)
             case _:
-                raise Refused("it holds an array in a form that NumPy does not write.")
+                raise Refused("it contains an array in a form that NumPy does not write.")
         for key in unfinished.memo_keys:
             self.memo[key] = value
         self.push(value)
@@ -239,12 +241,12 @@ class _Interpreter:
 
 def _unknown(name: str) -> Refused:
     printable = re.sub(r"[^\w.<>-]", "?", name)[:80]
-    return Refused(f"it asks for {printable}, and only arrays and plain containers are read.")
+    return Refused(f"it requests {printable}, but only arrays and plain containers are supported.")
 
 
 def _check_size(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise Refused(f"it holds an integer of more than {MAX_BITS} bits.")
+        raise Refused(f"it contains an integer of more than {MAX_BITS} bits.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, JSON and CSV, locks on folders, arrays cached on disk."""
+"""Atomic writing of files, JSON and CSV, locks on folders, arrays cached on disk."""
 
 from synib.files.atomic import (
     WriteError,

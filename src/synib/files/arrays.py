@@ -1,4 +1,4 @@
-"""Arrays that are computed once and kept on disk, memory-mapped, with a record of what they were made from."""
+"""Arrays that are computed once and stored on disk, memory-mapped, with a record of their source."""
 
 import contextlib
 import hashlib
@@ -20,13 +20,13 @@ _intact: set[tuple[str, ...]] = set()  # files whose checksum this process has c
 
 
 class Record(NamedTuple):
-    """What is known of an array in the cache.
+    """The record of a cached array.
 
     Args:
-        source: What it was made from, as plain values: an array of another source is another array.
-        notes: Plain values that were kept with it.
-        file: Its file's name in the folder.
-        sha256: The checksum of that file.
+        source: What it was computed from, as plain values: another source gives another array.
+        notes: Plain values stored with it.
+        file: Name of its file in the folder.
+        sha256: Checksum of that file.
     """
 
     source: Any
@@ -36,14 +36,14 @@ class Record(NamedTuple):
 
 
 class ArrayCache:
-    """Arrays in a folder, and the file ``NAME.json``, which says for each what it was made from and its checksum.
+    """Arrays in a folder, and the file ``NAME.json`` with the source and checksum of each.
 
-    Array and record are each written atomically, the record last, so an interrupted call leaves what was there before.
-    The checksum is compared when a process first opens an array.
+    Array and record are written atomically, the record last, so an interrupted call keeps the previous state. The
+    checksum is compared when a process first opens an array.
 
     Args:
-        folder: Where the arrays are kept; made if it does not exist.
-        name: The name of the record file.
+        folder: Folder of the arrays; created if it does not exist.
+        name: Name of the record file.
     """
 
     def __init__(self, folder: str | Path, name: str) -> None:
@@ -54,11 +54,11 @@ class ArrayCache:
         self._records = _read_records(self._path)
 
     def record(self, key: str) -> Record | None:
-        """What is known of an array, if there is one."""
+        """The record of an array, if there is one."""
         return self._records.get(key)
 
     def open(self, key: str) -> NDArray[Any] | None:
-        """The array, or ``None`` if there is none or its file is missing or damaged. Writing to it leaves the file as it is."""
+        """The array, or ``None`` if it is missing or damaged. Writing to it does not change the file."""
         record = self._records.get(key)
         if record is None or not os.path.lexists(self.folder / record.file):
             return None
@@ -69,20 +69,20 @@ class ArrayCache:
                 return np.load(path, mmap_mode="c", allow_pickle=False)
         except (OSError, ValueError):
             pass
-        warnings.warn(f"{path} is damaged; it is made again.", stacklevel=3)
+        warnings.warn(f"{path} is damaged and is computed again.", stacklevel=3)
         return None
 
     @contextlib.contextmanager
     def create(
         self, key: str, source: Any, shape: tuple[int, ...], dtype: str, notes: Any = None
     ) -> Iterator[NDArray[Any]]:
-        """A new array to fill, on disk; it is kept when the block ends without an error.
+        """A new array on disk to fill; it is stored when the block ends without an error.
 
         Args:
             key: The name of the array.
-            source: What it is made from.
-            shape, dtype: Of the array.
-            notes: Kept with it, as it is when the block ends.
+            source: What it is computed from.
+            shape, dtype: Shape and dtype of the array.
+            notes: Stored with it, in their state at the end of the block.
         """
         checksum = hashlib.sha256(json.dumps([key, source], sort_keys=True).encode()).hexdigest()
         path = self.folder / f"{re.sub(r'[^A-Za-z0-9]+', '-', key)}-{checksum[:16]}.npy"
@@ -104,7 +104,7 @@ class ArrayCache:
 
 
 def _read_records(path: Path) -> dict[str, Record]:
-    """The records in a file, or none if it cannot be used."""
+    """The records in a file, or none if it is unusable."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         records = {key: Record(**entry) for key, entry in content["arrays"].items()}
@@ -115,12 +115,12 @@ def _read_records(path: Path) -> dict[str, Record]:
 
 
 def _is_plain(record: Record) -> bool:
-    """Whether a record names a file of its own folder."""
+    """Whether a record names a file in its own folder."""
     return Path(record.file).name == record.file and isinstance(record.sha256, str)
 
 
 def _is_intact(path: Path, sha256: str) -> bool:
-    """Whether a file still is what was written; it is read once in a process, as long as it does not change."""
+    """Whether a file is unchanged since it was written; read once per process, unless it changes."""
     if path.is_symlink():
         return False
     state = _state(path, sha256)

@@ -1,4 +1,4 @@
-"""The files of a run: written whole or not at all, JSON and CSV tables among them, by one process at a time."""
+"""Files of a run, including JSON and CSV tables: written atomically, by one process at a time."""
 
 import contextlib
 import csv
@@ -23,26 +23,26 @@ _unfinished: set[str] = set()  # temporary files of this process
 
 
 class WriteError(OSError):
-    """A file could not be written: no space, no permission, a disk that is gone."""
+    """A file could not be written: no space, no permission, or a missing disk."""
 
     def __str__(self) -> str:
         return (
-            f"Cannot write {self.filename}: {self.strerror}. What was finished before is kept; run again to continue once "
-            "there is space and permission to write."
+            f"Cannot write {self.filename}: {self.strerror}. Finished results are kept; run again to continue "
+            "once there is space and permission to write."
         )
 
 
 class LockedError(ValueError):
-    """Another process writes to the folder."""
+    """Another process is writing to the folder."""
 
 
 @contextlib.contextmanager
 def atomic_file(path: Path, previous: Path | None = None) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the place of ``path`` when the block ends, and is removed if the block raises.
+    """A file that replaces ``path`` when the block ends, and is removed if the block raises.
 
     Args:
         path: The file to write; its folder exists.
-        previous: Where to keep the file that ``path`` was until now; by default it is lost.
+        previous: Where to keep the previous file at ``path``; by default it is lost.
     """
     refuse_link(path)
     temporary = ""
@@ -74,22 +74,22 @@ def write_text(path: Path, text: str) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise ``ValueError`` if a path that is about to be written is a symbolic link."""
+    """Raise ``ValueError`` if a path to be written is a symbolic link."""
     if path.is_symlink():
         raise ValueError(
-            f"{path} is a symbolic link; nothing is written through links. Replace it by what it points to, or choose "
-            "another folder."
+            f"{path} is a symbolic link, and nothing is written through links: replace it by its target, or "
+            "choose another folder."
         )
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder with its parents, unless it exists; a symbolic link to a folder is refused."""
+    """Create a folder with its parents, unless it exists; a symbolic link to a folder raises ``ValueError``."""
     refuse_link(path)
     path.mkdir(parents=True, exist_ok=True)
 
 
 def check_writable(folder: Path) -> None:
-    """Raise ``ValueError`` if files cannot be made in a folder, which need not exist yet; nothing is written."""
+    """Raise ``ValueError`` if files cannot be created in a folder, which need not exist yet; nothing is written."""
     absolute = folder.absolute()
     nearest = next(path for path in (absolute, *absolute.parents) if path.exists())
     if not nearest.is_dir():
@@ -104,7 +104,7 @@ def unwritable(folder: Path, reason: str) -> ValueError:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove temporary files that killed processes left in a folder. No other process may be writing there."""
+    """Remove temporary files of killed processes from a folder. No other process may be writing there."""
     for path in folder.iterdir() if folder.is_dir() else []:
         if UNFINISHED.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
@@ -118,7 +118,7 @@ def remove_own_unfinished() -> None:
 
 
 def _link(path: Path, other: Path) -> None:
-    """Give a file a second name, so that it exists at every moment; where there are no hard links, rename it."""
+    """Add a second name to a file, so that it exists at every moment; without hard links, rename it."""
     other.unlink(missing_ok=True)
     try:
         os.link(path, other)
@@ -133,7 +133,7 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         return None
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as e:
-        raise ValueError(f"{path} is damaged ({e}); remove it and run again to restore it.") from e
+        raise ValueError(f"{path} is damaged ({e}): remove it and run again to restore it.") from e
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -144,7 +144,8 @@ def write_json(path: Path, value: Any) -> None:
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write a table atomically; floats are rounded to six decimals, missing values and NaN are empty fields.
 
-    Texts are written so that no spreadsheet takes them for a formula, and no terminal for a command, see :func:`plain_cell`.
+    Strings are written so that spreadsheets do not evaluate them as formulas, nor terminals as control codes; see
+    :func:`plain_cell`.
     """
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
@@ -156,7 +157,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def plain_cell(value: Any) -> Any:
-    """A text as a table may hold it: one that begins as a formula gets a quotation mark, control characters are written out."""
+    """A string that is safe in a table: a leading formula character gets a quotation mark, control characters are escaped."""
     if not isinstance(value, str):
         return value
     shown = "".join(c if c.isprintable() or c in "\n\t\u00a0\u3000" else repr(c)[1:-1] for c in value)
@@ -170,7 +171,7 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
     except FileNotFoundError as e:
         raise ValueError(f"There is no {path.name} in {path.parent}: is it the folder of a finished run?") from e
     except (ValueError, csv.Error) as e:  # empty, not text, or not a table
-        raise ValueError(f"{path} is damaged: it holds no table. Run the experiment again to restore it.") from e
+        raise ValueError(f"{path} is damaged: it contains no table. Run the experiment again to restore it.") from e
     for number, fields in enumerate(lines, 2):
         if len(fields) != len(columns):
             raise ValueError(
@@ -196,9 +197,9 @@ def _value(text: str) -> Any:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[bool]:
-    """Keep every other process out of this context for the same folder; yields whether the file system has locks.
+    """Exclude all other processes from this context for the same folder; yields whether the file system has locks.
 
-    The lock is on the file ``.lock`` and ends with the process, however that ends.
+    The lock is on the file ``.lock`` and is released when the process ends for any reason.
     """
     path = folder / LOCK
     while True:
@@ -209,8 +210,8 @@ def locked(folder: Path) -> Iterator[bool]:
             holder = _holder(handle)
             os.close(handle)
             raise LockedError(
-                f"{folder} is being written to by another run ({holder}); nothing was touched. Wait until it ends, or choose "
-                "another folder."
+                f"Another run ({holder}) is writing to {folder}, which was not changed: wait until it ends, or "
+                "choose another folder."
             ) from None
         # The process that held the lock may have removed the file in between; then another file is the lock now.
         if path.exists() and os.path.samestat(os.fstat(handle), os.stat(path)):
@@ -231,7 +232,7 @@ def locked(folder: Path) -> Iterator[bool]:
 
 
 def _open(path: Path) -> int:
-    """Open the lock's file, if it is a file of its own and not another name of one elsewhere."""
+    """Open the lock file, if it is a regular file and not a link to another one."""
     refuse_link(path)
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
@@ -240,12 +241,12 @@ def _open(path: Path) -> int:
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(handle)
-        raise ValueError(f"{path} is not a lock file of synib; choose another folder.")
+        raise ValueError(f"{path} is not a lock file of synib: choose another folder.")
     return handle
 
 
 def _lock(handle: int) -> bool:
-    """Lock an open file, or raise ``BlockingIOError`` if another process has; ``False`` where the file system cannot."""
+    """Lock an open file, or raise ``BlockingIOError`` if another process holds the lock; ``False`` if not supported."""
     try:
         fcntl: Any = importlib.import_module("fcntl")
     except ModuleNotFoundError:  # Windows

@@ -1,4 +1,4 @@
-"""SynIB inside other people's training: one thin file for each framework, imported by nobody here."""
+"""SynIB in other training frameworks: one thin file for each, not imported by the rest of the package."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from synib.objective import Objective
 
 
 def check_objective(name: str, objective: Any) -> Objective:
-    """The objective, if its loss says all that it does, since the framework takes the gradient."""
+    """Return the objective if it consists of a loss only, because the framework computes the gradient."""
     checked = check_kind(name, objective, Objective, "synib.SynIB(weight=1.0)")
     if more := needs_trainer(checked):
         raise ValueError(
-            f"{type(checked).__name__} {more}, and here the framework trains by the loss alone: train a FusionModel with "
-            "synib.training.solo.fit, which runs on Lightning and has several devices."
+            f"{type(checked).__name__} {more}, but here the framework uses only the loss: train a FusionModel "
+            "with synib.training.solo.fit, which uses Lightning and supports several devices."
         )
     return checked
 
 
 def processes() -> Any:
-    """The group of all processes where several train together, else ``None``."""
+    """The group of all processes if several train together, otherwise ``None``."""
     several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
     return dist.group.WORLD if several else None

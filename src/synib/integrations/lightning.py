@@ -1,4 +1,4 @@
-"""SynIB in a LightningModule that is already written."""
+"""SynIB in an existing LightningModule."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -14,10 +14,10 @@ from synib.tokens import Modality
 
 
 class SynIBMixin:
-    """Gives a LightningModule, of ``lightning`` or of ``pytorch_lightning``, :meth:`synib_loss`.
+    """Adds :meth:`synib_loss` to a LightningModule of ``lightning`` or ``pytorch_lightning``.
 
-    ``self.objective`` is a module like any other: its schedule and statistics are in the checkpoints, the parameters of a
-    mask network among ``self.parameters()``, and it stands still in validation.
+    ``self.objective`` is an ordinary submodule: its schedule and statistics are in the checkpoints, the parameters of a
+    mask network are in ``self.parameters()``, and it does not change in validation.
 
     Example:
         >>> import torch, synib
@@ -55,10 +55,10 @@ class SynIBMixin:
 
         Args:
             modalities: Name → tensor (or :class:`~synib.Tokens`), batch first.
-            target: What is to be predicted.
-            predict: A :class:`~synib.FusionModel`, or any callable from modalities to the family's parameters. Default: this
-                module's own ``forward``, with each modality as the argument of its name.
-            examples, sample_weight, unimodal: As for calling the objective.
+            target: The targets.
+            predict: A :class:`~synib.FusionModel`, or any callable from modalities to the family's parameters. Default:
+                this module's ``forward``, with each modality as the keyword argument of its name.
+            examples, sample_weight, unimodal: As in a call of the objective.
         """
         objective = check_objective("self.objective", getattr(self, "objective", None))
         model = self._forward if predict is None else predict
@@ -78,7 +78,7 @@ class SynIBMixin:
             inspect.signature(module.forward).bind(**modalities)
         except TypeError as e:
             raise ValueError(
-                f"forward is called with the modalities by their names, and {shown(str(e))}: name the modalities as its "
-                "arguments, or pass predict=, a function of the dict of modalities."
+                f"forward is called with the modalities as keyword arguments, but {shown(str(e))}: name the "
+                "modalities like its arguments, or pass predict=, a function of the dict of modalities."
             ) from None
         return module(**modalities)

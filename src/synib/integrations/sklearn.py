@@ -26,7 +26,7 @@ LEAST = 5  # rows: one of them validates
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
-    """What both share: the columns of each modality, and the training."""
+    """Base of both estimators: the columns of each modality, and the training."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def needs_both(self, X: Any) -> Array:
-        """How much of each answer no modality gives alone, see :meth:`synib.own.predictor.Predictor.needs_both`."""
+        """How much of each prediction needs both modalities, see :meth:`synib.own.predictor.Predictor.needs_both`."""
         return self._model().needs_both(self._parts(X))
 
     def _fit(
@@ -61,7 +61,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             partly = np.flatnonzero(present[name] & np.isnan(v).any(1))
             if partly.size:
                 raise ValueError(
-                    f"{name!r} has NaN beside numbers in row {partly[0]} (from 0): a row has all of a modality or none of it."
+                    f"{name!r} has NaN next to numbers in row {partly[0]} (from 0): a modality must be complete or "
+                    "missing in each row."
                 )
         filled = {name: np.where(present[name][:, None], v, 0.0).astype(np.float32) for name, v in x.items()}
         table = Table(filled, present, target, classes, group=group, source="X", weight=weight)
@@ -91,22 +92,22 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         modalities = self.modalities
         if not isinstance(modalities, Mapping) or len(modalities) < 2:
             raise ValueError(
-                "modalities says which columns belong to which of two or more modalities, as in {'image': slice(0, 512), "
+                "modalities must assign columns to two or more modalities, for example {'image': slice(0, 512), "
                 f"'text': slice(512, 640)}}; got {shown(modalities)}."
             )
         at = {check_modality(name, module=True): self._columns(name, c, x.shape[1]) for name, c in modalities.items()}
         used = np.concatenate(list(at.values()))
         if len(np.unique(used)) < len(used):
-            raise ValueError("modalities share no column; some column belongs to two of them, or twice to one.")
+            raise ValueError("Modalities cannot share columns, but a column belongs to two of them, or twice to one.")
         return {name: x[:, columns] for name, columns in at.items()}
 
     def _columns(self, name: str, columns: Any, count: int) -> Array:
-        """The numbers of a modality's columns."""
+        """The values of a modality's columns."""
         if isinstance(columns, slice):
             at = np.arange(count)[columns]
         elif not isinstance(columns, Sequence | np.ndarray) or isinstance(columns, str):
             raise ValueError(
-                f"{name!r} is a slice, numbers or names of columns, such as ['x_0', 'x_1']; got {shown(columns)}."
+                f"{name!r} must be a slice, indices or names of columns, such as ['x_0', 'x_1']; got {shown(columns)}."
             )
         elif len(columns) and isinstance(columns[0], str):
             names = list(columns)
@@ -114,13 +115,13 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             unknown = [column for column in names if column not in known]
             if unknown:
                 has = f"X has {', '.join(known[:8])}" if known else "X has no column names"
-                raise ValueError(f"{name!r} is made of columns such as {unknown[0]!r}, and {has}.")
+                raise ValueError(f"{name!r} refers to columns such as {unknown[0]!r}, but {has}.")
             at = np.array([known.index(column) for column in names])
         else:
             at = np.asarray(columns)
         if not len(at) or at.dtype.kind not in "iu" or at.min() < -count or at.max() >= count:
             raise ValueError(
-                f"{name!r} has no columns, or some that are not there: {shown(columns)} of X with n_features={count}."
+                f"{name!r} has no columns, or some that do not exist: {shown(columns)} of X with n_features={count}."
             )
         return at % count
 
@@ -131,24 +132,25 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
 
 class SynIBClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
-    """A classifier that uses what only the modalities together say.
+    """A classifier that uses the interaction of its modalities.
 
-    Settings are chosen and probabilities calibrated by cross-validation, as :func:`synib.fit` does. ``model_.about["scores"]``
-    has the log-loss, accuracy and calibration error of rows that had no part in it, with 95 % intervals.
+    Settings are chosen and probabilities calibrated by cross-validation, as in :func:`synib.fit`.
+    ``model_.about["scores"]`` contains the log-loss, accuracy and calibration error on rows not used for training or
+    selection, with 95 % confidence intervals.
 
     Args:
-        modalities: Name → its columns of X: a slice, numbers, or names of a data frame's. Not needed where X is a dict of
-            name → ``(rows, width)``. A modality that is NaN throughout a row is missing there.
-        method: ``"synib"``, any method by its name, such as ``"vanilla"``, or ``"auto"`` for the best of SynIB and simpler
+        modalities: Name → its columns of X: a slice, indices, or names in a data frame. Not needed if X is a dict of
+            name → ``(rows, width)``. A modality whose columns are all NaN in a row is missing there.
+        method: ``"synib"``, any other method such as ``"vanilla"``, or ``"auto"`` for the best of SynIB and simpler
             models by cross-validated log-loss.
-        budget: How many settings to try, at most 18.
-        epochs: Passes over the rows; by default what their number asks for.
-        seeds: Models for each setting, of which the best is kept.
+        budget: Number of settings to try, at most 18.
+        epochs: Number of passes over the rows; by default depends on the number of rows.
+        seeds: Number of models per setting, of which the best is kept.
         device: ``"cpu"``, ``"cuda"`` or ``"auto"``.
-        random_state: Of everything that is drawn.
+        random_state: Seed of all random draws.
 
     Attributes:
-        classes_: The classes, in the order of probabilities.
+        classes_: The classes, in the order of the probabilities.
         model_: The trained :class:`~synib.own.predictor.Predictor`.
 
     Example:
@@ -163,13 +165,14 @@ class SynIBClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> "SynIBClassifier":
-        """Train.
+        """Fit the estimator.
 
         Args:
             X: Rows: a matrix, a data frame, or a dict of modality → matrix.
             y: Their classes.
-            sample_weight: How much each row counts, in training and in choosing and calibrating; only ratios matter.
-            groups: What must not be both trained on and chosen on (speaker, patient), one for each row.
+            sample_weight: Weight of each row in training, selection and calibration; only ratios matter.
+            groups: The group (speaker, patient) of each row; a group is never both in the training and in the
+                validation rows.
         """
         x, y, weight, group = _training_rows(self, X, y, sample_weight, groups, numeric=False)
         check_classification_targets(y)
@@ -190,7 +193,7 @@ class SynIBClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
 
 class SynIBRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
-    """A regressor that uses what only the modalities together say; see :class:`SynIBClassifier` for its arguments.
+    """A regressor that uses the interaction of its modalities; see :class:`SynIBClassifier` for its arguments.
 
     Attributes:
         model_: The trained :class:`~synib.own.predictor.Predictor`.
@@ -199,13 +202,13 @@ class SynIBRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> "SynIBRegressor":
-        """Train; see :meth:`SynIBClassifier.fit`."""
+        """Fit the estimator; see :meth:`SynIBClassifier.fit`."""
         x, y, weight, group = _training_rows(self, X, y, sample_weight, groups, numeric=True)
         self._fit(x, np.asarray(y, dtype=np.float64), (), weight, group)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """The mean of each row, and with ``return_std`` its standard deviation."""
+        """The mean for each row, and with ``return_std`` its standard deviation."""
         mean, deviation = self._model().predict(self._parts(X)).T
         return (mean, deviation) if return_std else mean
 
@@ -218,11 +221,11 @@ def _training_rows(
     groups: ArrayLike | None,
     numeric: bool,
 ) -> tuple[dict[str, Array], Array, Array | None, Array | None]:
-    """The modalities, targets, weights and groups of the rows to train on: all but those of weight 0."""
+    """The modalities, targets, weights and groups of the training rows: all rows with positive weight."""
     x, target = _checked(estimator, X, y, numeric)
     group = None if groups is None else np.asarray(groups).astype(str)
     if group is not None and group.shape != target.shape:
-        raise ValueError(f"groups has one value for each of {len(target)} rows; got shape {group.shape}.")
+        raise ValueError(f"groups must have one value for each of {len(target)} rows; got shape {group.shape}.")
     if sample_weight is None:
         return x, target, None, group
     weight = _weights(sample_weight, len(target))
@@ -238,7 +241,9 @@ def _checked(estimator: _Estimator, X: Any, y: ArrayLike, numeric: bool) -> tupl
         rows = {name: len(v) for name, v in x.items()}
         if len(x) < 2 or set(rows.values()) != {len(target)} or target.ndim != 1:
             got = ", ".join(f"{name} {n}" for name, n in rows.items())
-            raise ValueError(f"X has two or more modalities with a row for each of {len(target)} targets; got {got}.")
+            raise ValueError(
+                f"X must have two or more modalities with one row for each of {len(target)} targets; got {got}."
+            )
         for name in x:
             check_modality(name, module=True)
         return x, target
@@ -256,14 +261,14 @@ def _arrays(modalities: Mapping[Any, Any]) -> dict[str, Array]:
     arrays = {name: np.asarray(v, dtype=np.float64) for name, v in modalities.items()}
     for name, v in arrays.items():
         if v.ndim != 2:
-            raise ValueError(f"{name!r} is (rows, width); got shape {v.shape}.")
+            raise ValueError(f"{name!r} must have shape (rows, width); got {v.shape}.")
     return arrays
 
 
 def _weights(sample_weight: ArrayLike, rows: int) -> Array:
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != (rows,):
-        raise ValueError(f"sample_weight has one number for each of {rows} rows; got shape {weight.shape}.")
+        raise ValueError(f"sample_weight must have one number for each of {rows} rows; got shape {weight.shape}.")
     if not np.isfinite(weight).all() or weight.min() < 0 or not weight.any():
-        raise ValueError("sample_weight is finite and not negative, and not zero in every row.")
+        raise ValueError("sample_weight must be finite and non-negative, and not zero in every row.")
     return weight

@@ -1,4 +1,4 @@
-"""What to corrupt, and the noise that goes there."""
+"""Masks, which select the coordinates to corrupt, and the noise that replaces them."""
 
 from synib.masks.amortized import AmortizedMask
 from synib.masks.base import Mask, Probe, RandomMask

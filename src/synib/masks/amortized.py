@@ -1,4 +1,4 @@
-"""Learned masking by a network: the coordinates without which a modality predicts nothing, proposed in one pass."""
+"""Learned masking by a network that proposes, in one pass, the coordinates on which a modality's prediction relies."""
 
 from collections.abc import Mapping
 
@@ -13,20 +13,21 @@ from synib.tokens import Modality, values
 
 
 class AmortizedMask(SearchingMask):
-    r"""A mask network :math:`M_{\psi_i}` per modality (App. "Learned masking"), trained beside the model.
+    r"""A mask network :math:`M_{\psi_i}` per modality (App. "Learned masking"), trained together with the model.
 
-    A small MLP maps a modality to logits; binary gates are drawn from them by the Gumbel-softmax relaxation, straight
-    through, and the network descends Eq. mask-loss. Its loss is added to the objective's total but reaches only the
-    mask network, so one optimiser over ``[*model.parameters(), *objective.parameters()]`` trains both. The objective
-    corrupts the complement of the thresholded mask.
+    A small MLP maps a modality to logits; binary gates are drawn from them by the Gumbel-softmax relaxation,
+    straight-through, and the network minimises Eq. mask-loss. Its loss is added to the objective's total but reaches
+    only the mask network, so one optimiser over ``[*model.parameters(), *objective.parameters()]`` trains both. The
+    objective corrupts the complement of the thresholded mask.
 
     Args:
-        widths: For each modality the size of its last dimension.
-        hidden: Width of the network's hidden layer.
-        sparsity: :math:`\lambda_M`, on the sum over gates.
-        temperature: Of the Gumbel-softmax relaxation.
-        threshold: Above it, on the gate's probability, a coordinate counts as found.
-        over: ``"coordinates"`` (a logit for each entry of the last dimension) or ``"tokens"`` (a logit for each token).
+        widths: Modality → size of its last dimension.
+        hidden: Width of the hidden layer.
+        sparsity: :math:`\lambda_M`, the weight of the sum over gates.
+        temperature: Temperature of the Gumbel-softmax relaxation.
+        threshold: Gates with a probability above the threshold mark a coordinate as relied on.
+        over: ``"coordinates"`` (one logit for each entry of the last dimension) or ``"tokens"`` (one logit for each
+            token).
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class AmortizedMask(SearchingMask):
     ) -> None:
         super().__init__(sparsity, temperature, threshold, over)
         if over == "modality":
-            raise ValueError(f"AmortizedMask works over 'coordinates' or 'tokens'; got over={over!r}.")
+            raise ValueError(f"over must be 'coordinates' or 'tokens' for AmortizedMask; got {over!r}.")
         self.widths = check_widths("widths", widths, module=True)
         check_whole("hidden", hidden)
         self.networks = nn.ModuleDict(
@@ -81,11 +82,12 @@ class AmortizedMask(SearchingMask):
         v = values(x).detach()
         if probe.modality not in self.networks:
             raise ValueError(
-                f"AmortizedMask has networks for {', '.join(map(repr, self.widths))}; asked for {probe.modality!r}."
+                f"AmortizedMask has networks for {', '.join(map(repr, self.widths))}; got modality {probe.modality!r}."
             )
         width = self.widths[probe.modality]
         if v.shape[-1] != width:
             raise ValueError(
-                f"The mask network of {probe.modality!r} is {width} wide, but the modality is {v.shape[-1]} wide."
+                f"The mask network of {probe.modality!r} expects width {width}, but the modality has width "
+                f"{v.shape[-1]}."
             )
         return self.networks[probe.modality](v).float()

@@ -1,4 +1,4 @@
-"""What every mask is: a choice, for each example, of the coordinates to corrupt; and the one at random."""
+"""The base class of masks, which choose the coordinates to corrupt for each example; and the random mask."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -14,14 +14,14 @@ Over = Literal["coordinates", "tokens", "modality"]
 
 
 class Probe(NamedTuple):
-    """What a mask may ask about the modality that it masks.
+    """What a mask can evaluate about the modality that it masks.
 
     Args:
         modality: Its name.
-        fill: Key → one draw of the noise that would replace it, shaped like its values.
-        loss: Values of this modality → the negative log-likelihood of the target under this modality's *unimodal*
-            prediction, per example. ``None`` where the model has no unimodal predictor.
-        examples: Which training examples the rows are, where that is known.
+        fill: Key → one draw of the replacing noise, shaped like the modality's values.
+        loss: Values of this modality → negative log-likelihood of the target under this modality's *unimodal*
+            prediction, per example. ``None`` if the model has no unimodal predictor.
+        examples: Indices of the rows in the training data, if known.
     """
 
     modality: str
@@ -31,14 +31,15 @@ class Probe(NamedTuple):
 
 
 class Mask(nn.Module):
-    """Base of all masks: true marks a coordinate to corrupt (M = 1 in the paper).
+    """Base class of all masks: true marks a coordinate to corrupt (M = 1 in the paper).
 
     A mask is called with a modality, a random key and a :class:`Probe`, and returns a boolean tensor that broadcasts to
-    the modality's values, with ``draws`` times as many rows if it draws afresh for each, or as many rows as the modality.
+    the modality's values, with ``draws`` times as many rows if every draw has a new mask, otherwise as many rows as the
+    modality.
 
     Attributes:
-        whole: Whether it always corrupts the entire modality (the objective then has less to compute).
-        probes: Whether it asks for the unimodal loss, so that a unimodal predictor must exist.
+        whole: Whether it always corrupts the entire modality, which lets the objective compute less.
+        probes: Whether it evaluates the unimodal loss, so that a unimodal predictor must exist.
     """
 
     whole: bool = False
@@ -48,18 +49,18 @@ class Mask(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} must define forward(x, key, probe, draws).")
 
     def loss(self, x: Modality, key: Tensor, probe: Probe) -> Tensor | None:
-        """The mask's own training loss, for masks that have parameters. It never reaches the model's parameters."""
+        """The training loss of the mask, for masks that have parameters. It never reaches the model's parameters."""
         return None
 
     def check_examples(self, examples: Tensor) -> None:
-        """Raise ``ValueError`` where a batch holds training examples that the mask does not know."""
+        """Raise ``ValueError`` if a batch contains training examples unknown to the mask."""
 
     def extra_repr(self) -> str:
         return settings_repr(self)
 
 
 def mask_shape(x: Modality, over: Over, draws: int = 1) -> tuple[int, ...]:
-    """The shape of a mask over ``x``: one entry for each thing that is corrupted or kept as a whole."""
+    """The shape of a mask over ``x``: one entry for each unit that is corrupted or kept as a whole."""
     v = x if isinstance(x, Tensor) else x.values
     rows = draws * v.shape[0]
     if over == "modality":
@@ -68,18 +69,18 @@ def mask_shape(x: Modality, over: Over, draws: int = 1) -> tuple[int, ...]:
         return (rows, *v.shape[1:])
     if v.ndim < 3:
         raise ValueError(
-            f"A mask over {over} needs (batch, {over}, ...) with at least 3 dimensions; got {tuple(v.shape)}. "
-            "For plain vectors use over='coordinates'."
+            f"A mask over {over} needs shape (batch, {over}, ...) with at least 3 dimensions; got "
+            f"{tuple(v.shape)}. For plain vectors use over='coordinates'."
         )
     return (rows, v.shape[1]) + (1,) * (v.ndim - 2)
 
 
 class undisturbed:
-    """Within this context the modules neither drop units nor update statistics; their modes are put back after it.
+    """Context in which modules neither drop units nor update statistics; their modes are restored afterwards.
 
     Args:
-        modules: Each with all that is inside it.
-        recurrent: Whether recurrent layers are in evaluation mode too, where cuDNN refuses to differentiate them.
+        modules: The modules, including all submodules.
+        recurrent: Whether recurrent layers are in evaluation mode too, in which cuDNN cannot differentiate them.
     """
 
     def __init__(self, modules: list[nn.Module], recurrent: bool = False) -> None:
@@ -98,12 +99,13 @@ class undisturbed:
 class RandomMask(Mask):
     r"""Random masking, :math:`M_j \sim \mathrm{Bernoulli}(p)` (Sec. "Counterfactual Corruption", App. "Masking").
 
-    ``p=1`` corrupts the whole modality and needs no draw; it is often the strongest choice, and the one to try first.
+    ``p=1`` corrupts the whole modality without random draws. It is often the strongest choice, and the one to try
+    first.
 
     Args:
         p: Probability that a coordinate is corrupted.
-        over: What is corrupted or kept together: single ``"coordinates"``, whole ``"tokens"`` (everything behind dimension 1,
-            so also the channels of an image), or the whole ``"modality"`` of an example.
+        over: The unit that is corrupted or kept: single ``"coordinates"``, whole ``"tokens"`` (everything behind
+            dimension 1, so also the channels of an image), or the whole ``"modality"`` of an example.
 
     Example:
         >>> import torch, synib

@@ -1,4 +1,4 @@
-"""Learned masking: the fewest coordinates without which a modality predicts nothing, searched for each example."""
+"""Learned masking: the smallest set of coordinates on which a modality's prediction relies, searched for each example."""
 
 import math
 from collections.abc import Callable
@@ -16,13 +16,13 @@ Norm = Literal["sum", "mean"]
 
 
 class SearchingMask(Mask):
-    """A mask that looks for the coordinates which the unimodal prediction relies on, and corrupts the others.
+    """A mask that searches for the coordinates on which the unimodal prediction relies, and corrupts the others.
 
     Args:
-        sparsity: Price of a coordinate found.
-        temperature: Of the gates.
-        threshold: Above it a coordinate counts as found.
-        over: What is kept or corrupted together, as in :class:`RandomMask`.
+        sparsity: Penalty on the number of selected coordinates.
+        temperature: Temperature of the gates.
+        threshold: Gates above the threshold mark a coordinate as relied on.
+        over: The unit that is kept or corrupted, as in :class:`RandomMask`.
     """
 
     probes = True
@@ -38,42 +38,43 @@ class SearchingMask(Mask):
         self.over = check_choice("over", over, Over)
 
     def unimodal_loss(self, probe: Probe, v: Tensor) -> Callable[[Tensor], Tensor]:
-        """The unimodal loss to search with at values ``v``, or the sentence that says why there is none."""
+        """The unimodal loss of the search at values ``v``; raises ``ValueError`` if there is none."""
         if not v.is_floating_point():
             raise ValueError(
-                f"{type(self).__name__} mixes noise into the values of {probe.modality!r}, and {v.dtype} cannot be mixed: "
-                "embed them first."
+                f"{type(self).__name__} mixes noise into the values of {probe.modality!r}, which is not possible "
+                f"for {v.dtype}: embed them first."
             )
         if probe.loss is None:
             raise ValueError(
-                f"{type(self).__name__} searches against a unimodal predictor of {probe.modality!r}, and the model has "
-                "none: give the FusionModel unimodal heads, or pass unimodal={name: predictor} to the objective."
+                f"{type(self).__name__} needs a unimodal predictor of {probe.modality!r}, but the model has none: "
+                "give the FusionModel unimodal heads, or pass unimodal={name: predictor} to the objective."
             )
         return probe.loss
 
 
 class LearnedMask(SearchingMask):
-    r"""Per-example masks found by an inner loop against the unimodal predictor (Eq. mask-loss, App. "Synthetic").
+    r"""Per-example masks, optimised in an inner loop against the unimodal predictor (Eq. mask-loss, App. "Synthetic").
 
-    Starting from logits :math:`\ell`, Adam minimises, with fresh noise :math:`\epsilon` in every step,
+    Starting from logits :math:`\ell`, Adam minimises, with new noise :math:`\epsilon` in every step,
 
     .. math:: -\mathrm{CE}\big(f_i((1 - m) \odot x_i + m \odot \epsilon),\, y\big) + \lambda_M \lVert m \rVert_1,
               \qquad m = \sigma(\ell / \tau),
 
-    thresholds :math:`m`, and corrupts the complement: what the unimodal predictor relies on stays, the rest goes.
+    thresholds :math:`m`, and corrupts the complement: the coordinates on which the unimodal predictor relies are kept,
+    the others are corrupted.
 
-    Only the unimodal path runs in the inner loop, in evaluation mode; no gradient of a parameter is computed, and the
-    model's gradients, buffers and modes are as they were.
+    Only the unimodal path runs in the inner loop, in evaluation mode; no parameter gradients are computed, and the
+    model's gradients, buffers and modes do not change.
 
     Args:
-        steps: Inner Adam steps.
-        lr: Their learning rate.
+        steps: Number of inner Adam steps.
+        lr: Learning rate of the inner loop.
         sparsity: :math:`\lambda_M`.
-        norm: Whether :math:`\lVert m \rVert_1` sums over coordinates, as the text has it, or averages.
+        norm: Whether :math:`\lVert m \rVert_1` sums over coordinates, as in the paper's text, or averages.
         temperature: :math:`\tau`.
-        init: Where the logits start.
-        threshold: Above it a coordinate counts as found.
-        over: What is kept or corrupted together, as in :class:`RandomMask`.
+        init: Initial value of the logits.
+        threshold: Gates above the threshold mark a coordinate as relied on.
+        over: The unit that is kept or corrupted, as in :class:`RandomMask`.
     """
 
     def __init__(
@@ -124,9 +125,9 @@ class LearnedMask(SearchingMask):
 
 
 def value_and_slope(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
-    """A function of one tensor and its gradient there: by autograd, which is the faster, or under ``vmap`` by ``torch.func``.
+    """A function of one tensor and its gradient: by autograd, which is faster, or by ``torch.func`` under ``vmap``.
 
-    No parameter is differentiated.
+    Parameters are not differentiated.
     """
     if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
         gradient, value = torch.func.grad_and_value(function)(x)
@@ -138,6 +139,6 @@ def value_and_slope(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Te
 
 
 def _sum_to(x: Tensor, like: Tensor) -> Tensor:
-    """Sum over the dimensions in which ``like`` is 1 wide."""
+    """Sum over the dimensions in which ``like`` has size 1."""
     around = [d for d in range(x.ndim) if like.shape[d] == 1 and x.shape[d] != 1]
     return x.sum(around, keepdim=True) if around else x

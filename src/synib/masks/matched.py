@@ -14,23 +14,23 @@ from synib.tokens import Modality, Tokens, values
 
 
 class MatchedNoise(Noise):
-    r"""Normal fill with the modality's own running mean and variance (App. "Random masking", matched statistics).
+    r"""Normal noise with the modality's running mean and variance (App. "Random masking", matched statistics).
 
     .. math:: \mu_t = \alpha \mu_{t-1} + (1 - \alpha)\,\mathbb E_B[z], \qquad
               \sigma^2_t = \alpha \sigma^2_{t-1} + (1 - \alpha)\,\mathrm{Var}_B[z]
 
-    divided by :math:`1 - \alpha^t`, so that the first batch counts fully instead of a hundredth. Statistics are kept for
-    each coordinate of a vector, each feature of a token, each channel of a map; they update in training mode only and
-    are part of ``state_dict``.
+    divided by :math:`1 - \alpha^t`, which corrects the bias towards the initial zeros. Statistics are kept for each
+    coordinate of a vector, each feature of a token, each channel of a map; they update in training mode only and are
+    part of ``state_dict``.
 
-    Where processes train copies of one model (the objective is given the model in its DistributedDataParallel or FSDP wrapper,
-    or ``group=``), a batch is what all of them hold: every process has the statistics of the joint batch, before it draws. All
-    must then call the objective equally often in training mode.
+    When processes train replicas of one model (the objective receives the model in its DistributedDataParallel or FSDP
+    wrapper, or ``group=``), all processes share the statistics of the joint batch, updated before the draw. All
+    processes must then call the objective equally often in training mode.
 
     Args:
         momentum: :math:`\alpha`.
-        widths: For each modality the number of coordinates, features or channels, if known beforehand; otherwise taken
-            from the first batch.
+        widths: Modality → number of coordinates, features or channels, if known in advance; otherwise taken from the
+            first batch.
     """
 
     follows_data = True
@@ -65,8 +65,8 @@ class MatchedNoise(Noise):
         v = real_values(x, modality, self)
         if not hasattr(self, f"mean_{modality}"):
             raise ValueError(
-                f"MatchedNoise has seen no training batch of {modality!r} yet: call the objective in training mode first, "
-                "or load its state."
+                f"MatchedNoise has not seen a training batch of {modality!r}: call the objective in training mode "
+                "first, or load its state dict."
             )
         self._check_width(modality, v.shape[_feature_dim(v)])
         seen = getattr(self, f"seen_{modality}")
@@ -88,7 +88,8 @@ class MatchedNoise(Noise):
         known = len(getattr(self, f"mean_{modality}"))
         if width != known:
             raise ValueError(
-                f"MatchedNoise knows {modality!r} as {known} wide; got {width}: other data need another noise."
+                f"MatchedNoise expects {modality!r} with width {known}; got {width}: use a new MatchedNoise for "
+                "other data."
             )
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
@@ -100,7 +101,7 @@ class MatchedNoise(Noise):
 
 
 def _statistics(x: Modality, sample_weight: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | int]:
-    """Mean and variance of each feature over the batch, in float32, and of how many numbers; padded tokens left out."""
+    """The mean and variance of each feature over the batch in float32, and the number of values; padded tokens are excluded."""
     v = values(x).detach().float()
     around = tuple(d for d in range(v.ndim) if d != _feature_dim(v))
     if sample_weight is None and not isinstance(x, Tokens):
@@ -115,7 +116,9 @@ def _statistics(x: Modality, sample_weight: Tensor | None = None) -> tuple[Tenso
 
 
 def _joint(mean: Tensor, variance: Tensor, count: Tensor | int, group: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean and variance over the batches of all processes, from those of each and its count, and whether any row counts."""
+    """The mean and variance over the batches of all processes, from those of each process and its count, and whether
+    any row counts.
+    """
     own = mean.double()  # the square of a mean is no small number
     moments = torch.stack([torch.ones_like(own), own, variance.double() + own.square()]) * count
     dist.all_reduce(moments, group=group)

@@ -1,4 +1,4 @@
-"""What replaces the corrupted coordinates."""
+"""The noise that replaces corrupted coordinates."""
 
 from typing import Any, cast
 
@@ -11,13 +11,13 @@ from synib.tokens import Modality, Tokens, take, with_values
 
 
 class Noise(nn.Module):
-    """Base of all fills: draws replacements for a modality's values, independent of the target.
+    """Base class of all noises: draws replacements for a modality's values, independent of the target.
 
     Attributes:
-        shuffles: Whether a replacement is another row of the same batch, the one that :meth:`rows` names. Together with a
-            mask over the whole modality this lets the objective reuse what it has already encoded.
-        within_classes: Whether :meth:`rows` wants to know which class each row's own values predict.
-        follows_data: Whether it draws by statistics of the training batches that :meth:`observe` is shown.
+        shuffles: Whether a replacement is another row of the same batch, as returned by :meth:`rows`. With a mask over
+            the whole modality, the objective can then reuse what it has already encoded.
+        within_classes: Whether :meth:`rows` needs the class that the unimodal head predicts for each row.
+        follows_data: Whether it uses statistics of the training batches passed to :meth:`observe`.
     """
 
     shuffles: bool = False
@@ -25,7 +25,7 @@ class Noise(nn.Module):
     follows_data: bool = False
 
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
-        """``draws`` replacements for every row, one draw after the other: ``(draws * batch, ...)``."""
+        """``draws`` replacements for every row, stacked draw by draw: ``(draws * batch, ...)``."""
         raise NotImplementedError(f"{type(self).__name__} must define forward(x, key, modality, draws).")
 
     def rows(
@@ -36,34 +36,34 @@ class Noise(nn.Module):
         device: torch.device | None = None,
         classes: Tensor | None = None,
     ) -> Tensor:
-        """Which row fills which, one draw after the other: ``(draws * batch,)``; for noise that shuffles.
+        """The row that replaces each row, stacked draw by draw: ``(draws * batch,)``; for noise that shuffles.
 
         Args:
-            key: Decides the draw.
+            key: Key of the draw.
             batch: Number of rows.
-            draws: How many fills each row gets.
-            device: Where the result is to be.
-            classes: What each row's own values predict, for noise that is ``within_classes``.
+            draws: Number of replacements for each row.
+            device: Device of the result.
+            classes: The class that the unimodal head predicts for each row, for noise that is ``within_classes``.
         """
         raise NotImplementedError(
             f"{type(self).__name__} must define rows(key, batch, draws, device, classes), since it shuffles."
         )
 
     def prepare(self, x: Modality, modality: str) -> None:
-        """Allocate what :meth:`observe` will keep, where the first batch cannot (under ``vmap``)."""
+        """Allocate the buffers of :meth:`observe` before the first batch, as ``vmap`` requires."""
 
     def observe(self, x: Modality, modality: str, group: Any = None, sample_weight: Tensor | None = None) -> None:
-        """Take note of a training batch, for fills that follow the data.
+        """Update the statistics from a training batch, for noise that follows the data.
 
         Args:
             x: The batch.
             modality: Its name.
-            sample_weight: How much each row counts; equally by default.
-            group: Processes that train copies of one model on parts of a batch; ``None`` where this process trains alone.
+            sample_weight: Weight of each row; equal weights by default.
+            group: Process group that trains replicas of one model on parts of a batch; ``None`` for a single process.
         """
 
     def fill(self, x: Modality, key: Tensor, modality: str, draws: int = 1, rows: Tensor | None = None) -> Tensor:
-        """Replacements for all rows of a batch, or for some of its ``rows``; noise that shuffles takes them from any row."""
+        """Replacements for all rows of a batch, or for some of its ``rows``; shuffled noise takes them from any row."""
         if self.shuffles and rows is not None:
             v = x if isinstance(x, Tensor) else x.values
             return v[self.chosen(key, v.shape[0], draws, v.device, rows)]
@@ -78,7 +78,7 @@ class Noise(nn.Module):
         rows: Tensor | None = None,
         classes: Tensor | None = None,
     ) -> Tensor:
-        """Which rows fill all rows of a batch, or some of its ``rows``; for noise that shuffles, as :meth:`rows`."""
+        """The rows that replace all rows of a batch, or some of its ``rows``; for noise that shuffles, as :meth:`rows`."""
         taken = self.rows(key, batch, draws, device, *(() if classes is None else (classes,)))
         return taken if rows is None else taken.view(draws, -1)[:, rows].reshape(-1)
 
@@ -89,11 +89,11 @@ class Noise(nn.Module):
 
         Args:
             x: The modality's batch.
-            mask: What to corrupt.
-            key: Decides the draw.
+            mask: The coordinates to corrupt.
+            key: Key of the draw.
             modality: Its name.
-            draws: How many corrupted copies of each row.
-            rows: The rows to corrupt; all by default. The mask is theirs.
+            draws: Number of corrupted copies of each row.
+            rows: The rows to corrupt, to which the mask applies; all by default.
         """
         original = x if rows is None else take(x, rows)
         v = original if isinstance(original, Tensor) else original.values
@@ -106,9 +106,9 @@ class Noise(nn.Module):
 
 
 class StandardNoise(Noise):
-    r"""Standard normal fill, :math:`\epsilon \sim \mathcal N(0, I)`: the paper's choice for its synthetic tasks.
+    r"""Standard normal noise, :math:`\epsilon \sim \mathcal N(0, I)`: the paper's choice for its synthetic tasks.
 
-    On real data a network can learn to recognise it and keep its shortcut for inputs that look real; prefer
+    On real data, a network can learn to recognise this noise and keep its shortcut for inputs that look real; prefer
     :class:`ShuffledNoise` there.
     """
 
@@ -118,7 +118,7 @@ class StandardNoise(Noise):
 
 
 class ZeroNoise(Noise):
-    """Zeros: what modality dropout puts in place of a dropped modality, the mean of standardised data."""
+    """Zeros, as in modality dropout: the mean of standardised data."""
 
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
         v = x if isinstance(x, Tensor) else x.values
@@ -126,15 +126,16 @@ class ZeroNoise(Noise):
 
 
 class HideTokens(Noise):
-    """Corrupted tokens are hidden from attention instead of replaced (the key-padding form of a token mask).
+    """Hides corrupted tokens from attention instead of replacing them (a token mask as key padding).
 
-    For modalities given as :class:`~synib.Tokens`. The model sees them only through its ``key_padding_mask``, so it must
-    attend to something else besides (a class token, the other modality), or hidden rows have nothing to attend to.
+    For modalities given as :class:`~synib.Tokens`. The model sees the corruption only through its ``key_padding_mask``,
+    so it must be able to attend to something else (a class token, the other modality); otherwise a fully hidden row has
+    nothing to attend to.
     """
 
     def forward(self, x: Modality, key: Tensor, modality: str = "", draws: int = 1) -> Tensor:
         raise ValueError(
-            "HideTokens hides tokens and has no values to mix in, which a mask that searches would need; use "
+            "HideTokens hides tokens and has no values to mix in, as masks that search require; use "
             "StandardNoise, MatchedNoise or ShuffledNoise with learned and amortised masks."
         )
 
@@ -147,7 +148,8 @@ class HideTokens(Noise):
             )
         if mask.ndim != 3 or mask.shape[-1] != 1:
             raise ValueError(
-                f"HideTokens hides whole tokens: use a mask over 'tokens' or 'modality'; got a mask shaped {tuple(mask.shape)}."
+                "HideTokens hides whole tokens: use a mask over 'tokens' or 'modality'; got a mask of shape "
+                f"{tuple(mask.shape)}."
             )
         v, padding = x if rows is None else cast(Tokens, take(x, rows))
         n = draws * padding.shape[0]
@@ -156,17 +158,17 @@ class HideTokens(Noise):
 
 
 def real_values(x: Modality, modality: str, noise: Noise) -> Tensor:
-    """The values, if normal draws can replace them."""
+    """Return the values if normal draws can replace them."""
     v = x if isinstance(x, Tensor) else x.values
     if not v.is_floating_point():
-        kind = "truth values" if v.dtype == torch.bool else "whole numbers"
+        kind = "booleans" if v.dtype == torch.bool else "integers"
         raise ValueError(
-            f"{modality!r} holds {kind} ({v.dtype}), and {type(noise).__name__} draws real ones: embed them first, or "
-            "swap them with ShuffledNoise()."
+            f"{modality!r} holds {kind} ({v.dtype}), but {type(noise).__name__} draws real numbers: embed the "
+            "values first, or use ShuffledNoise()."
         )
     return v
 
 
 def for_each_draw(t: Tensor, rows: int) -> Tensor:
-    """The tensor once for each draw, unless it already has all rows or the same single row serves them all."""
+    """The tensor repeated for each draw, unless it already has all rows or a single row that broadcasts."""
     return t if t.shape[0] in (1, rows) else t.repeat(rows // t.shape[0], *(1,) * (t.ndim - 1))

@@ -1,4 +1,4 @@
-"""Oracle masking: the coordinates to corrupt are known, as they are in synthetic data."""
+"""Oracle masking: the coordinates to corrupt are known, as in synthetic data."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,9 +14,9 @@ class OracleMask(Mask):
     r"""Oracle masking, :math:`M^\star_j = \mathbf 1[j \in S_\mathrm{syn}]` (App. "Masking Operator Instantiations").
 
     Args:
-        coordinates: For each modality the indices to corrupt, or a boolean tensor as wide as its last dimension.
-        only: Which training examples to corrupt, a boolean for each; all by default. The objective must then be told which
-            examples a batch holds (``examples=``).
+        coordinates: Modality → indices to corrupt, or a boolean tensor over its last dimension.
+        only: Which training examples to corrupt, one boolean each; all by default. If given, pass the indices of each
+            batch to the objective (``examples=``).
 
     Example:
         >>> import synib
@@ -34,11 +34,12 @@ class OracleMask(Mask):
         if only is not None:
             chosen_rows = _tensor(only)
             if chosen_rows is None or chosen_rows.ndim != 1 or chosen_rows.dtype != torch.bool:
-                raise ValueError(f"only is one boolean for each training example; got {shown(only)}.")
+                raise ValueError(f"only must be one boolean for each training example; got {shown(only)}.")
             self.register_buffer("only", chosen_rows, persistent=False)
         if not isinstance(coordinates, Mapping):
             raise ValueError(
-                f"coordinates are a dict of modality → indices, such as {{'image': [0, 1]}}; got {shown(coordinates)}."
+                "coordinates must be a dict of modality → indices, such as {'image': [0, 1]}; got "
+                f"{shown(coordinates)}."
             )
         self.indices: dict[str, list[int]] = {}
         self.widths: dict[str, int | None] = {}
@@ -46,14 +47,16 @@ class OracleMask(Mask):
             indices = _tensor(chosen)
             if indices is None or indices.ndim != 1 or (len(indices) and indices.is_floating_point()):
                 got = shown(chosen) if indices is None or indices.ndim == 1 else tuple(indices.shape)
-                raise ValueError(f"The coordinates of {name!r} are one row of indices or booleans; got {got}.")
+                raise ValueError(
+                    f"The coordinates of {name!r} must be a 1-dimensional sequence of indices or booleans; got {got}."
+                )
             is_flags = indices.dtype == torch.bool
             self.widths[name] = len(indices) if is_flags else None
             self.indices[name] = (indices.nonzero().flatten() if is_flags else indices).tolist()
             if not self.indices[name]:
                 raise ValueError(
-                    f"OracleMask corrupts nothing in {name!r}: its coordinates are empty. Name at least one, or leave "
-                    "the penalty of that modality out."
+                    f"OracleMask has no coordinates to corrupt in {name!r}: give at least one, or leave this modality "
+                    "out of the penalty with corrupt=[...]."
                 )
             if min(self.indices[name]) < 0:
                 raise ValueError(f"OracleMask counts coordinates from 0; got {min(self.indices[name])} for {name!r}.")
@@ -65,21 +68,21 @@ class OracleMask(Mask):
         first, last = int(examples.min()), int(examples.max())
         if first < 0 or last >= len(self.only):
             raise ValueError(
-                f"OracleMask(only=...) knows training examples 0 to {len(self.only) - 1}; the batch holds {first} to {last}."
+                f"OracleMask(only=...) covers training examples 0 to {len(self.only) - 1}, but the batch contains "
+                f"{first} to {last}."
             )
 
     def forward(self, x: Modality, key: Tensor, probe: Probe, draws: int = 1) -> Tensor:
         v = values(x)
         if probe.modality not in self.indices:
             raise ValueError(
-                f"OracleMask knows the coordinates of {', '.join(map(repr, self.indices))}; asked for "
-                f"{probe.modality!r}."
+                f"OracleMask has coordinates for {', '.join(map(repr, self.indices))}; got modality {probe.modality!r}."
             )
         chosen, width = self.indices[probe.modality], self.widths[probe.modality]
         if width not in (None, v.shape[-1]) or max(chosen) >= v.shape[-1]:
-            expected = f"is {width} wide" if width is not None else f"names coordinate {max(chosen)}"
+            expected = f"has width {width}" if width is not None else f"contains coordinate {max(chosen)}"
             raise ValueError(
-                f"The oracle mask of {probe.modality!r} {expected}, but the modality is {v.shape[-1]} wide."
+                f"The oracle mask of {probe.modality!r} {expected}, but the modality has width {v.shape[-1]}."
             )
         # An index tensor made here would have to travel to the device, and the host to wait for it.
         where: Tensor = getattr(self, f"at_{probe.modality}").to(v.device)
@@ -89,8 +92,8 @@ class OracleMask(Mask):
             return mask
         if probe.examples is None:
             raise ValueError(
-                "OracleMask(only=...) must know which training examples a batch holds: pass examples=<their row numbers> "
-                "to the objective."
+                "OracleMask(only=...) needs to know which training examples are in the batch: pass "
+                "examples=<their indices> to the objective."
             )
         return mask & self.only.to(v.device)[probe.examples].view(-1, *(1,) * (v.ndim - 1))
 
@@ -99,7 +102,7 @@ class OracleMask(Mask):
 
 
 def _tensor(values: object) -> Tensor | None:
-    """It as a tensor, if it can be one."""
+    """The value as a tensor, or ``None`` if it cannot be converted."""
     try:
         return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):

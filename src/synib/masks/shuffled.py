@@ -1,4 +1,4 @@
-"""Noise that is data: values of other examples of the same batch."""
+"""Noise made of data: values of other examples in the same batch."""
 
 import torch
 from torch import Tensor
@@ -9,10 +9,10 @@ from synib.tokens import Modality, Tokens, values
 
 
 class ShuffledNoise(Noise):
-    """Another example's values: a fill that looks like data because it is data.
+    """The values of another example: a replacement from the data distribution.
 
-    Rows are put on a random circle and each takes the values of the next ones, so that no row is ever filled with
-    itself, and several draws of one row differ as long as the batch has enough others.
+    Rows are arranged in a random circle and each row takes the values of the next ones. No row is replaced by itself,
+    and several draws for one row differ as long as the batch has enough rows.
     """
 
     shuffles = True
@@ -42,8 +42,8 @@ class ShuffledNoise(Noise):
     ) -> Tensor:
         if batch < 2:
             raise ValueError(
-                f"{type(self).__name__} needs at least 2 rows in a batch, since a single one has no other to take values from; "
-                f"got {batch}. Drop the last batch (drop_last=True) if it is that small."
+                f"{type(self).__name__} needs at least 2 rows in a batch, because each row takes its values from "
+                f"another one; got {batch}. Use drop_last=True to skip a smaller last batch."
             )
         order = keys.permutation(key, batch, device)
         place = order.argsort()
@@ -52,10 +52,11 @@ class ShuffledNoise(Noise):
 
 
 class ClassShuffledNoise(ShuffledNoise):
-    """Another example's values that say the same on their own: the modality's unimodal head predicts the same class.
+    """The values of another example for which the modality's unimodal head predicts the same class.
 
-    What the modality tells alone stays, and whatever else it holds is exchanged. A row that is alone in its class is filled
-    as by :class:`ShuffledNoise`. For masks over the whole modality, ``RandomMask(1.0)``, and models with unimodal heads.
+    The unimodal information of the modality stays, and everything else is exchanged. A row without another one of its
+    class is replaced as in :class:`ShuffledNoise`. For masks over the whole modality, ``RandomMask(1.0)``, and models
+    with unimodal heads.
     """
 
     within_classes = True
@@ -64,8 +65,8 @@ class ClassShuffledNoise(ShuffledNoise):
         self, x: Modality, mask: Tensor, key: Tensor, modality: str = "", draws: int = 1, rows: Tensor | None = None
     ) -> Modality:
         raise ValueError(
-            "ClassShuffledNoise swaps whole modalities by what they predict: use it in SynIB with RandomMask(1.0), or "
-            "ShuffledNoise() here."
+            "ClassShuffledNoise swaps whole modalities between rows of one predicted class: use it in SynIB "
+            "with RandomMask(1.0), or use ShuffledNoise() here."
         )
 
     def rows(
@@ -78,7 +79,9 @@ class ClassShuffledNoise(ShuffledNoise):
     ) -> Tensor:
         anybody = super().rows(key, batch, draws, device).view(draws, batch)
         if classes is None:
-            raise ValueError("ClassShuffledNoise needs classes: what each row's own values predict.")
+            raise ValueError(
+                "ClassShuffledNoise needs classes: the class that the unimodal head predicts for each row."
+            )
         order = keys.permutation(keys.fold(key, "classes"), batch, device)
         order = order[classes[order].argsort(stable=True)]  # one class after the other, each in random order
         alike = classes[order][:, None] == classes[order]

@@ -1,4 +1,6 @@
-"""What the data hold, what a model uses, and where its gradient goes: one call each, on any model."""
+"""Measures of the information in data, of a model's use of its modalities, and of its gradients: one call each, for
+any model.
+"""
 
 from synib.measure.agreement_table import Agreement, AgreementTable, agreement_table
 from synib.measure.auc import auc

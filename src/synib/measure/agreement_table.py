@@ -1,4 +1,4 @@
-"""The agreement table: which modalities are right alone, and whether the fusion is right there."""
+"""The agreement table: which modalities are right alone, and whether the fusion is right on those examples."""
 
 import itertools
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from synib.measure.stats import Estimate, proportion
 
 @dataclass(frozen=True)
 class Agreement:
-    """One row of :func:`agreement_table`: the examples that exactly these modalities get right alone.
+    """One row of :func:`agreement_table`: the examples that exactly these modalities predict correctly alone.
 
     Attributes:
-        right: The modalities that are right; all others are wrong.
-        examples: How many examples these are (with seeds: the mean over seeds).
-        fusion_right, fusion_wrong: On how many of them the fusion model is right, and wrong.
-        share: ``examples`` as a share of all.
-        accuracy: ``fusion_right`` as a share of ``examples``.
+        right: The modalities with correct predictions; all others are wrong.
+        examples: Number of these examples (with seeds: the mean over seeds).
+        fusion_right, fusion_wrong: Number of them that the fusion model predicts correctly, and wrongly.
+        share: ``examples`` as a fraction of all.
+        accuracy: ``fusion_right`` as a fraction of ``examples``.
     """
 
     right: tuple[str, ...]
@@ -34,18 +34,18 @@ class Agreement:
 
 @dataclass(frozen=True)
 class AgreementTable:
-    """Rows for all patterns of which modalities are right; printed as a table."""
+    """Rows for all combinations of correct modalities; prints as a table."""
 
     rows: tuple[Agreement, ...]
 
     def __getitem__(self, right: str | tuple[str, ...]) -> Agreement:
-        """The row of the examples that exactly these modalities, or this one, get right."""
+        """The row of the examples that exactly these modalities, or this single one, predict correctly."""
         right_names = {right} if isinstance(right, str) else set(right)
         for row in self.rows:
             if set(row.right) == right_names:
                 return row
         names = ", ".join(map(repr, self.rows[-1].right))
-        raise KeyError(f"There is no row of {right!r}; its names are some of {names}.")
+        raise KeyError(f"There is no row for {right!r}; choose from the modalities {names}.")
 
     def __str__(self) -> str:
         names = [" + ".join(row.right) or "none" for row in self.rows]
@@ -62,7 +62,7 @@ def agreement_table(
     fusion: ArrayLike | Tensor,
     target: ArrayLike | Tensor,
 ) -> AgreementTable:
-    """Which modalities are right alone × whether the fusion is right: 2ⁿ rows for n modalities, fewest right first.
+    """Cross-tabulate which modalities are right alone with whether the fusion is right: 2ⁿ rows for n modalities.
 
     >>> table = agreement_table({"a": [0, 1, 1, 0], "b": [0, 0, 1, 1]}, [1, 1, 1, 0], [1, 1, 1, 0])
     >>> table["a",].examples, table[()].fusion_right
@@ -70,14 +70,14 @@ def agreement_table(
 
     Args:
         unimodal: Modality → predicted labels, ``(examples,)`` or ``(seeds, examples)``.
-        fusion: Predicted labels of the fusion model, likewise; seeds belong together.
+        fusion: Predicted labels of the fusion model, in the same shape; seeds are paired.
         target: The true labels.
     """
     check_unimodal(unimodal)
     y = true_labels(target)
     names = list(unimodal)
     if "fusion" in names:
-        raise ValueError(f"No modality of unimodal can be called 'fusion'; got {names}.")
+        raise ValueError(f"A modality in unimodal cannot be called 'fusion'; got {names}.")
     right_alone = all_are_right({**unimodal, "fusion": fusion}, y)
     fusion_hits = right_alone.pop("fusion")
     rows = []

@@ -1,4 +1,4 @@
-"""What callers pass as numbers, labels and outputs, as arrays in order, or one sentence on what is wrong."""
+"""Conversion of numbers, labels and outputs to arrays; invalid input raises ``ValueError`` with one sentence."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, cast
@@ -15,29 +15,31 @@ Array = NDArray[Any]
 
 
 def as_array(x: ArrayLike | Tensor, name: str = "An array") -> Array:
-    """A tensor, on whatever device, or anything like an array, as an array; half precision becomes single."""
+    """A tensor (on any device) or array-like as a NumPy array; half precision becomes single precision."""
     if not isinstance(x, Tensor):
         try:
             return np.asarray(x)
         except ValueError:  # numpy's sentence is about its own inside
             kind = type(x).__name__
-            raise ValueError(f"{name} has rows of one length; got a {kind} with rows of several lengths.") from None
+            raise ValueError(
+                f"{name} must have rows of equal length; got a {kind} with rows of several lengths."
+            ) from None
     x = x.detach().cpu()
     # numpy has no bfloat16, and float16 sums overflow
     return (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
 
 
 def as_numbers(x: ArrayLike | Tensor, name: str) -> Array:
-    """As an array of float64."""
+    """Convert to an array of float64."""
     array = as_array(x, name)
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as e:
-        raise ValueError(f"{name} is an array of numbers; got a {type(x).__name__} ({e}).") from e
+        raise ValueError(f"{name} must be an array of numbers; got a {type(x).__name__} ({e}).") from e
 
 
 def as_tensor(x: ArrayLike | Tensor, device: torch.device | None = None) -> Tensor:
-    """As a tensor, a frame of pandas too; what holds no numbers raises one of torch's errors."""
+    """Convert to a tensor, also from pandas; non-numeric input raises an error of torch."""
     if isinstance(x, Tensor) or not hasattr(x, "__array__"):
         return torch.as_tensor(x, device=device)
     array = as_array(x)
@@ -47,7 +49,7 @@ def as_tensor(x: ArrayLike | Tensor, device: torch.device | None = None) -> Tens
 
 
 def described(x: object) -> str:
-    """What came in the place of an array of numbers, for a sentence."""
+    """The description of a wrong input for an error message."""
     try:
         array = as_array(cast(ArrayLike, x))
     except ValueError:
@@ -56,16 +58,16 @@ def described(x: object) -> str:
 
 
 def without_column(x: ArrayLike | Tensor, name: str = "An array") -> Array:
-    """As an array, ``(examples, 1)`` as ``(examples,)``."""
+    """Convert to an array; ``(examples, 1)`` becomes ``(examples,)``."""
     array = as_array(x, name)
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def check_unimodal(unimodal: Any) -> None:
-    """Raise ``ValueError`` if this is no dictionary with at least one modality."""
+    """Raise ``ValueError`` unless the value is a dict with at least one modality."""
     if not isinstance(unimodal, Mapping):
         raise ValueError(
-            f"unimodal is a dictionary of predictions by modality, such as {{'image': ..., 'text': ...}}; got a "
+            "unimodal must be a dict of modality → predictions, such as {'image': ..., 'text': ...}; got a "
             f"{type(unimodal).__name__}."
         )
     if not unimodal:
@@ -73,10 +75,10 @@ def check_unimodal(unimodal: Any) -> None:
 
 
 def true_labels(target: ArrayLike | Tensor) -> Array:
-    """Labels of at least two classes as whole numbers, ``(examples,)``."""
+    """Labels of at least two classes as integers, ``(examples,)``."""
     y = without_column(target, "The target")
     if y.ndim != 1 or not _whole(y):
-        raise ValueError(f"The target is one whole class number for each example; got shape {y.shape} of {y.dtype}.")
+        raise ValueError(f"The target must be one integer class for each example; got shape {y.shape} of {y.dtype}.")
     classes = len(np.unique(y))
     if classes < 2:
         raise ValueError(f"The target needs examples of at least 2 classes; got {classes} in {len(y)} examples.")
@@ -84,21 +86,23 @@ def true_labels(target: ArrayLike | Tensor) -> Array:
 
 
 def are_right(labels: ArrayLike | Tensor, name: str, target: Array) -> Array:
-    """Which predicted labels are right, ``(seeds, examples)``."""
+    """Which predicted labels are correct, ``(seeds, examples)``."""
     array = as_array(labels, name)
     rows, n = np.atleast_2d(array), len(target)
     if rows.ndim != 2 or rows.shape[1] != n or not len(rows):
         raise ValueError(
-            f"{name} are predicted labels, ({n},) or (seeds, {n}), as many as the target has; got {array.shape}."
+            f"{name} must be predicted labels of shape ({n},) or (seeds, {n}), matching the target; got {array.shape}."
         )
     if not _whole(rows):
-        raise ValueError(f"{name} are predicted labels, whole numbers; got others: pass family.predict(parameters).")
+        raise ValueError(
+            f"{name} must be predicted labels (integers), but other values came: pass family.predict(parameters)."
+        )
     result: Array = rows == target
     return result
 
 
 def all_are_right(labels: Mapping[str, ArrayLike | Tensor], target: Array) -> dict[str, Array]:
-    """Name → which predicted labels are right, ``(seeds, examples)``, the same number of seeds for all."""
+    """Name → which predicted labels are correct, ``(seeds, examples)``, with the same number of seeds for all."""
     right = {name: are_right(p, name, target) for name, p in labels.items()}
     seeds = {len(p) for p in right.values()} - {1}
     if len(seeds) > 1:
@@ -109,11 +113,9 @@ def all_are_right(labels: Mapping[str, ArrayLike | Tensor], target: Array) -> di
 
 
 def check_class_numbers(y: Tensor) -> None:
-    """Raise ``ValueError`` where targets are soft: measures count examples of classes."""
+    """Raise ``ValueError`` for soft targets, because measures count examples of classes."""
     if y.numel() != len(y) or (y.is_floating_point() and bool((y != y.round()).any())):
-        raise ValueError(
-            f"Measures need one whole class number for each example; got shape {tuple(y.shape)} of {y.dtype}."
-        )
+        raise ValueError(f"Measures need one integer class for each example; got shape {tuple(y.shape)} of {y.dtype}.")
 
 
 def _whole(x: Array) -> bool:
@@ -124,39 +126,41 @@ Of = Literal["logits", "probabilities"]
 
 
 def family_of(family: Family | None) -> Family:
-    """The family that was given, or ``Categorical()``."""
+    """The given family, or ``Categorical()``."""
     return Categorical() if family is None else check_kind("family", family, Family, "Categorical()")
 
 
 def class_family(family: Family | None) -> Bernoulli | Categorical:
-    """The same, where only classes can be scored."""
+    """The given family, which must have classes, or ``Categorical()``."""
     if family is None:
         return Categorical()
     if not isinstance(family, Bernoulli | Categorical):
-        raise ValueError(f"Scores are of classes: family is Bernoulli() or Categorical(); got {shown(family)}.")
+        raise ValueError(
+            f"Scores are defined for classes: family must be Bernoulli() or Categorical(); got {shown(family)}."
+        )
     return family
 
 
 def probabilities(family: Family, parameters: Tensor) -> Tensor:
-    """Of each class, or of 1 alone for a Bernoulli family."""
+    """The probability of each class, or of class 1 alone for a Bernoulli family."""
     if not family.discrete:
-        raise ValueError(f"Probabilities belong to Bernoulli and Categorical; got {family}. Use of='logits'.")
+        raise ValueError(f"Only Bernoulli and Categorical have class probabilities; got {family}. Use of='logits'.")
     return torch.sigmoid(parameters) if isinstance(family, Bernoulli) else torch.softmax(parameters, -1)
 
 
 def class_probabilities(
     prediction: ArrayLike | Tensor, target: ArrayLike | Tensor, family: Family | None
 ) -> tuple[Array, Array]:
-    """Of every class, ``(n, classes)`` in double precision, a Bernoulli family's two too; and labels."""
+    """The probabilities of all classes, ``(n, classes)`` in double precision (two for a Bernoulli family), and the labels."""
     family = class_family(family)
-    p = _numbers(prediction, "A prediction is numbers, the family's parameters,")
-    y = _numbers(target, "The target is one whole class number")
+    p = _numbers(prediction, "A prediction must be the family's parameters, numbers")
+    y = _numbers(target, "The target must be one integer class")
     check_class_numbers(y)
     family.check_target(p, y)
     if not len(p):
         raise ValueError("Scores need at least one example; got none.")
     if not p.isfinite().all():
-        raise ValueError(f"Predictions are finite; {int((~p.isfinite()).sum())} numbers are not.")
+        raise ValueError(f"Predictions must be finite; {int((~p.isfinite()).sum())} values are not.")
     p = p.double().reshape(len(p), -1)
     logits = torch.cat([torch.zeros_like(p), p], 1) if isinstance(family, Bernoulli) else p
     return logits.softmax(1).numpy(), y.reshape(len(p)).long().numpy()

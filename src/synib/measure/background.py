@@ -1,4 +1,4 @@
-"""What a model says when some modalities are its own and the others come from a background of other examples."""
+"""Predictions with some modalities of the example itself and the others replaced by those of background examples."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,16 +16,16 @@ NONE = -1  # the number of no group: nothing is left out
 
 
 class Background(NamedTuple):
-    """Rows that fill absent modalities, drawn from each modality's own examples: the product of the marginals.
+    """Rows that replace absent modalities, drawn from each modality separately: the product of the marginals.
 
-    All coalitions and all examples share them. So what is additive stays additive to the last digit, however few they are.
+    All coalitions and all examples share the same draws, so an additive model stays exactly additive, however few draws
+    there are.
 
     Args:
-        rows: For each modality the rows of its draws, ``(draws,)``.
+        rows: Modality → rows of its draws, ``(draws,)``.
         group: The group of each draw, ``(draws,)``.
-        groups: How many groups there are.
-        finite: What the standard error of the draws is multiplied with, since they come from finitely many examples:
-            0 if they are all of them.
+        groups: Number of groups.
+        finite: Finite-population correction of the standard error over draws: 0 if the draws are all examples.
     """
 
     rows: dict[str, Tensor]
@@ -38,18 +38,18 @@ class Background(NamedTuple):
         return len(self.group)
 
     def kept(self, left_out: int) -> Tensor:
-        """Which draws count when one group is left out, ``(draws,)``."""
+        """Which draws remain when one group is left out, ``(draws,)``."""
         return self.group != left_out
 
 
 def draw(encoded: Encoded, draws: int, seed: int, first: int = 0) -> Background:
-    """A background of so many draws; each modality's rows repeat only when all have been used.
+    """A background of a given number of draws; rows of a modality repeat only after all have been used.
 
     Args:
         encoded: The examples.
-        draws: How many.
+        draws: Number of draws.
         seed: Seed for the draws.
-        first: Examples before this one are never drawn.
+        first: Examples before this index are never drawn.
     """
     n, key = encoded.size - first, keys.key(seed)
     rows = {}
@@ -62,16 +62,16 @@ def draw(encoded: Encoded, draws: int, seed: int, first: int = 0) -> Background:
 
 
 def everyone(encoded: Encoded) -> Background:
-    """Every example as one draw, so that nothing is left to chance; :func:`margins` are the means over it."""
+    """Every example as one draw, without randomness; :func:`margins` are the means over it."""
     every = torch.arange(encoded.size, device=encoded.device)
     return Background(dict.fromkeys(encoded.names, every), torch.zeros_like(every), 1, 0.0)
 
 
 def coalition(encoded: Encoded, background: Background, present: Sequence[str], read: Read) -> Tensor:
-    """Sums of what the model says with these modalities its own and the others from the background.
+    """Sums of predictions with these modalities of the example itself and the others from the background.
 
     Returns:
-        For each group of draws and each example the sum over the group, ``(groups, examples, outputs)``.
+        For each group of draws and each example, the sum over the group, ``(groups, examples, outputs)``.
     """
     draws, n = background.draws, encoded.size
     sums: Tensor | None = None
@@ -87,25 +87,26 @@ def coalition(encoded: Encoded, background: Background, present: Sequence[str], 
 
 
 def mean_without(sums: Tensor, background: Background, left_out: int) -> Tensor:
-    """The mean over all draws but those of one group, ``(examples, outputs)``."""
+    """The mean over all draws except those of one group, ``(examples, outputs)``."""
     groups = torch.arange(background.groups, device=sums.device)
     return sums[groups != left_out].sum(0) / background.kept(left_out).sum()
 
 
 def grand_mean(alone: Mapping[str, Tensor], background: Background, left_out: int) -> Tensor:
-    """The mean with every modality from the background, from the means of each modality alone, ``(outputs,)``.
+    """The mean with all modalities from the background, from the means of each modality alone, ``(outputs,)``.
 
-    Each background row of a modality is an example, so its mean over the others' draws is known already. Averaged over
-    the modalities this uses many more combinations than there are draws, and costs nothing.
+    Each background row of a modality is an example, so its mean over the draws of the others is already known.
+    Averaging over modalities uses many more combinations than there are draws, at no cost.
     """
     kept = background.kept(left_out)
     return torch.stack([mean[background.rows[name][kept]].mean(0) for name, mean in alone.items()]).mean(0)
 
 
 def margins(encoded: Encoded, read: Read) -> dict[str, Tensor]:
-    """For each modality what :func:`coalition` of it alone would give, with *all* combinations of the others as draws.
+    """Modality → what :func:`coalition` of it alone would give with *all* combinations of the others as draws.
 
-    The model runs once on each of the examples^n combinations. Sums are those of as many draws as :func:`everyone` has.
+    The model runs once on each of the examples^n combinations. Sums correspond to as many draws as :func:`everyone`
+    has.
     """
     n, names = encoded.size, encoded.names
     total = n ** len(names)
@@ -123,7 +124,7 @@ def margins(encoded: Encoded, read: Read) -> dict[str, Tensor]:
 
 
 def _blocks(total: int, encoded: Encoded) -> Iterator[Tensor]:
-    """The numbers below ``total``, a chunk at a time."""
+    """The integers below ``total``, in chunks."""
     for start in range(0, total, encoded.chunk):
         yield torch.arange(start, min(start + encoded.chunk, total), device=encoded.device)
 

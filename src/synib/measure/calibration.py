@@ -1,4 +1,4 @@
-"""Calibration: whether predictions are right as often as they are confident."""
+"""Calibration: whether the accuracy of predictions matches their confidence."""
 
 from dataclasses import dataclass
 
@@ -19,10 +19,10 @@ class Calibration:
     """The result of :func:`calibration` for each bin, for a calibration plot (accuracy over confidence).
 
     Attributes:
-        edges: ``(bins + 1,)``; a bin holds confidences from its left edge up to, not including, its right one.
+        edges: ``(bins + 1,)``; a bin contains confidences from its left edge up to, but not including, its right edge.
         confidence: Mean probability of the predicted class, ``(bins,)``; NaN in an empty bin.
-        accuracy: Share of right predictions in each bin.
-        count: How many predictions each bin holds.
+        accuracy: Fraction of correct predictions in each bin.
+        count: Number of predictions in each bin.
     """
 
     edges: Array
@@ -48,11 +48,11 @@ def calibration(
     bins: int = BINS,
     family: Family | None = None,
 ) -> Calibration:
-    """Confidence, accuracy and count of bins of equal width in confidence, for a calibration plot.
+    """Confidence, accuracy and count in confidence bins of equal width, for a calibration plot.
 
     Args:
         prediction, target, family: See :func:`scores`.
-        bins: How many bins [0, 1] is cut into.
+        bins: Number of bins of [0, 1].
     """
     check_whole("bins", bins)
     p, y = class_probabilities(prediction, target, family)

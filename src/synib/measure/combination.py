@@ -18,7 +18,7 @@ CLIP = 1e-6  # a probability of exactly 0 or 1 has no log-odds
 
 
 class Examples(NamedTuple):
-    """Labels and scores, which are log-probabilities centred over the classes (a softmax ignores the shift).
+    """Labels and scores; scores are log-probabilities centred over the classes (softmax is invariant to the shift).
 
     Args:
         names: The modalities, in the order of their scores.
@@ -38,7 +38,7 @@ class Examples(NamedTuple):
 
 
 def read(unimodal: Mapping[str, Predictions], fusion: Predictions, target: ArrayLike | Tensor, given: Of) -> Examples:
-    """Predictions and labels as they came, checked and in one form."""
+    """Check predictions and labels and convert them to one form."""
     check_unimodal(unimodal)
     y = true_labels(target)
     single = {name: log_probabilities(p, given, f"unimodal[{name!r}]") for name, p in sorted(unimodal.items())}
@@ -46,11 +46,11 @@ def read(unimodal: Mapping[str, Predictions], fusion: Predictions, target: Array
     shapes = {p.shape for p in (*single.values(), joint)}
     if shapes != {(len(y), joint.shape[1])}:
         raise ValueError(
-            f"All predictions need one row for each of {len(y)} labels, and the same classes; got (examples, classes) of "
-            f"{', '.join(map(str, sorted(shapes)))}."
+            f"All predictions need one row for each of {len(y)} labels and the same classes; got shapes "
+            f"(examples, classes) {', '.join(map(str, sorted(shapes)))}."
         )
     if y.min() < 0 or y.max() >= joint.shape[1]:
-        raise ValueError(f"Labels are classes 0 to {joint.shape[1] - 1}, as predicted; got {y.min()} to {y.max()}.")
+        raise ValueError(f"Labels must be classes 0 to {joint.shape[1] - 1}, as predicted; got {y.min()} to {y.max()}.")
     return Examples(list(single), centred([*single.values()]), centred([joint]), y)
 
 
@@ -60,12 +60,14 @@ def log_probabilities(prediction: Predictions, given: Of, name: str) -> Array:
     x = numbers[:, None] if numbers.ndim == 1 else numbers
     if x.ndim != 2 or not x.shape[1] or not np.isfinite(x).all():
         raise ValueError(
-            f"{name} needs finite predictions (n,), (n, 1) or (n, classes); got shape {numbers.shape}"
-            f"{'.' if np.isfinite(x).all() else ' with NaN or infinite values.'}"
+            f"{name} must be finite predictions of shape (n,), (n, 1) or (n, classes); got shape "
+            f"{numbers.shape}{'.' if np.isfinite(x).all() else ' with NaN or infinite values.'}"
         )
     if given == "probabilities":
         if x.min(initial=0.0) < 0 or x.max(initial=1.0) > 1 or (x.shape[1] > 1 and abs(x.sum(1) - 1).max() > 1e-3):
-            raise ValueError(f"{name} has no probabilities: pass given='logits', or rows in [0, 1] that sum to 1.")
+            raise ValueError(
+                f"{name} does not hold probabilities: pass given='logits', or rows in [0, 1] that sum to 1."
+            )
         x = np.concatenate([1 - x, x], 1) if x.shape[1] == 1 else x
         scores = np.log(x.clip(CLIP, 1 - CLIP))
     else:
@@ -83,7 +85,9 @@ def centred(log_probabilities: Sequence[Array]) -> Array:
 
 
 def best_additive(scores: Array, target: Array, part: Array) -> tuple[Kind, dict[str, float], Array]:
-    """The additive combination with the lowest cross-validated log-loss, the loss of each, and its log-probabilities."""
+    """The additive combination with the lowest cross-validated log-loss, the loss of each candidate, and its
+    log-probabilities.
+    """
     kinds: tuple[Kind, ...] = ("sum", "stacked") if scores.shape[2] == 2 else ("sum", "weighted", "stacked")
     predictions = {kind: cross_fit(kind, scores, target, part) for kind in kinds}
     losses: dict[str, float] = {kind: float(log_loss(p, target).mean()) for kind, p in predictions.items()}
@@ -92,7 +96,7 @@ def best_additive(scores: Array, target: Array, part: Array) -> tuple[Kind, dict
 
 
 def cross_fit(kind: Kind, scores: Array, target: Array, part: Array) -> Array:
-    """Log-probabilities of every example from a combination fitted on the other folds."""
+    """Out-of-fold log-probabilities: each example is predicted by a combination fitted on the other folds."""
     result = np.empty(scores.shape[1:])
     for fold in np.unique(part):
         test = part == fold
@@ -103,12 +107,12 @@ def cross_fit(kind: Kind, scores: Array, target: Array, part: Array) -> Array:
 def fit(kind: Kind, scores: Array, target: Array) -> Callable[[Array], Array]:
     """A combination of ``(modalities, n, classes)`` scores, fitted by penalised maximum likelihood (convex).
 
-    Slopes act on scores of mean 0 and unit size, and biases start from the class frequencies: the ridge then neither holds
-    back a model whose logits are tiny or shifted (a fusion trained to be uncertain) nor gives a class unseen here a loss
-    without bound.
+    Slopes apply to scores with mean 0 and unit scale, and biases start from the class frequencies. The ridge therefore
+    neither penalises a model with small or shifted logits (a fusion trained to be uncertain) nor gives a class that is
+    absent here an unbounded loss.
 
     Returns:
-        From new scores to their log-probabilities, ``(n, classes)``.
+        A function from new scores to their log-probabilities, ``(n, classes)``.
     """
     _, n, classes = scores.shape
 

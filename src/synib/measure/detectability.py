@@ -1,4 +1,4 @@
-"""Whether counterfactuals can be told from data: a fill that gives itself away teaches a model to recognise it."""
+"""Detectability: whether a classifier can distinguish counterfactuals from data, in which case a model can too."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -29,18 +29,19 @@ def detectability(
     *,
     seed: int = 0,
 ) -> dict[str, float]:
-    """How well a probe tells an objective's counterfactuals from data: 0.5 if not at all, 1 if always.
+    """How well a probe distinguishes an objective's counterfactuals from data: 0.5 at chance level, 1 if perfectly.
 
-    The probe is a small network that sees what the fusion sees: all modalities, encoded, one of them corrupted or none. It is
-    trained on one half of the examples and asked about the other half, which is corrupted apart: no value that the probe has
-    learned from fills an example that it is asked about. The answer is the AUC of "corrupted". A swapped modality looks like
-    data, but a swapped *pair* can still be told where the modalities agree in the data.
+    The probe is a small network with the inputs of the fusion: all encoded modalities, one of them corrupted or none.
+    It is trained on one half of the examples and evaluated on the other half, which is corrupted separately: no
+    training value of the probe replaces a value of an evaluated example. The result is the AUC of "corrupted". A
+    swapped modality comes from the data distribution, but a swapped *pair* can still be detected if the modalities
+    agree in the data.
 
     Args:
-        objective: Makes the counterfactuals.
+        objective: The objective that generates the counterfactuals.
         model: A trained model in parts, such as :class:`~synib.FusionModel`.
-        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first: examples that the model was not trained on.
-        target: Their labels, which masks that search look at.
+        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first: held-out examples.
+        target: Their labels, used by masks that search.
         seed: Seed for the counterfactuals, the halves and the probe.
 
     Returns:
@@ -50,15 +51,13 @@ def detectability(
     check_kind("objective", form, SynIB, "SynIB()")
     check_whole("seed", seed, least=0)
     if form.sample is not None:
-        raise ValueError(f"A probe sees every counterfactual of an example: leave sample at None; got {form.sample}.")
+        raise ValueError(f"The probe needs every counterfactual of each example: use sample=None; got {form.sample}.")
     check_model(model, {}, {})
     inputs = as_tensors(model, modalities, model.names if isinstance(model, MultimodalModel) else None)
     first = values(next(iter(inputs.values())))
     y = as_target(target, len(first), first.device)
     if len(y) < 4:
-        raise ValueError(
-            f"A probe needs at least 4 examples, two to learn from and two to be asked about; got {len(y)}."
-        )
+        raise ValueError(f"The probe needs at least 4 examples, two for training and two for evaluation; got {len(y)}.")
     key = keys.fold(keys.key(seed), "detect")
     halves = keys.permutation(keys.fold(key, "halves"), len(y)).to(y.device).tensor_split(2)
     seen: list[tuple[Tensor, dict[str, Tensor]]] = []
@@ -81,12 +80,14 @@ def detectability(
 
 
 def _vectors(inputs: Mapping[str, Any]) -> Tensor:
-    """A row for each example: all modalities side by side; of tokens, their mean."""
+    """One row per example: all modalities concatenated; the mean over tokens for token modalities."""
     return torch.cat([(mean_token(x) if isinstance(x, Tokens) else x).flatten(1).float() for x in inputs.values()], 1)
 
 
 def _probe(train: Tensor, test: Tensor, seed: int) -> NDArray[np.float64]:
-    """How sure a network is that each row of the second half is corrupted; shown are as many intact as corrupted rows."""
+    """The predicted score of "corrupted" for each row of the second half, after training on as many intact as
+    corrupted rows.
+    """
     with torch.random.fork_rng(devices=[train.device] if train.is_cuda else []), torch.enable_grad():
         torch.manual_seed(seed)
         network = nn.Sequential(nn.Linear(train.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1)).to(train.device)

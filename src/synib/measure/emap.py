@@ -1,4 +1,4 @@
-"""EMAP: how much of a model is left when only the additive part of what it says is kept."""
+"""EMAP: how good a model is when only the additive part of its predictions is kept."""
 
 from dataclasses import dataclass
 
@@ -21,16 +21,16 @@ SMALL = 1e-6  # a projected probability may fall outside [0, 1]
 
 @dataclass(frozen=True)
 class Emap:
-    """The result of :func:`emap`. A family without classes has no accuracy: ``None``.
+    """The result of :func:`emap`. Accuracy is ``None`` for a family without classes.
 
     Args:
-        accuracy, log_loss: Of the model; log-loss in nats.
-        additive_accuracy, additive_log_loss: Of its additive projection.
-        accuracy_lost: By the projection, in the same examples: how much accuracy the interaction brings.
-        log_loss_added: By the projection, in the same examples.
+        accuracy, log_loss: Accuracy and log-loss of the model; log-loss in nats.
+        additive_accuracy, additive_log_loss: Accuracy and log-loss of its additive projection.
+        accuracy_lost: Accuracy lost by the projection on the same examples: the contribution of interactions.
+        log_loss_added: Log-loss added by the projection on the same examples.
         projection: The projected predictions as the family's parameters, ``(examples, outputs)``.
-        pairs: How many combinations of the other modalities each example was averaged over.
-        exact: Whether these were all.
+        pairs: Number of combinations of the other modalities over which each example was averaged.
+        exact: Whether these were all combinations.
     """
 
     accuracy: Estimate | None
@@ -50,7 +50,7 @@ class Emap:
         how = "all" if self.exact else "drawn"
         lines = [f"{self.log_loss.n} examples, {self.pairs} combinations for each ({how})"]
         for name, model, additive, change in rows:
-            lines.append(f"{name:<9} model {model}  additive {additive}  given up {change}")
+            lines.append(f"{name:<9} model {model}  additive {additive}  lost {change}")
         return "\n".join(lines)
 
 
@@ -66,36 +66,36 @@ def emap(
     level: float = 0.95,
     chunk: int = CHUNK,
 ) -> Emap:
-    r"""The model's outputs projected onto their additive part, and what is lost (EMAP, Hessel & Lee 2020).
+    r"""Project a model's outputs onto their additive part and measure the loss (EMAP, Hessel & Lee 2020).
 
-    The projection is the sum of one function for each modality that is nearest to the model when modalities are drawn
+    The projection is the sum of one function per modality that is closest to the model when modalities are drawn
     independently. For two modalities
 
     .. math:: \hat f(x_1^i, x_2^i) = \frac1N \sum_j f(x_1^i, x_2^j) + \frac1N \sum_j f(x_1^j, x_2^i)
               - \frac1{N^2} \sum_{jk} f(x_1^j, x_2^k),
 
-    and for n of them the n means with one modality fixed, less n - 1 times the grand mean. If the projection is as good as
-    the model, the model's interactions bring nothing on these data, whatever its architecture.
+    and for n of them, the n means with one modality fixed, minus n - 1 times the grand mean. If the projection is as
+    good as the model, the model's interactions contribute nothing on these data, whatever its architecture.
 
-    Two modalities are averaged over all N² pairs. With more, all combinations are evaluated up to 4 million; beyond, and
-    where ``pairs`` says so, a sample stands for them, and the intervals of what depends on it include its error. The
-    examples of a sample are shared by all, so a purely additive model loses 0 here too. The noise of a small sample by
-    itself makes the projection a little worse, by about 1 / pairs.
+    Two modalities are averaged over all N² pairs. For more modalities, up to 4 million combinations are evaluated
+    exactly; beyond that, or if ``pairs`` is given, a sample is used, and the intervals include its error. All examples
+    share the sample, so a purely additive model still loses 0. The noise of a small sample makes the projection
+    slightly worse, by about 1 / pairs.
 
-    Intervals hold the projection as found on these examples; they do not say how it would vary with others.
+    Intervals are conditional on the projection of these examples; they do not include its variation over other samples.
 
     Args:
         predict: A :class:`~synib.FusionModel`, whose modalities are encoded once, or any callable from modalities to the
             family's parameters.
         modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first: held-out examples.
         target: Their targets.
-        family: How outputs are read. Default: ``Categorical()``.
-        pairs: How many combinations of the other modalities each example is averaged over; ``None`` for all (see above).
+        family: The predictive distribution. Default: ``Categorical()``.
+        pairs: Number of combinations of the other modalities to average over for each example; ``None`` for all (see
+            above).
         seed: Seed for the sample.
-        of: Project ``"logits"`` (the family's parameters as they come) or ``"probabilities"``, which are held above 1e-6
-            after it.
+        of: Project ``"logits"`` (the family's parameters) or ``"probabilities"``, which are clipped at 1e-6 afterwards.
         level: Confidence level.
-        chunk: How many rows go through the model at a time.
+        chunk: Number of rows per call of the model.
 
     Example:
         >>> import torch, synib
@@ -109,7 +109,7 @@ def emap(
     check_choice("of", of, Of)
     check_resampling(seed, level)
     if of == "probabilities" and not family.discrete:
-        raise ValueError(f"{family!r} has no probabilities of classes to project; use of='logits'.")
+        raise ValueError(f"{family!r} has no class probabilities to project: use of='logits'.")
     if pairs is not None:
         check_whole("pairs", pairs, least=2)
 
@@ -122,7 +122,7 @@ def emap(
         y = targets_of(target, own, family)
         n, others = encoded.size, encoded.size ** (len(encoded.names) - 1)
         if n < 2:
-            raise ValueError("EMAP mixes the modalities of different examples; got 1 example.")
+            raise ValueError("EMAP mixes the modalities of different examples and needs at least 2; got 1 example.")
         if pairs is None:
             pairs = others if len(encoded.names) == 2 or n * others <= EXACT else MANY
         exact = pairs >= others
@@ -162,7 +162,7 @@ def emap(
 
 
 def parameters_of(family: Family, probability: Tensor) -> Tensor:
-    """The family's parameters for these probabilities, which may lie outside [0, 1] and are held inside."""
+    """The family's parameters for these probabilities, which are clipped to [0, 1]."""
     if isinstance(family, Bernoulli):
         return torch.logit(probability.clamp(SMALL, 1 - SMALL))
     return probability.clamp(min=SMALL).log()

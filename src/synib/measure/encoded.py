@@ -1,4 +1,4 @@
-"""A model as the instruments see it: encoded once, asked about rows mixed from different examples, in bounded memory."""
+"""A model with its inputs encoded once, for predictions on mixed examples in bounded memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,22 +23,23 @@ CHUNK = 2048  # rows at a time: small enough for a fusion head's activations to 
 
 
 class Encoded:
-    """A model and examples, ready to predict what would be said of an example mixed from several.
+    """A model and examples, prepared to predict examples whose modalities come from different rows.
 
     A model in parts (``FusionModel``, its ``on_latents()``) encodes and projects every modality once, and only the rest of
     its fusion runs on mixed examples. A plain callable runs as a whole each time.
 
     Args:
         predict: A :class:`~synib.FusionModel`, or any callable from modalities to the family's parameters.
-        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first. All take the model's type and device.
-        chunk: How many rows go through the model at a time.
+        modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first. All are converted to the model's dtype
+            and device.
+        chunk: Number of rows per call of the model.
     """
 
     def __init__(self, predict: Model, modalities: Modalities, chunk: int) -> None:
         self.chunk = check_whole("chunk", chunk)
         if isinstance(predict, Objective):
             raise ValueError(
-                f"A measure is of a model; got the objective {type(predict).__name__}: give what it trains."
+                f"Measures need a model; got the objective {type(predict).__name__}: pass the model that it trains."
             )
         check_model(predict, {}, {})
         self.model: MultimodalModel = predict if isinstance(predict, MultimodalModel) else BlackBoxModel(predict, {})
@@ -50,14 +51,14 @@ class Encoded:
         self.brought = {name: self._project(name, latent) for name, latent in self.latents.items()}
 
     def bring(self, name: str, x: Modality) -> Any:
-        """What other values of a modality bring to the fusion."""
+        """The fusion input for other values of a modality."""
         return self._project(name, self._encode(name, x))
 
     def own(self) -> Tensor:
-        """The predictions of the examples as they are, ``(examples, ...)``: finite numbers."""
+        """The predictions of the unmixed examples, ``(examples, ...)``; must be finite."""
         prediction = self.mixed({}, torch.arange(self.size, device=self.device))
         if not prediction.isfinite().all():
-            raise ValueError("The model's predictions hold NaN or Inf; expected finite numbers.")
+            raise ValueError("The model's predictions contain NaN or Inf; expected finite numbers.")
         return prediction
 
     def mixed(
@@ -70,10 +71,10 @@ class Encoded:
         """Predictions of mixed examples, in float64.
 
         Args:
-            taken: For a modality the rows that it is taken from, one for each mixed example.
-            otherwise: The rows of the modalities that are not named.
-            new: For a modality what takes the place of all its examples, a row for each mixed example.
-            brought: For a modality what :meth:`bring` gave, in the place of the examples that ``taken`` chooses from.
+            taken: Modality → the rows that it is taken from, one for each mixed example.
+            otherwise: The rows of all other modalities.
+            new: Modality → replacement values, one row for each mixed example.
+            brought: Modality → the output of :meth:`bring`, which replaces the examples that ``taken`` selects from.
         """
         new = new or {}
         projected = {**self.brought, **(brought or {}), **{name: self.bring(name, x) for name, x in new.items()}}
@@ -100,9 +101,9 @@ class Encoded:
 
 @contextmanager
 def evaluated(predict: Model) -> Iterator[None]:
-    """Within this context a model neither drops units nor updates statistics nor records gradients.
+    """Context in which a model runs in evaluation mode without gradients.
 
-    Every module has its mode back afterwards. Of a callable that hides its module nothing can be known.
+    The mode of every module is restored afterwards. The modules of a plain function are not known.
     """
     owner = _module_of(predict)
     with torch.no_grad(), undisturbed([] if owner is None else [owner], recurrent=True):
@@ -110,9 +111,9 @@ def evaluated(predict: Model) -> Iterator[None]:
 
 
 def as_tensors(predict: Model, modalities: Modalities, names: Sequence[str] | None = None) -> dict[str, Modality]:
-    """A batch in order: tensors of the model's type, on its device; as they are, where it has no parameters."""
+    """The checked batch: tensors of the model's dtype on its device; unchanged if the model has no parameters."""
     if not isinstance(modalities, Mapping):
-        raise ValueError(f"Modalities are a dict of name → tensor; got {type(modalities).__name__}.")
+        raise ValueError(f"Modalities must be a dict of name → tensor; got {type(modalities).__name__}.")
     owner = _module_of(predict)
     like = None if owner is None else next((p for p in owner.parameters() if p.is_floating_point()), None)
 
@@ -126,7 +127,7 @@ def as_tensors(predict: Model, modalities: Modalities, names: Sequence[str] | No
         except (TypeError, ValueError, RuntimeError):
             kind = type(x).__name__
             raise ValueError(
-                f"Modality {name!r} is a tensor, an array of numbers or synib.Tokens; got {kind}."
+                f"Modality {name!r} must be a tensor, an array of numbers or synib.Tokens; got {kind}."
             ) from None
         result[name] = Tokens(*map(moved, parts)) if isinstance(x, Tokens) else moved(parts[0])
     check_modalities(result, names)
@@ -135,20 +136,18 @@ def as_tensors(predict: Model, modalities: Modalities, names: Sequence[str] | No
 
 
 def as_target(target: ArrayLike | Tensor, examples: int, device: torch.device) -> Tensor:
-    """The targets as a tensor with a row for each example."""
+    """The targets as a tensor with one row per example."""
     try:
         y = as_tensor(target, device)
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(
-            f"The target is one class number or value for each example; got {described(target)}."
-        ) from None
+        raise ValueError(f"The target must be one class or value for each example; got {described(target)}.") from None
     if y.shape[:1] != (examples,):
-        raise ValueError(f"The target needs a row for each of {examples} examples; got shape {tuple(y.shape)}.")
+        raise ValueError(f"The target needs one row for each of {examples} examples; got shape {tuple(y.shape)}.")
     return y
 
 
 def targets_of(target: ArrayLike | Tensor, prediction: Tensor, family: Family) -> Tensor:
-    """The targets beside the predictions, if they fit them and are not all the same."""
+    """The targets in the shape of the predictions, if they match and are not all equal."""
     y = as_target(target, prediction.shape[0], prediction.device)
     if family.discrete:
         check_class_numbers(y)
@@ -157,12 +156,12 @@ def targets_of(target: ArrayLike | Tensor, prediction: Tensor, family: Family) -
         y = y.reshape(-1).long()
         if bool((y == y[0]).all()):
             raise ValueError(
-                f"All {len(y)} targets are class {int(y[0])}; a model's use of its modalities shows on at least 2 classes."
+                f"All {len(y)} targets are class {int(y[0])}; measuring the use of modalities needs at least 2 classes."
             )
     return y
 
 
 def _module_of(predict: object) -> nn.Module | None:
-    """The model if it is a module, or the module behind ``model.on_latents()`` or a method of a module."""
+    """The model if it is a module, or the module behind ``model.on_latents()`` or a bound method."""
     owners = (predict, getattr(predict, "model", None), getattr(predict, "__self__", None))
     return next((owner for owner in owners if isinstance(owner, nn.Module)), None)

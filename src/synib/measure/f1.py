@@ -1,4 +1,4 @@
-"""F1 of each class, and the threshold at which a rare class has the best macro F1."""
+"""F1 of each class, and the threshold of a rare class that maximises macro F1."""
 
 import math
 
@@ -16,8 +16,8 @@ def f1_by_class(predicted: ArrayLike | Tensor, target: ArrayLike | Tensor, class
     Its mean over classes (``np.nanmean``) is the macro F1. :func:`scores` gives both with intervals.
 
     Args:
-        predicted, target: Class numbers of each example.
-        classes: How many classes there are.
+        predicted, target: Class indices of each example.
+        classes: Number of classes.
 
     Returns:
         ``(classes,)``; NaN for a class that neither occurs nor is predicted.
@@ -30,21 +30,21 @@ def f1_by_class(predicted: ArrayLike | Tensor, target: ArrayLike | Tensor, class
     check_whole("classes", classes)
     labels, true = _labels(predicted, "predicted", classes), _labels(target, "target", classes)
     if labels.shape != true.shape:
-        raise ValueError(f"There are as many predictions as targets; got {len(labels)} and {len(true)}.")
+        raise ValueError(f"There must be as many predictions as targets; got {len(labels)} and {len(true)}.")
     return _f1(labels, true, classes)
 
 
 def best_shift(log_probabilities: ArrayLike | Tensor, target: ArrayLike | Tensor, of: int) -> float:
-    """What to add to one class's log-probability for the best macro F1; of several such numbers the one nearest to 0.
+    """The offset of one class's log-probability that maximises macro F1; the one closest to 0 if there are several.
 
-    A rare class is hardly ever the likeliest, also where its examples are ranked well: where to draw the line is a choice of
-    its own. Make it on validation data, and add the number to that column of new predictions before the likeliest class is
-    taken.
+    A rare class is hardly ever the most likely one, even if its examples are ranked well, so the threshold is a
+    separate choice. Choose it on validation data, and add the offset to that column of new predictions before taking
+    the most likely class.
 
     Args:
         log_probabilities: ``(examples, classes)``, or logits.
-        target: Class numbers.
-        of: The class that is shifted.
+        target: Class indices.
+        of: The class to shift.
 
     Example:
         >>> import numpy as np
@@ -56,16 +56,17 @@ def best_shift(log_probabilities: ArrayLike | Tensor, target: ArrayLike | Tensor
     logs = as_numbers(log_probabilities, "log_probabilities")
     if logs.ndim != 2 or logs.shape[1] < 2 or not len(logs):
         raise ValueError(
-            f"log_probabilities are (examples, classes), with two classes at least and an example; got {logs.shape}."
+            "log_probabilities must have shape (examples, classes) with at least one example and two classes; "
+            f"got {logs.shape}."
         )
     if not np.isfinite(logs).all():
-        raise ValueError(f"log_probabilities are finite; {int((~np.isfinite(logs)).sum())} numbers are not.")
+        raise ValueError(f"log_probabilities must be finite; {int((~np.isfinite(logs)).sum())} values are not.")
     classes = logs.shape[1]
     true = _labels(target, "target", classes)
     if len(true) != len(logs):
-        raise ValueError(f"The target has a class for each of the {len(logs)} examples; got {len(true)}.")
+        raise ValueError(f"The target must have a class for each of the {len(logs)} examples; got {len(true)}.")
     if not 0 <= check_whole("of", of, least=0) < classes:
-        raise ValueError(f"of is a class, 0 to {classes - 1}; got {of}.")
+        raise ValueError(f"of must be a class, 0 to {classes - 1}; got {of}.")
     others = np.where(np.arange(classes) == of, -np.inf, logs)
     rest, needed = others.argmax(1), others.max(1) - logs[:, of]  # shifted by more, an example is called of this class
     steps = np.unique(needed)
@@ -86,8 +87,8 @@ def _labels(x: ArrayLike | Tensor, name: str, classes: int) -> Array:
     labels = without_column(x, name)
     if labels.ndim != 1 or labels.dtype.kind not in "biu":
         raise ValueError(
-            f"{name} is one whole class number for each example; got shape {labels.shape} of {labels.dtype}."
+            f"{name} must be one integer class for each example; got shape {labels.shape} of {labels.dtype}."
         )
     if labels.size and not 0 <= labels.min() <= labels.max() < classes:
-        raise ValueError(f"{name} has classes from 0 to {classes - 1}; got {labels.min()} to {labels.max()}.")
+        raise ValueError(f"{name} must be classes 0 to {classes - 1}; got {labels.min()} to {labels.max()}.")
     return labels.astype(np.int64)

@@ -1,4 +1,4 @@
-"""How much of a model's behaviour is interaction between modalities: Shapley interaction values with modalities as players."""
+"""How much of a model's behaviour is interaction: Shapley interaction values with modalities as players."""
 
 import itertools
 import math
@@ -21,17 +21,17 @@ NOTHING = 1e-6  # of the outputs' size: below, a model's behaviour is rounding
 
 @dataclass(frozen=True)
 class Interaction:
-    """The result of :func:`interaction`: shares of the model's behaviour, which add up to 1.
+    """The result of :func:`interaction`: shares of the model's behaviour, which sum to 1.
 
-    A model that says the same whatever it is given has no behaviour to share out: all its shares are NaN.
+    For a model with constant output there is nothing to divide: all shares are NaN.
 
     Args:
         score: The share of all interactions, in [0, 1].
         pairs: The share of each pair of modalities.
-        main: The share of each modality by itself.
-        values: Shapley interaction values of every example in absolute value, summed over outputs,
-            ``(examples, n, n)``: main effects on the diagonal, half a pair's interaction on either side of it.
-        draws: How many background draws stood for an absent modality.
+        main: The share of each modality alone.
+        values: Absolute Shapley interaction values of every example, summed over outputs, ``(examples, n, n)``: main
+            effects on the diagonal, half of a pair's interaction on each side of it.
+        draws: Number of background draws that replaced an absent modality.
     """
 
     score: Estimate
@@ -61,38 +61,38 @@ def interaction(
 ) -> Interaction:
     r"""The share of a model's behaviour that comes from interactions (in the manner of InterSHAP, Wenderoth et al. 2025).
 
-    Modalities are the players of a game whose worth :math:`v(S)` is the model's output with the modalities *S* the
-    example's own and the others averaged over a background. For every example
+    Modalities are the players of a game whose value :math:`v(S)` is the model's output with the modalities *S* of the
+    example itself and the others averaged over a background. For every example
 
     .. math:: \phi_{ij} = \sum_{S \not\ni i, j} \frac{|S|!\,(n - |S| - 2)!}{2\,(n - 1)!}
               \big(v(S{\cup}ij) - v(S{\cup}i) - v(S{\cup}j) + v(S)\big), \qquad
               \phi_{ii} = \phi_i - \sum_{j \ne i} \phi_{ij}
 
-    with :math:`\phi_i` the Shapley value, so that all entries add up to :math:`v(\text{all}) - v(\emptyset)`. The score is
+    with :math:`\phi_i` the Shapley value, so that all entries sum to :math:`v(\text{all}) - v(\emptyset)`. The score is
 
     .. math:: \sum_{i \ne j} \mathbb E|\phi_{ij}| \Big/ \sum_{i, j} \mathbb E|\phi_{ij}|.
 
-    All :math:`2^n` coalitions are evaluated. An absent modality takes the values of ``draws`` other examples, each
-    modality's drawn by itself (the product of the marginals, as in :func:`emap`). All coalitions share the same draws, so
-    an additive model scores 0 to rounding with any number of them. A pure XOR of two balanced bits scores
-    :math:`1 / (1 + |\delta_1| + |\delta_2|)`, where :math:`\delta_i` is the mean of bit *i*, as ±1, over the background:
-    exactly 1 if the background is balanced, about :math:`1 / (1 + 1.6/\sqrt{\mathrm{draws}})` if it is drawn. More
-    generally few draws make main effects look larger than they are: raise ``draws`` until the score stays.
+    All :math:`2^n` coalitions are evaluated. An absent modality takes the values of ``draws`` other examples, drawn
+    separately for each modality (the product of the marginals, as in :func:`emap`). All coalitions share the same
+    draws, so an additive model scores 0 up to rounding with any number of draws. A pure XOR of two balanced bits scores
+    :math:`1 / (1 + |\delta_1| + |\delta_2|)`, where :math:`\delta_i` is the mean of bit *i*, as ±1, over the
+    background: exactly 1 if the background is balanced, about :math:`1 / (1 + 1.6/\sqrt{\mathrm{draws}})` if it is
+    drawn. In general, few draws inflate main effects: increase ``draws`` until the score is stable.
 
-    Intervals are over examples, and include the choice of the draws, but not this tendency.
+    Intervals are over examples and include the choice of draws, but not this bias.
 
     Args:
         predict: A :class:`~synib.FusionModel`, whose modalities are encoded once, or any callable from modalities to the
             family's parameters.
         modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first.
-        target: If given, only the output of the example's own class counts; otherwise all outputs, in absolute value.
-        family: How outputs are read. Default: ``Categorical()``, whose logits are centred, since only their differences
-            say anything; of a ``Gaussian`` the means count.
-        draws: Background draws for an absent modality; at most all examples.
+        target: If given, only the output of the example's class is explained; otherwise all outputs, in absolute value.
+        family: The predictive distribution. Default: ``Categorical()``, whose logits are centred because only their
+            differences matter; for a ``Gaussian`` the means are explained.
+        draws: Background draws for an absent modality; at most the number of examples.
         seed: Seed for the draws and the bootstrap.
-        of: Explain ``"logits"``, or ``"probabilities"``, in which a sum of logits is an interaction.
+        of: Explain ``"logits"``, or ``"probabilities"``, for which a sum of logits is already an interaction.
         level: Confidence level.
-        chunk: How many rows go through the model at a time.
+        chunk: Number of rows per call of the model.
 
     Example:
         >>> import torch
@@ -110,7 +110,9 @@ def interaction(
     with evaluated(predict):
         encoded = Encoded(predict, modalities, chunk)
         if encoded.size < 2:
-            raise ValueError("An absent modality takes the values of other examples; got 1 example.")
+            raise ValueError(
+                "Absent modalities take the values of other examples, which needs at least 2; got 1 example."
+            )
         prediction = encoded.own()
         _check(family, prediction)
         y = None if target is None else targets_of(target, prediction, family)
@@ -144,7 +146,7 @@ def interaction(
     constant = float(behaviour.mean()) <= NOTHING * float(full.abs().max())
 
     def share(part: Callable[[Tensor], Tensor]) -> Estimate:
-        """Of what ``part`` takes from the last two dimensions."""
+        """Sum over the last two dimensions of what ``part`` selects."""
         if constant:
             return unknown(encoded.size, level)
         over_examples = bootstrap(ratio, part(values), behaviour, level=level, seed=seed)
@@ -162,10 +164,10 @@ def interaction(
 
 
 def interaction_values(worth: dict[frozenset[int], Tensor], players: int) -> Tensor:
-    """Shapley interaction values φ of a game, ``(players, players, *worth)``; they add up to v(all) - v(none).
+    """Shapley interaction values φ of a game, ``(players, players, *worth)``; they sum to v(all) - v(none).
 
     Args:
-        worth: Coalition → what it is worth, for all :math:`2^n` of them.
+        worth: Coalition → its value, for all :math:`2^n` coalitions.
         players: n.
     """
     everyone, n = frozenset(range(players)), players
@@ -190,7 +192,7 @@ def _subsets(players: frozenset[int]) -> list[frozenset[int]]:
 
 
 def _reader(family: Family, of: Of) -> backgrounds.Read:
-    """The outputs whose behaviour is looked at."""
+    """The outputs to explain."""
     if of == "probabilities":
         return lambda parameters: probabilities(family, parameters)
     if isinstance(family, Categorical):
@@ -199,7 +201,7 @@ def _reader(family: Family, of: Of) -> backgrounds.Read:
 
 
 def _check(family: Family, prediction: Tensor) -> None:
-    """Raise ``ValueError`` where the predictions are not the family's."""
+    """Raise ``ValueError`` if the predictions do not match the family."""
     rows = len(prediction)
     like = torch.zeros(rows, family.dim) if isinstance(family, Gaussian) else torch.zeros(rows, dtype=torch.int64)
     family.check_target(prediction, like, values=False)

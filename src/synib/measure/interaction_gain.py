@@ -1,4 +1,4 @@
-"""Interaction gain: how much better the fusion model is than the best additive combination of the unimodal ones."""
+"""Interaction gain: the gain of the fusion model over the best additive combination of unimodal models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,13 +27,13 @@ class InteractionGain:
     """The result of :func:`interaction_gain`; log-losses are in nats per example.
 
     Attributes:
-        log_loss: Log-loss of the additive combination minus that of the fusion: above 0 the fusion is better.
-        accuracy: Accuracy of the fusion minus that of the additive combination: above 0 the fusion is better.
-        additive_log_loss, additive_accuracy: Of the additive combination.
-        fusion_log_loss, fusion_accuracy: Of the calibrated fusion.
-        combination: Which additive combination is the best: ``"sum"``, ``"weighted"`` or ``"stacked"``.
-        candidates: Cross-validated log-loss of each of them, by which it was chosen.
-        additive_right: Which examples the additive combination is right on, 1 or 0.
+        log_loss: Log-loss of the additive combination minus that of the fusion: positive if the fusion is better.
+        accuracy: Accuracy of the fusion minus that of the additive combination: positive if the fusion is better.
+        additive_log_loss, additive_accuracy: Log-loss and accuracy of the additive combination.
+        fusion_log_loss, fusion_accuracy: Log-loss and accuracy of the calibrated fusion.
+        combination: The best additive combination: ``"sum"``, ``"weighted"`` or ``"stacked"``.
+        candidates: Cross-validated log-loss of each combination, used for the choice.
+        additive_right: Whether the additive combination is correct on each example, 1 or 0.
     """
 
     log_loss: Estimate
@@ -66,37 +66,40 @@ def interaction_gain(
     folds: int = 5,
     seed: int = 0,
 ) -> InteractionGain:
-    r"""Held-out log-loss and accuracy of the fusion model over the best additive combination of unimodal log-odds.
+    r"""Held-out gain in log-loss and accuracy of the fusion model over the best additive combination of unimodal log-odds.
 
-    Views that are independent given the label combine by adding their log-odds, so whatever an additive combination
-    reaches is pooling and not interaction. With :math:`\ell_m(x_m)` the log-probabilities of modality m's own model the
-    combinations are :math:`\mathrm{softmax}(s)` with
+    Views that are conditionally independent given the label combine by adding their log-odds, so what an additive
+    combination achieves is pooling, not interaction. With :math:`\ell_m(x_m)` the log-probabilities of the unimodal
+    model of modality m, the combinations are :math:`\mathrm{softmax}(s)` with
 
-    - ``"sum"``: :math:`s = a \sum_m \ell_m + b`, a sum calibrated by one temperature and a bias for each class;
-    - ``"weighted"``: :math:`s = \sum_m a_m \ell_m + b` (for two classes this is ``"stacked"``, and is called so);
+    - ``"sum"``: :math:`s = a \sum_m \ell_m + b`, a sum calibrated by one temperature and one bias per class;
+    - ``"weighted"``: :math:`s = \sum_m a_m \ell_m + b` (identical to ``"stacked"`` for two classes, and reported as
+      such);
     - ``"stacked"``: :math:`s = \sum_m A_m \ell_m + b`, logistic regression on all log-probabilities.
 
-    The one with the lowest cross-validated log-loss is *the* additive one. The fusion is calibrated on the same examples
-    by :math:`a\,\ell + b`, so that the gain is no difference of calibration. All fits are convex, with a small ridge.
-    Calibration never turns a model round: :math:`a \ge 0`, here and in ``"sum"``, so a fusion that is wrong more often than
-    chance gets no credit for it and counts as one that knows only the class frequencies.
+    The combination with the lowest cross-validated log-loss is used. The fusion is calibrated on the same examples by
+    :math:`a\,\ell + b`, so that the gain is not a difference in calibration. All fits are convex, with a small ridge.
+    Calibration never inverts a model: :math:`a \ge 0`, here and in ``"sum"``, so a fusion that is worse than chance is
+    treated as one that only knows the class frequencies.
 
     Predictions must come from models that were not trained on these examples. The interval resamples examples; it does
-    not know how the models would differ if trained again. Below 0 the fusion is worse than simple pooling: train it
-    better before asking for interaction. Unimodal models that are weaker than they could be make the gain too large: what they
-    miss alone looks like interaction.
+    not include the variation of training. A negative gain means that the fusion is worse than simple pooling: improve
+    its training before looking for interaction. Unimodal models that are weaker than necessary inflate the gain: what
+    they miss looks like interaction.
 
     Args:
-        unimodal: Modality → predictions of its own model: ``(n,)`` or ``(n, 1)`` for two classes, ``(n, classes)``.
-        fusion: Predictions of the fusion model, likewise.
+        unimodal: Modality → predictions of its unimodal model: ``(n,)`` or ``(n, 1)`` for two classes, ``(n,
+            classes)``.
+        fusion: Predictions of the fusion model, in the same form.
         target: The true labels, from 0.
         given: Whether all predictions are ``"logits"`` (parameters of ``Bernoulli`` or ``Categorical``) or
             ``"probabilities"``.
-        calibration: Other examples to fit combinations and calibration on, ``(unimodal, fusion, target)``, such as the
-            validation part. Without it they are fitted on all folds but one and evaluated on that one.
-        groups: The group of each example (a speaker, a patient), where examples of one are not independent: folds keep groups
-            together, and intervals are over groups.
-        folds: For choosing the combination, and for cross-fitting.
+        calibration: Other examples for fitting combinations and calibration, ``(unimodal, fusion, target)``, such as
+            the validation split. Without them, cross-fitting is used: fitted on all folds but one and evaluated on that
+            one.
+        groups: The group of each example (a speaker, a patient) if examples of one group are dependent: folds keep
+            groups together, and intervals are over groups.
+        folds: Number of folds for choosing the combination and for cross-fitting.
         seed: Seed for the fold assignment.
     """
     check_choice("given", given, Of)
@@ -106,12 +109,12 @@ def interaction_gain(
     if calibration is not None:
         if not isinstance(calibration, tuple | list) or len(calibration) != 3:
             got = f"{len(calibration)} parts" if isinstance(calibration, tuple | list) else type(calibration).__name__
-            raise ValueError(f"calibration has three parts, (unimodal, fusion, target); got {got}.")
+            raise ValueError(f"calibration must have three parts, (unimodal, fusion, target); got {got}.")
         fitted = read(*calibration, given)
         if (fitted.names, fitted.classes) != (examples.names, examples.classes):
             raise ValueError(
-                f"The calibration part needs the same modalities and classes: got {', '.join(fitted.names)} with "
-                f"{fitted.classes} classes, expected {', '.join(examples.names)} with {examples.classes}."
+                f"The calibration part must have the same modalities and classes; got {', '.join(fitted.names)} "
+                f"with {fitted.classes} classes, expected {', '.join(examples.names)} with {examples.classes}."
             )
     group = None if groups is None else group_numbers(groups, len(examples.y), least=2 if calibration is None else 1)
     part = cross_validation(fitted.y, None if calibration is not None else group, folds, seed)
@@ -125,7 +128,7 @@ def interaction_gain(
 
 
 def cross_validation(target: Array, group: Array | None, folds: int, seed: int, least: int = 2) -> Array:
-    """The fold of each example: classes are spread evenly, or groups are kept together."""
+    """The fold of each example, stratified by class or with groups kept together."""
     check_folds(len(target), folds, least)
     if group is None:
         return assign(len(target), folds, seed, strata=target)

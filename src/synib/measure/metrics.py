@@ -1,4 +1,4 @@
-"""Which predictions are right, and means over groups of examples."""
+"""Which predictions are correct, and means over groups of examples."""
 
 from collections.abc import Mapping
 
@@ -9,14 +9,14 @@ from synib.objective import Family
 
 
 def correct(family: Family, prediction: Tensor, target: Tensor) -> Tensor:
-    """Which examples are predicted right, as 0 and 1."""
+    """Whether each example is predicted correctly, as 0 and 1."""
     predicted = check_kind("family", family, Family, "Categorical()").predict(prediction)
     if target.is_floating_point() and family.discrete:  # of soft targets the most probable class
         classes = target.shape == prediction.shape and prediction.shape[-1] > 1 and target.ndim > predicted.ndim
         target = target.argmax(-1) if classes else (target > 0.5).to(predicted.dtype)
     if predicted.shape != target.shape:  # (n,) beside (n, 1) would be compared as n x n
         shapes = tuple(predicted.shape), tuple(target.shape)
-        raise ValueError(f"The target is shaped like what is predicted, {shapes[0]}; got {shapes[1]}.")
+        raise ValueError(f"The target must have the shape of the prediction, {shapes[0]}; got {shapes[1]}.")
     return (predicted == target).float()
 
 
@@ -26,10 +26,10 @@ def accuracies(
     """Mean over all examples, and over each group: ``name``, ``name_<group>``; NaN for a group without examples.
 
     Args:
-        hits: What :func:`correct` gave, ``(..., examples)``.
+        hits: The output of :func:`correct`, ``(..., examples)``.
         groups: Name → membership, shaped like ``hits``.
-        name: What to call the metric.
-        counted: Which examples count, shaped like ``hits``; all by default.
+        name: Name of the metric.
+        counted: Which examples to include, shaped like ``hits``; all by default.
     """
     if counted is None:
         return {name: hits.mean(-1), **group_means(hits, groups, name)}
@@ -38,19 +38,19 @@ def accuracies(
 
 
 def group_means(x: Tensor, groups: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    """Mean over each group's examples, ``(..., examples)`` → ``(...)``: ``<name>_<group>``; NaN for a group without any."""
+    """Mean over each group's examples, ``(..., examples)`` → ``(...)``: ``<name>_<group>``; NaN for an empty group."""
     check_groups(groups)
     for group, members in groups.items():
         if members.shape[-1:] != x.shape[-1:] or members.ndim > x.ndim:
             shapes = tuple(x.shape), tuple(members.shape)
-            raise ValueError(f"Group {group!r} is shaped like the examples, {shapes[0]}; got {shapes[1]}.")
+            raise ValueError(f"Group {group!r} must have the shape of the examples, {shapes[0]}; got {shapes[1]}.")
     return {f"{name}_{group}": (x * members).sum(-1) / members.sum(-1) for group, members in groups.items()}
 
 
 def check_groups(groups: object) -> None:
-    """Raise ``ValueError`` where groups have no names."""
+    """Raise ``ValueError`` unless groups are a dict."""
     if not isinstance(groups, Mapping):
-        raise ValueError(f"Groups are a dict of name → which examples belong to it; got {shown(groups)}.")
+        raise ValueError(f"Groups must be a dict of name → which examples belong to it; got {shown(groups)}.")
 
 
 def group_losses(

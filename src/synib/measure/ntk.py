@@ -1,4 +1,4 @@
-r"""Where the gradient goes: strength and alignment of the updates that groups of examples ask for (App. "NTK Diagnostics").
+r"""NTK diagnostics: strength and alignment of the gradients of groups of examples (App. "NTK Diagnostics").
 
 With the residual :math:`s^{(g)}` of group *g* (label minus prediction, zero for all other examples), the Jacobian *J* of the
 model's outputs and the kernel :math:`K = J J^\top`,
@@ -7,10 +7,10 @@ model's outputs and the kernel :math:`K = J J^\top`,
           \lambda_g = \frac{\lVert v_g \rVert^2}{\lVert s^{(g)} \rVert^2} = \frac{s^{(g)\top} K s^{(g)}}{s^{(g)\top} s^{(g)}},
           \qquad \cos(g, h) = \frac{\langle v_g, v_h \rangle}{\lVert v_g \rVert \, \lVert v_h \rVert}.
 
-Each :math:`v_g` is one vector-Jacobian product; *J* is never formed. Of which outputs *J* is the Jacobian, the text leaves
-open. For logits :math:`v_g` is minus the gradient of the group's summed loss, what training follows. For probabilities, which
-are what the text subtracts from the label, a saturated prediction hides its strength:
-:math:`\partial p = p (1 - p) \, \partial f` for the logit *f*.
+Each :math:`v_g` is one vector-Jacobian product; *J* is never formed. The paper's text leaves open of which outputs *J*
+is the Jacobian. For logits, :math:`v_g` is minus the gradient of the group's summed loss, which training follows. For
+probabilities, which the text subtracts from the label, a saturated prediction hides its strength: :math:`\partial p = p
+(1 - p) \, \partial f` for the logit *f*.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,11 +39,11 @@ VANISHED = 1e-12  # a mean squared residual below it is rounding, and says nothi
 
 @dataclass(frozen=True)
 class NTK:
-    r"""How strongly groups of examples pull at the parameters, and whether they pull in the same direction.
+    r"""How strongly groups of examples act on the parameters, and whether their gradients are aligned.
 
     Args:
-        strength: Group → :math:`\lambda_g`; NaN where the group's residual has vanished.
-        cosine: Pair of groups → :math:`\cos(g, h)`; NaN where one of them has vanished.
+        strength: Group → :math:`\lambda_g`; NaN if the group's residual is zero.
+        cosine: Pair of groups → :math:`\cos(g, h)`; NaN if one of the residuals is zero.
     """
 
     strength: Mapping[str, float]
@@ -64,7 +64,7 @@ def ntk(
     most: int | None = None,
     of: Of = "logits",
 ) -> NTK:
-    """The diagnostics of a model as it stands; call it every few steps of your loop to see them over training.
+    """The diagnostics of the current model; call it every few steps of your loop to follow them over training.
 
     Example:
         >>> import torch, synib
@@ -78,20 +78,23 @@ def ntk(
     Args:
         model: A module from a dict of modalities to the family's parameters. It runs in evaluation mode.
         modalities, target: The examples.
-        groups: Group → which examples belong to it, a boolean for each. They may overlap.
+        groups: Group → which examples belong to it, one boolean each. Groups may overlap.
         family: The predictive distribution. Default: ``Categorical()``.
-        most: Use at most so many examples of each group, the first ones; all by default.
-        of: Whether J differentiates the logits, or the probabilities.
+        most: Maximum number of examples per group (the first ones); all by default.
+        of: Whether J is the Jacobian of the logits or of the probabilities.
     """
     check_choice("of", of, Of)
     chosen_family = family_of(family)
     if most is not None:
         check_whole("most", most)
     if not isinstance(model, nn.Module):
-        raise ValueError(f"ntk differentiates a module's parameters; got {type(model).__name__}, which has none.")
+        raise ValueError(
+            f"ntk differentiates with respect to the parameters of a module; got {type(model).__name__}, which "
+            "has none."
+        )
     parameters = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     if not parameters:
-        raise ValueError("ntk differentiates parameters, and all of this model's are frozen.")
+        raise ValueError("ntk differentiates with respect to parameters, but all parameters of this model are frozen.")
     x = as_tensors(model, modalities, model.names if isinstance(model, MultimodalModel) else None)
     n, device = tokens.values(next(iter(x.values()))).shape[0], next(iter(parameters.values())).device
     members = _members(groups, n, device)
@@ -119,13 +122,13 @@ def tangents(
     most: int,
     of: Of = "logits",
 ) -> dict[str, Tensor]:
-    """The same as a pure function that runs under ``vmap``: ``strength_<g>`` and ``cosine_<g>_<h>``, NaN where there is none.
+    """The diagnostics as a pure function that runs under ``vmap``: ``strength_<g>`` and ``cosine_<g>_<h>``, NaN if undefined.
 
     Args:
-        predict: From parameters and modalities to the family's parameters.
-        parameters: Where to take the derivative.
-        family, modalities, target, groups, of: As for :func:`ntk`.
-        most: Use at most so many examples of each group.
+        predict: Function from parameters and modalities to the family's parameters.
+        parameters: The parameters at which to differentiate.
+        family, modalities, target, groups, of: As in :func:`ntk`.
+        most: Maximum number of examples per group.
     """
     result: dict[str, Tensor] = {}
     directions: dict[str, dict[str, Tensor]] = {}
@@ -153,13 +156,13 @@ def tangents(
 
 
 def _members(groups: Mapping[str, ArrayLike | Tensor], n: int, device: torch.device) -> dict[str, Tensor]:
-    """The groups as boolean tensors, or one sentence on what is wrong with them."""
+    """The groups as boolean tensors; invalid groups raise ``ValueError``."""
     check_groups(groups)
     if not groups:
-        raise ValueError("ntk is of at least one group of examples; got none.")
+        raise ValueError("ntk needs at least one group of examples; got none.")
     members = {}
     for name, group in groups.items():
-        expected = f"Group {name!r} says for each of the {n} examples whether it belongs"
+        expected = f"Group {name!r} must have one boolean for each of the {n} examples"
         try:
             members[name] = as_tensor(group, device).bool()
         except (TypeError, ValueError, RuntimeError):
@@ -167,7 +170,7 @@ def _members(groups: Mapping[str, ArrayLike | Tensor], n: int, device: torch.dev
         if members[name].shape != (n,):
             raise ValueError(f"{expected}; got {tuple(members[name].shape)}.")
         if not members[name].any():
-            raise ValueError(f"Group {name!r} has no examples; leave it out.")
+            raise ValueError(f"Group {name!r} has no examples: leave it out.")
     return members
 
 

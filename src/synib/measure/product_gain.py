@@ -1,4 +1,4 @@
-"""Products of two modalities' numbers: weak synergy, which a network does not learn from few examples."""
+"""Products of two modalities' features: detects weak synergy that a network does not learn from few examples."""
 
 from collections.abc import Mapping
 
@@ -26,34 +26,35 @@ def product_gain(
     folds: int = 5,
     seed: int = 0,
 ) -> InteractionGain:
-    r"""What products of two modalities' numbers add to the best additive combination, on held-out examples.
+    r"""The gain of products of two modalities' features over the best additive combination, on held-out examples.
 
-    :func:`~synib.measure.interaction_gain` asks a fusion model that was trained; this one needs none: it is the product
-    detector of :class:`~synib.measure.detectors.Detectors`, among up to 64 principal components, with 50 examples for each.
-    Let r be what the additive combination leaves of the label (1 or 0 minus the probability) and a, b the leading principal
-    components of two modalities, whitened. For each pair of modalities and each class the leading singular vectors u, v of
-    the mean of :math:`r\,a\,b^\top` give one score, :math:`(u \cdot a)(v \cdot b)`, which a logistic regression adds to the
-    combination. Few numbers are fitted, so that a product shows from far fewer examples than a network takes to find it; but
-    what is no product of directions (the sign of a difference of lengths, a parity of three) does not.
+    :func:`~synib.measure.interaction_gain` evaluates a trained fusion model; this measure needs none: it is the product
+    detector of :class:`~synib.measure.detectors.Detectors`, among up to 64 principal components, with 50 examples for
+    each. Let r be the residual of the additive combination (1 or 0 minus the probability) and a, b the leading
+    principal components of two modalities, whitened. For each pair of modalities and each class, the leading singular
+    vectors u, v of the mean of :math:`r\,a\,b^\top` give one score, :math:`(u \cdot a)(v \cdot b)`, which a logistic
+    regression adds to the combination. Few parameters are fitted, so a product is detected from far fewer examples than
+    a network needs; but interactions that are not products of directions (the sign of a difference of lengths, a parity
+    of three) are not detected.
 
-    What it is compared with has the products that each modality can make alone: where two modalities hold the same thing, a
+    The baseline includes the products that each modality can form alone: if two modalities contain the same variable, a
     product of both is a square of one, which a unimodal model may have missed.
 
-    All of it is fitted on the other folds: the directions on part of them, the weights on the rest, in turn. Components alone
-    are of all examples, without their labels.
+    Everything is fitted on the other folds: the directions on part of them, the weights on the rest, in turn. Only the
+    principal components use all examples, without their labels.
 
     Args:
-        unimodal: Modality → predictions of its own model for these examples, which it was not trained on, as
-            :func:`~synib.measure.interaction_gain` takes them; an additive model's may be among them.
-        modalities: Modality → numbers ``(n, width)``, at least two; 0 everywhere for a modality that an example lacks.
+        unimodal: Modality → out-of-sample predictions of its unimodal model, as in
+            :func:`~synib.measure.interaction_gain`; predictions of an additive model may be included.
+        modalities: Modality → features ``(n, width)``, at least two; all 0 for a modality that an example lacks.
         target: The true labels, from 0.
         given: Whether predictions are ``"logits"`` or ``"probabilities"``.
-        groups: The group of each example, where examples of one are not independent.
-        folds: At least 3.
+        groups: The group of each example, if examples of one group are dependent.
+        folds: Number of folds, at least 3.
         seed: Seed for the fold assignment.
 
     Returns:
-        The gain of all products, as "fusion", over the combination with those within modalities.
+        The gain of all products, as "fusion", over the combination with products within modalities.
     """
     check_choice("given", given, Of)
     check_resampling(seed)
@@ -75,19 +76,21 @@ def product_gain(
 
 
 def _numbers(modalities: Mapping[str, ArrayLike | Tensor], n: int) -> dict[str, Tensor]:
-    """The modalities as tensors ``(n, width)``, or one sentence on what is wrong with them."""
+    """The modalities as tensors ``(n, width)``; invalid ones raise ``ValueError``."""
     if not isinstance(modalities, Mapping) or len(modalities) < 2:
-        raise ValueError("Products take at least 2 modalities, as a dictionary of name → (examples, width).")
+        raise ValueError("Products need at least 2 modalities, as a dict of name → (examples, width).")
     tensors = {}
     for name, values in modalities.items():
         x = torch.from_numpy(as_numbers(values, name))
         if x.ndim != 2 or len(x) != n or not x.shape[1] or not x.isfinite().all():
-            raise ValueError(f"{name} needs finite numbers ({n}, width), a row for each label; got {tuple(x.shape)}.")
+            raise ValueError(
+                f"{name} must be finite numbers of shape ({n}, width), one row for each label; got {tuple(x.shape)}."
+            )
         tensors[name] = x
     return tensors
 
 
 def _predictor(log_probability: Array) -> Tensor:
-    """The linear predictor of log-probabilities: the log-odds of the second of two classes, or a score for each of more."""
+    """The linear predictor of log-probabilities: the log-odds of the second of two classes, or one score per class."""
     eta = torch.from_numpy(log_probability)
     return eta[..., 1:] - eta[..., :1] if eta.shape[-1] == 2 else eta

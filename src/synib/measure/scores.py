@@ -1,4 +1,4 @@
-"""Ordinary scores of predictions, with intervals: accuracy, F1, AUROC, calibration error, confidence."""
+"""Standard scores of predictions, with intervals: accuracy, F1, AUROC, calibration error, confidence."""
 
 import math
 from collections.abc import Callable
@@ -21,13 +21,14 @@ class Scores:
     """The result of :func:`scores`, as fractions in [0, 1].
 
     Attributes:
-        accuracy: Share of right predictions.
-        macro_f1: Mean of ``f1`` over the classes that have one.
+        accuracy: Fraction of correct predictions.
+        macro_f1: Mean of ``f1`` over the classes for which it is defined.
         f1: For each class; NaN for one that neither occurs nor is predicted.
-        auroc: Mean over classes of one against the rest; NaN where a class is absent.
-        ece: Expected calibration error: mean over bins of |accuracy − confidence|, weighted by their examples.
+        auroc: Mean of the one-versus-rest AUROC over classes; NaN if a class is absent.
+        ece: Expected calibration error: mean of |accuracy − confidence| over bins, weighted by their number of
+            examples.
         confidence: Mean probability of the predicted class.
-        note: Why something is NaN; empty if nothing is.
+        note: Why a value is NaN; empty if none is.
     """
 
     accuracy: Estimate
@@ -57,9 +58,9 @@ def scores(
     A Bernoulli prediction is scored as one of two classes: F1 and AUROC are means over both, and confidence is that of the
     predicted class.
 
-    An ECE adds up distances, so sampling noise makes it too large, and that of resamples larger still. Its interval
-    therefore mirrors the resamples' percentiles at the value (basic bootstrap), within [0, 1] and up to the value at least.
-    Some of the bias stays: of a perfectly calibrated model the interval reaches 0 only about six times in ten.
+    An ECE sums absolute differences, so sampling noise biases it upwards, and that of resamples even more. Its interval
+    therefore reflects the resamples' percentiles about the value (basic bootstrap), clipped to [0, 1] and including the
+    value. Some bias remains: for a perfectly calibrated model, the interval includes 0 in only about six of ten cases.
 
     Args:
         prediction: The family's parameters, as an array or tensor.
@@ -74,7 +75,7 @@ def scores(
 
 
 def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
-    """Scores of predictions ``(n, draws, classes)``; intervals resample examples with all their draws."""
+    """Scores of predictions ``(n, draws, classes)``; intervals resample examples together with all their draws."""
     try:
         from torchmetrics.functional import classification as metrics
     except ImportError as error:

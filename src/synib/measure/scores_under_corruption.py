@@ -1,4 +1,4 @@
-"""A model's ordinary scores on intact data, and with each modality corrupted."""
+"""Standard scores of a model on intact data, and with each modality corrupted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ class CorruptionScores:
     """The result of :func:`scores_under_corruption`.
 
     Attributes:
-        intact: Scores on the data as they are.
+        intact: Scores on intact data.
         corrupted: Modality → scores with this modality replaced.
-        calibration: Modality, or ``""`` for intact data → what a calibration plot shows.
+        calibration: Modality, or ``""`` for intact data → data of a calibration plot.
     """
 
     intact: Scores
@@ -56,29 +56,29 @@ def scores_under_corruption(
     resamples: int = 200,
     seed: int = 0,
 ) -> CorruptionScores:
-    """:func:`scores` on intact data, and with each modality corrupted whole.
+    """:func:`scores` on intact data, and with each modality corrupted completely.
 
-    What the result says depends on what fills the gap. With :class:`~synib.ShuffledNoise`, the default, a swapped pair
-    looks like a real one and no model can tell: look at accuracy, which says whether the model uses the modality, and read
-    nothing into its confidence. To ask whether a model is unsure when a modality is gone, pass what does not look like data,
-    ``StandardNoise()`` or the noise it was trained with: a model that works through the interaction of its modalities
-    should then lose its confidence along with its accuracy. One that rests on a shortcut in modality i stays confident when
-    another is corrupted.
+    The interpretation depends on the noise. With :class:`~synib.ShuffledNoise`, the default, a swapped pair looks like
+    a real one and no model can notice: the accuracy shows whether the model uses the modality, but its confidence has
+    no meaning. To test whether a model is uncertain when a modality is missing, pass noise that does not look like
+    data, ``StandardNoise()`` or the noise of its training: a model that uses the interaction of its modalities should
+    then lose confidence along with accuracy. A model that relies on a shortcut in modality i stays confident when
+    another one is corrupted.
 
-    Every draw is scored by itself, since a model in use meets one corrupted input and not an average over many;
-    an average would look uncertain even where each prediction is confident. Intervals resample examples together with
-    all their draws.
+    Every draw is scored separately, since a deployed model receives one corrupted input and not an average over many;
+    an average would look uncertain even if each prediction is confident. Intervals resample examples together with all
+    their draws.
 
     Args:
         predict: A :class:`~synib.FusionModel`, whose latents are computed once, or any callable from modalities to the
-            family's parameters. A module is put into evaluation mode, and back into the mode it was in.
+            family's parameters. A module is put into evaluation mode, and its mode is restored afterwards.
         modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first.
         target: The true labels.
-        noise: What replaces a modality; another example's values by default (:class:`~synib.ShuffledNoise`), which tells
-            what the model uses and not whether it notices.
-        draws: How many corrupted copies of each example.
+        noise: What replaces a modality; by default another example's values (:class:`~synib.ShuffledNoise`), which
+            shows what the model uses and not whether it notices the corruption.
+        draws: Number of corrupted copies of each example.
         family: ``Bernoulli()`` or ``Categorical()`` (default).
-        chunk: How many examples the model sees at a time.
+        chunk: Number of examples per call of the model.
         resamples: Number of bootstrap resamples.
         seed: Seed for the counterfactuals and the bootstrap.
     """

@@ -15,11 +15,11 @@ from synib.tokens import Modality, Tokens, take, values
 
 
 def shuffle_within_class(modalities: Mapping[str, Any], target: ArrayLike | Tensor, seed: int = 0) -> dict[str, Any]:
-    """Training data for a control: every modality permuted on its own among the examples of its class.
+    """Training data for a control: every modality is permuted independently among the examples of its class.
 
-    Each modality given the class stays as it is; what modalities say only together goes. A model trained on this has no
-    cross-modal information, so what it reaches on a synergy subset is mere disagreement with the unimodal models. A
-    class of a single example keeps it.
+    The distribution of each modality given the class is preserved; information in combinations of modalities is
+    removed. A model trained on these data has no cross-modal information, so its accuracy on a synergy subset is mere
+    disagreement with the unimodal models. A class with a single example is unchanged.
 
     Args:
         modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first.
@@ -27,16 +27,18 @@ def shuffle_within_class(modalities: Mapping[str, Any], target: ArrayLike | Tens
         seed: Seed of the permutations.
     """
     if not isinstance(modalities, Mapping):
-        raise ValueError(f"Modalities are a dict of name → tensor; got {type(modalities).__name__}.")
+        raise ValueError(f"Modalities must be a dict of name → tensor; got {type(modalities).__name__}.")
     check_whole("seed", seed, least=None)
     y = true_labels(target)
     result: dict[str, Any] = {}
     for name, x in modalities.items():
         if not hasattr(values(x), "__len__"):
-            raise ValueError(f"Modality {name!r} is a tensor, an array or synib.Tokens; got {type(x).__name__}.")
+            raise ValueError(f"Modality {name!r} must be a tensor, an array or synib.Tokens; got {type(x).__name__}.")
         n = len(values(x))
         if n != len(y):
-            raise ValueError(f"{name!r} has {n} examples and the target {len(y)}; give one label for each example.")
+            raise ValueError(
+                f"{name!r} has {n} examples, but the target has {len(y)}: give one label for each example."
+            )
         rows = torch.arange(n)
         for label in np.unique(y):
             of_class = torch.from_numpy(np.flatnonzero(y == label))

@@ -1,4 +1,4 @@
-"""The synergy subset: the examples that no modality predicts alone, and a model's accuracy there."""
+"""The synergy subset: the examples that no modality predicts alone, and a model's accuracy on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ ENOUGH = 97  # the smallest n with 1.96 · √(¼ / n) ≤ .1: an accuracy near 
 
 @dataclass(frozen=True)
 class SubsetScore:
-    """Accuracy of a model on a synergy subset and off it.
+    """Accuracy of a model on a synergy subset and on all other examples.
 
     Attributes:
-        on, off: Accuracy on the subset, and on all other examples; ``n`` counts different examples.
-        control: Accuracy of the control model on the subset, where one was given.
-        excess: ``on`` minus ``control``, paired by example: the part that counts.
+        on, off: Accuracy on the subset, and on all other examples; ``n`` counts distinct examples.
+        control: Accuracy of the control model on the subset, if one was given.
+        excess: ``on`` minus ``control``, paired by example: the relevant part.
     """
 
     on: Estimate
@@ -35,7 +35,7 @@ class SubsetScore:
 
 @dataclass(frozen=True)
 class SubsetScores:
-    """The result of :meth:`SynergySubset.score`: both kinds of subset, and whether they are large enough to say anything."""
+    """The result of :meth:`SynergySubset.score`: both kinds of subset, and whether they are large enough."""
 
     strict: SubsetScore
     per_seed: SubsetScore
@@ -44,17 +44,17 @@ class SubsetScores:
     def __str__(self) -> str:
         lines = [f"strict    {self.strict}", f"per seed  {self.per_seed}"]
         if self.strict.excess is None:
-            lines.append("no control given: a model that merely disagrees with the unimodal ones scores here too")
+            lines.append("no control given: a model that merely disagrees with the unimodal models also scores here")
         return "\n".join(lines + [self.warning] * bool(self.warning))
 
 
 @dataclass(frozen=True)
 class SynergySubset:
-    """Which examples no unimodal model gets right; made by :func:`synergy_subset`.
+    """The examples that no unimodal model predicts correctly; returned by :func:`synergy_subset`.
 
     Attributes:
-        strict: ``(examples,)``, wrong under all modalities and all seeds.
-        per_seed: ``(seeds, examples)``, wrong under all modalities at this seed.
+        strict: ``(examples,)``, wrong for all modalities and all seeds.
+        per_seed: ``(seeds, examples)``, wrong for all modalities at this seed.
         target: ``(examples,)``.
     """
 
@@ -64,29 +64,29 @@ class SynergySubset:
 
     @property
     def size(self) -> int:
-        """How many examples the strict subset has."""
+        """Number of examples in the strict subset."""
         return int(self.strict.sum())
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many examples the subset of each seed has."""
+        """Number of examples in the subset of each seed."""
         return tuple(int(n) for n in self.per_seed.sum(1))
 
     @property
     def warning(self) -> str:
-        """A sentence for each subset that is too small to say anything; empty if none is.
+        """One sentence for each subset that is too small for a conclusion; empty if none is.
 
-        Too small is below 97 examples: the 95 % interval of an accuracy near 1/2 is then wider than ±.1. Subsets of
-        single seeds are judged by their mean size, since what one seed's examples say another's largely repeat.
+        Too small means below 97 examples: the 95 % interval of an accuracy near 1/2 is then wider than ±.1. Subsets of
+        single seeds are judged by their mean size, since the seeds share most of their examples.
         """
         sentences = []
         for name, size in (("strict subset has", self.size), ("subsets of single seeds have", np.mean(self.sizes))):
             if size == 0:
-                sentences.append(f"The {name} no examples: there is nothing to score.")
+                sentences.append(f"The {name} no examples, so its accuracy is undefined.")
             elif size < ENOUGH:
                 sentences.append(
-                    f"The {name} {size:.4g} of {len(self.target)} examples: below {ENOUGH} an accuracy near 1/2 is known "
-                    "only to worse than ±.1."
+                    f"The {name} {size:.4g} of {len(self.target)} examples: below {ENOUGH}, the 95 % interval of an "
+                    "accuracy near 1/2 is wider than ±.1."
                 )
         return " ".join(sentences)
 
@@ -95,20 +95,20 @@ class SynergySubset:
         fusion: ArrayLike | Tensor,
         control: ArrayLike | Tensor | None = None,
     ) -> SubsetScores:
-        """Accuracy of a model on the subset and off it, with intervals over examples.
+        """Accuracy of a model on the subset and on all other examples, with confidence intervals over examples.
 
-        The subset holds what every unimodal model gets wrong, so whoever merely disagrees with them scores on it: in a
-        binary task a model that always answers against them scores 1, one that knows nothing 1/2. Only the excess over a
-        control counts: a fusion model trained on :func:`shuffle_within_class` of the training data, which has no
-        cross-modal information. On the other hand an ensemble of the very models that define the subset scores 0 by
-        definition in a binary task, since all of them are wrong; compare ensembles of other checkpoints.
+        Every unimodal model is wrong on the subset, so any model that merely disagrees with them scores on it: in a
+        binary task, a model that always contradicts them scores 1, an uninformed one 1/2. Only the excess over a
+        control is meaningful: a fusion model trained on :func:`shuffle_within_class` of the training data, which has no
+        cross-modal information. Conversely, an ensemble of the models that define the subset scores 0 by definition in
+        a binary task, because all of them are wrong; evaluate ensembles of other checkpoints.
 
-        Per seed, model ``s`` is scored on subset ``s``, and all pairs of seed and example count alike. Intervals are score
-        intervals of an effective number of examples (:func:`~synib.measure.stats.proportion`).
+        Per seed, model ``s`` is scored on subset ``s``, and all pairs of seed and example have equal weight. Intervals
+        are score intervals for an effective number of examples (:func:`~synib.measure.stats.proportion`).
 
         Args:
             fusion: Predicted labels, ``(examples,)`` or ``(seeds, examples)``.
-            control: Predicted labels of the control, likewise.
+            control: Predicted labels of the control, in the same shape.
         """
         hits = self._hits(fusion, "fusion")
         other = None if control is None else self._hits(control, "control")
@@ -127,8 +127,8 @@ class SynergySubset:
         right = are_right(labels, name, self.target)
         if len(right) != len(self.per_seed) and 1 not in (len(right), len(self.per_seed)):
             raise ValueError(
-                f"{name} has {len(right)} seeds and the subset {len(self.per_seed)}: give one row of labels for each seed, "
-                "or a single one."
+                f"{name} has {len(right)} seeds, but the subset has {len(self.per_seed)}: give one row of labels "
+                "for each seed, or a single one."
             )
         return right.astype(float)
 
@@ -138,16 +138,17 @@ class SynergySubset:
 
 
 def synergy_subset(unimodal: Mapping[str, ArrayLike | Tensor], target: ArrayLike | Tensor) -> SynergySubset:
-    """The examples that every unimodal model gets wrong (Sec. "Experiments", synergy subset).
+    """The examples that every unimodal model predicts wrongly (Sec. "Experiments", synergy subset).
 
-    *Strict*: wrong under all modalities and all seeds. *Per seed*: wrong under all modalities at this seed.
+    *Strict*: wrong for all modalities and all seeds. *Per seed*: wrong for all modalities at this seed.
 
     >>> subset = synergy_subset({"image": [0, 1, 1, 0], "text": [0, 0, 1, 1]}, [1, 1, 1, 0])
     >>> subset.strict
     array([ True, False, False, False])
 
     Args:
-        unimodal: Modality → predicted labels, ``(examples,)`` or ``(seeds, examples)``; a single row serves all seeds.
+        unimodal: Modality → predicted labels, ``(examples,)`` or ``(seeds, examples)``; a single row applies to all
+            seeds.
         target: The true labels, ``(examples,)``.
     """
     check_unimodal(unimodal)

@@ -1,4 +1,4 @@
-"""How much a model uses each modality: MIPD, and the fall of accuracy and confidence when it is corrupted."""
+"""How much a model uses each modality: MIPD, and the drop in accuracy and confidence when it is corrupted."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -19,12 +19,12 @@ from synib.objective import Bernoulli, Family, Reference, Uniform
 
 @dataclass(frozen=True)
 class Use:
-    """How much a model uses one modality. A family without classes has no accuracy and no confidence: ``None``.
+    """How much a model uses one modality. Accuracy and confidence are ``None`` for a family without classes.
 
     Args:
         mipd: The surrogate of the paper's MIPD, in nats.
-        accuracy_drop: Accuracy intact less accuracy with this modality corrupted.
-        confidence_drop: The same of the mean probability of the predicted class.
+        accuracy_drop: Accuracy on intact data minus accuracy with this modality corrupted.
+        confidence_drop: The same for the mean probability of the predicted class.
     """
 
     mipd: Estimate
@@ -37,8 +37,8 @@ class Usage:
     """The result of :func:`usage`.
 
     Args:
-        modalities: For each modality how much it is used.
-        accuracy, confidence, log_loss: Of the model with all modalities intact; log-loss in nats.
+        modalities: The use of each modality.
+        accuracy, confidence, log_loss: Scores of the model with all modalities intact; log-loss in nats.
         reference: C_r, the cross-entropy of the targets under the reference, in nats.
     """
 
@@ -50,7 +50,9 @@ class Usage:
 
     def __getitem__(self, name: str) -> Use:
         if name not in self.modalities:
-            raise KeyError(f"There is no modality {name!r}; there are {', '.join(map(repr, self.modalities))}.")
+            raise KeyError(
+                f"There is no modality {name!r}; the modalities are {', '.join(map(repr, self.modalities))}."
+            )
         return self.modalities[name]
 
     def __str__(self) -> str:
@@ -80,27 +82,29 @@ def usage(
     level: float = 0.95,
     chunk: int = CHUNK,
 ) -> Usage:
-    r"""How much a model uses each modality: the MIPD surrogate, and the fall of accuracy and confidence without it.
+    r"""How much a model uses each modality: the MIPD surrogate, and the drop in accuracy and confidence without it.
 
-    The Mutual Information Perturbation Difference :math:`\mathrm{MIPD}_i = H(Y \mid \tilde X_i, X_{\neg i}) - H(Y \mid X)` is
-    what corrupting modality *i* costs in predictability. Its surrogate (App. "Variational Surrogate for MIPD",
-    Eq. mipd-surrogate) is
+    The Mutual Information Perturbation Difference :math:`\mathrm{MIPD}_i = H(Y \mid \tilde X_i, X_{
+    eg i}) - H(Y \mid X)` is the loss of predictability when modality *i* is corrupted. Its surrogate (App. "Variational
+    Surrogate for MIPD", Eq. mipd-surrogate) is
 
     .. math:: \widehat{\mathrm{MIPD}}_i = C_r - \mathbb E\, D_\mathrm{KL}\big(q(\cdot \mid \tilde x_i, x_{\neg i})
               \,\|\, r\big) - \mathrm{CE}\big(q(y \mid x)\big), \qquad C_r = \mathbb E_{p(y)}[-\log r(y)],
 
-    with :math:`C_r` from the targets given here. Use held-out examples: on training data the cross-entropy is too small.
+    with :math:`C_r` from the given targets. Use held-out examples: on training data the cross-entropy is too small.
 
-    **What it does not say.** It is not a bound on either side: it equals MIPD only where q is the true posterior, on intact
-    *and* on corrupted inputs. Below that an overconfident answer to a corrupted input makes it too small, even negative, and
-    an unsure one too large. A model that rests on the interaction but was never taught to doubt a swapped modality answers
-    each swapped pair with full confidence: with one draw its MIPD is near 0, the same as if it did not look at the modality.
-    Several draws, averaged, and the drop of accuracy tell these apart. And it depends on the corruption: a fill that leaves
-    information behind, or that the model recognises, gives another number.
+    **Limits.** The surrogate is not a bound in either direction: it equals MIPD only if q is the true posterior on
+    intact *and* on corrupted inputs. Otherwise an overconfident prediction for a corrupted input makes it too small,
+    even negative, and an uncertain one too large. A model that relies on the interaction but was never trained to be
+    uncertain about a swapped modality predicts each swapped pair with full confidence: with one draw its MIPD is near
+    0, as if it did not use the modality. Averaging several draws, and the drop in accuracy, distinguish these cases.
+    The surrogate also depends on the corruption: noise that leaves information behind, or that the model recognises,
+    gives another value.
 
-    With several ``draws`` predictions are averaged before the KL, as in :class:`~synib.SynIB`, which approaches q with the
-    modality marginalised out (and MIPD the conditional information :math:`I(X_i; Y \mid X_{\neg i})`); K draws leave the KL
-    too large by about (classes - 1) / 2K. Accuracy and confidence are those of single draws, averaged.
+    With several ``draws``, predictions are averaged before the KL, as in :class:`~synib.SynIB`, which approximates q
+    with the modality marginalised out (and MIPD the conditional information :math:`I(X_i; Y \mid X_{
+    eg i})`); K draws bias the KL upwards by about (classes - 1) / 2K. Accuracy and confidence are averages over single
+    draws.
 
     Args:
         predict: A :class:`~synib.FusionModel`, whose modalities are encoded once, or any callable from modalities to the
@@ -108,13 +112,13 @@ def usage(
         modalities: Name → tensor, array or :class:`~synib.Tokens`, batch first: held-out examples.
         target: Their targets.
         family: The predictive distribution. Default: ``Categorical()``.
-        mask: What to corrupt. Default: the whole modality, ``RandomMask(1.0)``.
-        noise: What to put there. Default: other examples' values, ``ShuffledNoise()``.
+        mask: Which coordinates to corrupt. Default: the whole modality, ``RandomMask(1.0)``.
+        noise: The replacement values. Default: those of other examples, ``ShuffledNoise()``.
         reference: r. Default: ``Uniform()``. ``Unimodal()`` needs a model with unimodal heads.
-        draws: K, of mask and noise; 1 is the paper's surrogate.
+        draws: K, the number of draws of mask and noise; the paper's surrogate uses 1.
         seed: Seed for the draws.
         level: Confidence level.
-        chunk: How many rows go through the model at a time.
+        chunk: Number of rows per call of the model.
 
     Example:
         >>> import torch, synib
@@ -130,7 +134,7 @@ def usage(
     reference = Uniform() if reference is None else check_kind("reference", reference, Reference, "Uniform()")
     check_resampling(seed, level, draws=draws)
     if mask.probes and isinstance(noise, HideTokens):
-        raise ValueError(f"{type(mask).__name__} mixes noise into the values, and HideTokens has none to mix.")
+        raise ValueError(f"{type(mask).__name__} mixes noise into the values, but HideTokens has no values to mix in.")
     with evaluated(predict), evaluated(mask), evaluated(noise), evaluated(reference):
         encoded = Encoded(predict, modalities, chunk)
         intact = encoded.own()
@@ -157,7 +161,7 @@ def usage(
         rest = {other: p for other, p in unimodal.items() if other != name}
         if reference.needs_unimodal and not rest:
             raise ValueError(
-                f"The Unimodal reference needs a unimodal predictor of a modality other than {name!r}: give the "
+                f"The Unimodal reference needs a unimodal predictor for a modality other than {name!r}: give the "
                 "FusionModel heads."
             )
         average = each[0] if draws == 1 else family.average(each)
@@ -177,7 +181,7 @@ def usage(
 def _corrupted(
     encoded: Encoded, name: str, target: Tensor, family: Family, mask: Mask, noise: Noise, draws: int, seed: int
 ) -> Tensor:
-    """Predictions with one modality corrupted, ``(draws, examples, ...)``; drawn as SynIB draws with the seed's key."""
+    """Predictions with one modality corrupted, ``(draws, examples, ...)``; drawn as in SynIB, with the key of the seed."""
     key = keys.fold(keys.key(seed), name, "")
     rows = torch.arange(encoded.size, device=encoded.device).repeat(draws)
     if mask.whole and noise.shuffles:

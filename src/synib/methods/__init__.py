@@ -1,4 +1,4 @@
-"""How a step learns: one file for each method."""
+"""Training methods, one file each."""
 
 import difflib
 import inspect
@@ -62,11 +62,11 @@ UNIMODAL = "unimodal-"  # and the modality's name: unimodal-image is unimodal wi
 
 
 def build(name: str, **settings: Any) -> Objective:
-    """The method of that name with these settings, as a file has them.
+    """Construct a method by its name, with settings as written in a file.
 
-    Some settings are words for objects: ``weight_schedule`` (``"warmup"`` or ``"anneal"``) over ``weight_steps`` steps
-    (of modality dropout the probability follows it),
-    ``reference`` (``"uniform"`` or ``"unimodal"``), and of SynIB's forms ``space="latents"`` for masks that act on latents.
+    Some settings are names of objects: ``weight_schedule`` (``"warmup"`` or ``"anneal"``) over ``weight_steps`` steps
+    (it changes the probability in modality dropout), ``reference`` (``"uniform"`` or ``"unimodal"``), and for SynIB
+    ``space="latents"``, which applies masks to latents.
     """
     check_method(name)
     settings = _with_objects(name, settings)
@@ -78,7 +78,7 @@ def build(name: str, **settings: Any) -> Objective:
     missing = [setting for setting, needed in takes.items() if needed and setting not in settings]
     if unknown or missing:
         wrong = f"has no setting {unknown[0]!r}" if unknown else f"needs the setting {missing[0]!r}"
-        raise ValueError(f"{name} {wrong}; it takes {', '.join(takes)}.")
+        raise ValueError(f"{name} {wrong}; its settings are {', '.join(takes)}.")
     method = make(**unimodal, **settings)
     if space == "inputs":
         return method
@@ -86,22 +86,22 @@ def build(name: str, **settings: Any) -> Objective:
         return Experts(OnLatents(method.synergy), method.l2)
     if space == "latents" and isinstance(method, SynIB):
         return OnLatents(method)
-    raise ValueError(f"space is 'inputs', or 'latents' for a form of SynIB; got {shown(space)} for {name}.")
+    raise ValueError(f"space must be 'inputs', or 'latents' for a SynIB method; got {shown(space)} for {name}.")
 
 
 def _with_objects(name: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings with the objects that plain words stand for: a schedule of the weight over so many steps, a reference."""
+    """Settings with names replaced by objects: a schedule of the weight, a reference."""
     settings = dict(settings)
     if settings.keys() & {"weight_schedule", "weight_steps"}:
         schedule, steps = settings.pop("weight_schedule", None), settings.pop("weight_steps", None)
         if not isinstance(schedule, str) or schedule not in SCHEDULES or steps is None:
             raise ValueError(
-                f"weight_schedule is one of {', '.join(SCHEDULES)}, over weight_steps steps; got {shown(schedule)} and "
-                f"{shown(steps)}."
+                f"weight_schedule must be one of {', '.join(SCHEDULES)}, with weight_steps; got {shown(schedule)} "
+                f"and {shown(steps)}."
             )
         changing = SCHEDULED.get(name, "weight")
         if changing not in settings:
-            raise ValueError(f"A schedule of {name} needs the {changing} that it changes.")
+            raise ValueError(f"A schedule for {name} needs the setting {changing} that it changes.")
         settings[changing] = SCHEDULES[schedule](settings[changing], steps)
     if isinstance(reference := settings.get("reference"), str):
         settings["reference"] = REFERENCES[check_choice("reference", reference, REFERENCES)]()
@@ -109,7 +109,7 @@ def _with_objects(name: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(make: Callable[..., Any]) -> dict[str, bool]:
-    """The settings that a method takes, its own and those it passes on, and whether each must be given."""
+    """The settings of a method, including those that it passes on, and whether each is required."""
     if isinstance(make, type):
         return {name: p.default is p.empty for name, p in parameters_of(make).items()}
     own = {p.name: p.default is p.empty for p in inspect.signature(make).parameters.values() if p.kind != p.VAR_KEYWORD}
@@ -120,13 +120,13 @@ def settings_of(make: Callable[..., Any]) -> dict[str, bool]:
 
 
 def check_method(name: str) -> str:
-    """The name, if there is such a method; otherwise the close ones are named."""
+    """Return the name of a method; an unknown name raises ``ValueError`` with similar names."""
     if not isinstance(name, str):
-        raise ValueError(f"A method is given by its name, such as 'vanilla'; got {shown(name)}.")
+        raise ValueError(f"A method must be given by its name, such as 'vanilla'; got {shown(name)}.")
     if name not in METHODS and not (name.startswith(UNIMODAL) and name != UNIMODAL):
         close = difflib.get_close_matches(name, METHODS, n=3)
-        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(METHODS)}."
-        raise ValueError(f"No method is called {name!r}: {hint}")
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"choose from {', '.join(METHODS)}."
+        raise ValueError(f"Unknown method {name!r}: {hint}")
     return name
 
 

@@ -1,4 +1,4 @@
-"""A sum of one function for each modality: fusion without interaction."""
+"""A sum of one function per modality: fusion without interaction."""
 
 from collections.abc import Mapping
 
@@ -12,19 +12,19 @@ from synib.tokens import Modality
 
 
 class Additive(Ensemble):
-    r"""A sum of one function for each modality, trained as one model.
+    r"""A sum of one function per modality, trained as one model.
 
     .. math:: q(y \mid x_1..x_n) \propto \exp \textstyle\sum_i h_i(f_i(x_i))
 
-    Encoders and unimodal heads learn together what to add up. It can pool evidence and weigh it, and represent whatever has no
-    interaction, such as the sign of a sum, of which a unimodal model sees one half and takes the other for noise. What a fusion
-    has over this is interaction. The fusion head stays as it was.
+    Encoders and unimodal heads are trained jointly. The model can pool and weigh evidence, and represents everything
+    that has no interaction, such as the sign of a sum, which a unimodal model can only predict in part. What a fusion
+    model gains over it is interaction. The fusion head is not trained.
 
     Args:
-        settings: ``family``, ``check``, see :class:`Objective`. ``unimodal_weight`` has no loss to weigh here.
+        settings: ``family``, ``check``, see :class:`Objective`. ``unimodal_weight`` has no effect.
     """
 
-    with_heads = "adds up unimodal heads"
+    with_heads = "sums unimodal heads"
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         total = self.task_loss(self.predict(model, batch.modalities), batch)

@@ -1,4 +1,4 @@
-"""AGM: each modality's share of the output's gradient, larger or smaller as it lags or leads."""
+"""AGM: modulates each modality's share of the output gradient by how far it lags or leads."""
 
 import math
 from collections.abc import Mapping
@@ -22,25 +22,26 @@ LARGEST = 10.0  # of τ - r
 
 
 class AGM(Objective):
-    r"""Adaptive Gradient Modulation (Li et al., ICCV 2023): the output's gradient, modality by modality.
+    r"""Adaptive Gradient Modulation (Li et al., ICCV 2023): modulates the gradient of the output for each modality.
 
-    With :math:`F(S)` the fusion's output where inputs outside :math:`S` are zero, a modality's response is its Shapley
-    value :math:`\phi_m`, so that :math:`F(M) = F(\emptyset) + \sum_m \phi_m`, and its score :math:`s_m` the mean negative
-    log-likelihood of the target under :math:`\phi_m` alone. The gradient through :math:`\phi_m` is multiplied by
+    With :math:`F(S)` the output of the fusion with inputs outside :math:`S` set to zero, the response of a modality is
+    its Shapley value :math:`\phi_m`, so that :math:`F(M) = F(\emptyset) + \sum_m \phi_m`, and its score :math:`s_m` is
+    the mean negative log-likelihood of the target under :math:`\phi_m` alone. The gradient through :math:`\phi_m` is
+    multiplied by
 
     .. math:: \kappa_m = e^{-\alpha (r_m - \tau_m)}, \qquad
               r_m = \exp\Big(\tfrac{1}{n - 1} \sum_{j \ne m} (s_j - s_m)\Big)
 
-    and :math:`\tau_m` is the same ratio of the scores' means over all steps before: a modality further ahead than it used
-    to be is slowed down, one further behind sped up. The loss's value is that of plain fusion.
+    where :math:`\tau_m` is the same ratio for the mean scores over all previous steps: a modality that is further ahead
+    than before is slowed down, one that is further behind is sped up. The value of the loss is that of plain fusion.
 
     Args:
-        alpha: :math:`\alpha`, how strongly; 0 is plain fusion.
+        alpha: :math:`\alpha`, the strength of the modulation; 0 is plain fusion.
         settings: ``family`` (a discrete one), ``unimodal_weight``, ``check``, see :class:`Objective`. The losses of unimodal
             heads are not modulated.
     """
 
-    with_classes = "scores modalities by probabilities of classes"
+    with_classes = "scores modalities by class probabilities"
     scores: Tensor
     steps: Tensor
 
@@ -55,8 +56,8 @@ class AGM(Objective):
         names = sorted(batch.modalities)
         if not 2 <= len(names) <= MOST:
             raise ValueError(
-                f"AGM runs the fusion on every subset of 2 to {MOST} modalities; got {len(names)} ({', '.join(names)}): "
-                "join some of them, or use another method."
+                f"AGM runs the fusion on every subset of 2 to {MOST} modalities; got {len(names)} "
+                f"({', '.join(names)}): combine some of them, or use another method."
             )
         latents, prediction = self.intact(model, batch.modalities)
         self.family.check_target(prediction, batch.target, values=batch.check_values)  # scores meet the target first
@@ -73,7 +74,7 @@ class AGM(Objective):
         return self.family.nll(response.detach(), target).clamp(max=WORST).mean()
 
     def _kappa(self, now: Tensor) -> Tensor:
-        """κ of each modality; in training mode the scores are remembered."""
+        """κ of each modality; in training mode the scores are stored."""
         mean = self.scores[: len(now)].to(now)
         lead = ratio(now) - ratio(mean)
         if self.training:
@@ -84,7 +85,7 @@ class AGM(Objective):
 
 
 def ratio(scores: Tensor) -> Tensor:
-    """How far each modality is ahead: the exponential of the others' mean score minus its own."""
+    """How far each modality is ahead: the exponential of the mean score of the others minus its own score."""
     n = len(scores)
     return torch.exp((scores.mean() - scores) * n / (n - 1))
 
@@ -92,12 +93,12 @@ def ratio(scores: Tensor) -> Tensor:
 def shapley(
     model: MultimodalModel, modalities: Mapping[str, Modality], latents: Mapping[str, Any], prediction: Tensor
 ) -> dict[str, Tensor]:
-    """The Shapley value of each modality for the fusion's output; absent modalities have zero inputs.
+    """The Shapley value of each modality for the output of the fusion; absent modalities have zero inputs.
 
     Args:
-        model: Whose fusion it is.
-        modalities: What it sees.
-        latents, prediction: Its latents and its output on all of them.
+        model: The model with the fusion.
+        modalities: The inputs.
+        latents, prediction: Latents and output for all modalities.
     """
     n = len(modalities)
     output = {frozenset(modalities): prediction}

@@ -1,4 +1,4 @@
-"""The confidence penalty: SynIB without corruption, the control that it has to beat."""
+"""The confidence penalty: SynIB without corruption, the control for SynIB."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ class Confidence(Penalised):
 
     .. math:: \mathrm{CE}\big(q(y \mid x_1..x_n)\big) + \lambda\, n\, D_\mathrm{KL}\big(q(y \mid x_1..x_n) \,\|\, r\big)
 
-    This is :class:`~synib.SynIB` with a mask that corrupts nothing, and what the paper's published PID-XOR script computed
-    under the names "random" and "learned". Whatever SynIB gains, it must gain over this.
+    This is :class:`~synib.SynIB` with a mask that corrupts nothing, which the paper's published PID-XOR script computed
+    under the names "random" and "learned". The gain of SynIB must be measured against it.
 
     Args:
         settings: ``weight``, ``reference`` (fixed ones only), ``family``, ``unimodal_weight``, ``check``.
@@ -24,7 +24,8 @@ class Confidence(Penalised):
         super().__init__(**settings)
         if self.reference.needs_unimodal:
             raise ValueError(
-                "The confidence penalty corrupts no modality, so the Unimodal reference has no complement."
+                "The confidence penalty corrupts no modality, so it cannot use the Unimodal reference: use "
+                "Uniform(), Prior() or Fixed()."
             )
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:

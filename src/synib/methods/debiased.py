@@ -1,4 +1,4 @@
-"""Debiasing by ensembling: the fusion learns what unimodal models leave to be explained."""
+"""Debiasing by ensembling: the fusion learns what unimodal models cannot explain."""
 
 import copy
 from typing import Any
@@ -22,23 +22,23 @@ class Debiased(Objective, AddsModules, TrainsInStages):
     .. math:: \mathrm{CE}\Big(\mathrm{softmax}\big(\ell(x_1..x_n) + \textstyle\sum_i g_i\,\ell_i(x_i)\big)\Big)
               + \eta\, H\Big(\mathrm{softmax}\big(\textstyle\sum_i g_i\,\ell_i(x_i)\big)\Big)
 
-    with the fusion's logits :math:`\ell` and the unimodal models' :math:`\ell_i`. With :math:`g_i = 1` and without the second
-    term this is the product of experts ("bias product"). In the learned mixin :math:`g_i = \mathrm{softplus}(w_i^\top z + c_i)`
-    is a function of all latents z, and the entropy H keeps it from ignoring the unimodal models; the loss holds
-    :math:`H - \log K`, which has the same gradient.
+    with the fusion's logits :math:`\ell` and the unimodal models' :math:`\ell_i`. With :math:`g_i = 1` and without the
+    second term this is the product of experts ("bias product"). In the learned mixin :math:`g_i =
+    \mathrm{softplus}(w_i^\top z + c_i)` is a function of all latents z, and the entropy H keeps it from ignoring the
+    unimodal models; the loss contains :math:`H - \log K`, which has the same gradient.
 
-    The unimodal models are copies of the model's encoders and heads that share nothing with it. They are trained alone for the
-    first ``ahead`` epochs, as an ensemble is, and stay as they are from then on, when the model begins to be trained: the
-    epochs of one training are shared. The model's own heads learn beside its fusion, as in plain fusion.
+    The unimodal models are copies of the model's encoders and heads with separate parameters. They are trained alone
+    for the first ``ahead`` epochs, as an ensemble, and are frozen afterwards, when the training of the model starts:
+    both share the epochs of one training run. The heads of the model are trained with its fusion, as in plain fusion.
 
     Args:
-        ahead: Epochs in which the unimodal models are trained.
+        ahead: Number of epochs that train the unimodal models.
         mixin: Whether :math:`g` is learned.
         entropy: :math:`\eta` of the learned mixin.
         settings: ``family`` (a discrete one), ``unimodal_weight``, ``check``, see :class:`Objective`.
     """
 
-    with_classes = "adds log-odds of classes"
+    with_classes = "adds class log-odds"
     with_heads = "trains copies of the unimodal heads"
 
     def __init__(self, ahead: int = 5, mixin: bool = False, entropy: float = 0.0, **settings: Any) -> None:
@@ -61,7 +61,10 @@ class Debiased(Objective, AddsModules, TrainsInStages):
             heads = [self.apart.heads[name] for name in model.names]
             first = [next((p for p in head.parameters() if p.ndim == 2), None) for head in heads]
             if any(p is None for p in first):
-                raise ValueError("The learned mixin reads latents as heads that begin with a linear layer do.")
+                raise ValueError(
+                    "The learned mixin needs heads that start with a linear layer, because it reads latents in the "
+                    "same way."
+                )
             width = sum(p.shape[1] for p in first if p is not None)
             mix = nn.Linear(width, len(heads), device=first[0].device, dtype=first[0].dtype)  # type: ignore[union-attr]
             nn.init.zeros_(mix.weight)  # without a draw: every trainer begins alike
@@ -77,7 +80,7 @@ class Debiased(Objective, AddsModules, TrainsInStages):
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         if self.apart is None:
             raise ValueError(
-                f"{type(self).__name__} has no unimodal models yet: call attach(model) before the optimiser is made."
+                f"{type(self).__name__} has no unimodal models yet: call attach(model) before creating the optimiser."
             )
         if self.is_ahead:
             total, parts = self.members.loss(self.apart, batch, key)
@@ -104,10 +107,10 @@ class Debiased(Objective, AddsModules, TrainsInStages):
 
 
 def product_of_experts(*, ahead: int = 5, **settings: Any) -> Debiased:
-    """The fusion in a product with unimodal models that were trained first: it learns what they cannot say."""
+    """Fusion in a product with unimodal models that were trained first: it learns what they cannot predict."""
     return Debiased(ahead, **settings)
 
 
 def learned_mixin(*, ahead: int = 5, entropy: float = 0.1, **settings: Any) -> Debiased:
-    """The same, and how much the unimodal models count is learned, example by example."""
+    """The same with a learned weight of the unimodal models for each example."""
     return Debiased(ahead, mixin=True, entropy=entropy, **settings)

@@ -1,4 +1,4 @@
-"""Diagnosing & Re-learning: encoders that fit the training data alone go part of the way back to where they began."""
+"""Diagnosing & Re-learning: encoders that overfit are moved part of the way back to their initial weights."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,23 +15,23 @@ from synib.objective import Batch, Bernoulli
 
 
 class DnR(Vanilla, RevisesWeights):
-    r"""Vanilla training, with every encoder pulled towards its initial weights by what it learnt and cannot generalise.
+    r"""Vanilla training in which every encoder is pulled towards its initial weights by how much it overfits.
 
     .. math:: g_i = \lvert P_i^\mathrm{train} - P_i^\mathrm{val} \rvert, \quad w_i = \tanh(\lambda g_i), \quad
         \theta_i \leftarrow w_i\,\theta_i^\mathrm{init} + (1 - w_i)\,\theta_i
 
-    :math:`P_i` is the :func:`purity` of modality i's own latents, clustered on training and on validation data apart (Wei
-    et al., "Diagnosing and Re-learning for Balanced Multimodal Learning", ECCV 2024; App. "Baselines"). Heads, fusion,
-    running statistics and the optimiser's state stay as they are.
+    :math:`P_i` is the :func:`purity` of the latents of modality i, clustered separately on training and validation data
+    (Wei et al., "Diagnosing and Re-learning for Balanced Multimodal Learning", ECCV 2024; App. "Baselines"). Heads,
+    fusion, running statistics and optimiser state do not change.
 
-    It acts after epochs ``every``, 2·``every``, …, counted from 0 as in the authors' code, and never after the last: a
-    training does not end on weights that were just pulled back.
+    It acts after epochs ``every``, 2·``every``, …, counted from 0 as in the authors' code, but never after the last
+    epoch, so that training does not end on weights that were just pulled back.
 
     Args:
         strength: λ.
         every: Epochs between two revisions.
-        times: How many revisions at most.
-        threshold: Gaps below this change nothing (the appendix's "when imbalance exceeds a threshold").
+        times: Maximum number of revisions.
+        threshold: Gaps below the threshold change nothing (the appendix's "when imbalance exceeds a threshold").
         settings: ``family``, ``unimodal_weight``, ``check``, see :class:`Objective`.
     """
 
@@ -68,15 +68,16 @@ class DnR(Vanilla, RevisesWeights):
 
 
 def purity(latent: Any, target: Tensor, classes: int, key: Tensor) -> Tensor:
-    """How many examples belong to the class that most of their cluster belongs to, as a share of all.
+    """Cluster purity: the fraction of examples that belong to the majority class of their cluster.
 
-    Every coordinate is first brought to one range, as in the authors' code, so that none decides the clusters alone.
+    All coordinates are first scaled to one range, as in the authors' code, so that no single one determines the
+    clusters.
 
     Args:
         latent: ``(examples, ...)``.
         target: Class of each example.
-        classes: How many classes there are, and so how many clusters.
-        key: Decides where clusters begin.
+        classes: Number of classes, and of clusters.
+        key: Key of the cluster initialisation.
     """
     x = tokens.values(latent).flatten(1)
     span = x.amax(0) - x.amin(0)
@@ -86,13 +87,13 @@ def purity(latent: Any, target: Tensor, classes: int, key: Tensor) -> Tensor:
 
 
 def kmeans(x: Tensor, k: int, key: Tensor, starts: int = 8, steps: int = 30) -> Tensor:
-    """The cluster of every row: Lloyd's iterations from k-means++ centres, the best of several starts.
+    """K-means clusters: Lloyd's iterations from k-means++ centres, the best of several starts.
 
     Args:
         x: ``(rows, width)``.
-        k: Number of clusters; one that loses all its rows keeps its centre.
-        key: Decides the starts.
-        starts, steps: How many starts, and iterations from each.
+        k: Number of clusters; an empty cluster keeps its centre.
+        key: Key of the starts.
+        starts, steps: Number of starts, and of iterations from each.
     """
     lengths = x.square().sum(1, keepdim=True)
 

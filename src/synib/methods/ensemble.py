@@ -1,4 +1,4 @@
-"""Unimodal models side by side, without any fusion."""
+"""Independent unimodal models without fusion."""
 
 from collections.abc import Mapping
 
@@ -12,17 +12,17 @@ from synib.tokens import Modality
 
 
 class Ensemble(Objective, TrainsInStages):
-    r"""Unimodal models trained independently, their probabilities averaged (App. "Baselines", Late ensemble).
+    r"""Independently trained unimodal models with averaged probabilities (App. "Baselines", Late ensemble).
 
     .. math:: f_\mathrm{ens}(y \mid x_1..x_n) = \tfrac1n \textstyle\sum_i f_{\theta_i}(y \mid x_i)
 
-    No two of them share a parameter, so training all on the sum of their losses is training each alone, as
-    :class:`UnimodalModel` does. The fusion head stays as it was. Where a binary task's synergy subset is defined by these very
-    models, all are wrong on it and so is their average: 0 by definition.
+    The models share no parameters, so training on the sum of their losses is the same as training each alone, as
+    :class:`UnimodalModel` does. The fusion head is not trained. If the synergy subset of a binary task is defined by
+    these models, all of them are wrong on it and so is their average: accuracy 0 by definition.
 
     Args:
-        settings: ``family``, ``check``, see :class:`Objective`. ``unimodal_weight`` weighs unimodal losses against a fusion's;
-            there is none here, and it changes nothing.
+        settings: ``family``, ``check``, see :class:`Objective`. ``unimodal_weight`` has no effect, because there is no
+            fusion loss.
     """
 
     predicts_by_fusion = False

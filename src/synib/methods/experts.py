@@ -1,4 +1,4 @@
-"""A synergy expert beside unimodal experts: each learns what it is for, and validation data say how much to trust it."""
+"""A synergy expert and unimodal experts, each trained for its own purpose, combined by weights fitted on validation data."""
 
 import copy
 from collections.abc import Mapping
@@ -21,23 +21,24 @@ RIDGE = 1e-6  # on the biases: nothing where they are determined, and finite for
 
 
 class Experts(Objective, AddsModules, FitsAtEnd):
-    r"""A fusion model that must work through the interaction, unimodal models that need not, and a logistic regression.
+    r"""A fusion model trained for the interaction, unimodal models, and a logistic regression that combines them.
 
     .. math:: \log q(y \mid x_1..x_n) = w_0 \log q_\mathrm{syn}(y \mid x_1..x_n)
               + \textstyle\sum_i w_i \log q_i(y \mid x_i) + b_y + \mathrm{const}
 
-    A strong penalty makes a fusion model find the synergy and costs it the unimodal evidence. Here it need not keep that:
-    copies of the model's encoders and heads, which start from the same weights and share nothing with it, are trained as
-    an :class:`Ensemble` is. The model itself ends as the synergy objective alone would have left it. When training is over,
-    the weights are fitted to the validation data (stacked generalisation, Wolpert 1992; see :func:`stack`): accuracy on
-    those is then that of a fit. Until then the fusion answers alone.
+    A strong penalty makes a fusion model learn the synergy but lose unimodal evidence. Here it does not have to keep
+    that: copies of the model's encoders and heads, with the same initial weights and separate parameters, are trained
+    as an :class:`Ensemble`. The model itself is trained by the synergy objective alone. After training, the combination
+    weights are fitted to the validation data (stacked generalisation, Wolpert 1992; see :func:`stack`), so the
+    validation accuracy is that of a fit. Until then the fusion predicts alone.
 
     Args:
-        synergy: What trains the fusion model: one that says everything in its loss, as SynIB and the confidence penalty do.
-        l2: Weight of the squared weights in the logistic regression, of log-odds scaled to 1.
+        synergy: The objective of the fusion model: a method without training hooks, such as SynIB and the confidence
+            penalty.
+        l2: Weight of the squared weights in the logistic regression, for log-odds scaled to 1.
     """
 
-    with_classes = "adds log-odds of classes"
+    with_classes = "adds class log-odds"
     predicts_by_fusion = False
     with_heads = "trains copies of the unimodal heads"
     weights: Tensor
@@ -47,7 +48,7 @@ class Experts(Objective, AddsModules, FitsAtEnd):
         check_kind("synergy", synergy, Objective, "SynIB()")
         super().__init__(synergy.family, synergy.unimodal_weight, synergy.check)
         if more := needs_trainer(synergy):
-            raise ValueError(f"Experts takes a method that is all in its loss; {type(synergy).__name__} also {more}.")
+            raise ValueError(f"Experts needs a method without training hooks; {type(synergy).__name__} also {more}.")
         # Without a penalty separable classes would have no best weights.
         self.synergy, self.l2 = synergy, check_number("l2", l2, above=0)
         self.members = Ensemble(family=self.family)
@@ -72,15 +73,15 @@ class Experts(Objective, AddsModules, FitsAtEnd):
         return total + own, parts | {name.replace("unimodal", "apart"): loss for name, loss in apart.items()}
 
     def answers(self, model: MultimodalModel, modalities: Mapping[str, Modality]) -> Tensor:
-        """What each expert says, the fusion first: ``(experts, batch, logits)``."""
+        """The predictions of all experts, the fusion first: ``(experts, batch, logits)``."""
         apart = self._apart()
         predictions = [self.intact(model, modalities)[1]]
         predictions += [own_prediction(self, apart, name, modalities) for name in apart.names]
         stacked = torch.stack([p.reshape(p.shape[0], -1) for p in predictions])
         if stacked.shape[-1] != self.bias.shape[0]:
             raise ValueError(
-                f"Experts expects heads that end in a layer as wide as a prediction, {stacked.shape[-1]} numbers; the last "
-                f"parameter of the head of {apart.names[0]!r} has {self.bias.shape[0]}."
+                f"Experts needs heads whose last layer has as many outputs as a prediction, {stacked.shape[-1]}; "
+                f"the last parameter of the head of {apart.names[0]!r} has {self.bias.shape[0]}."
             )
         return stacked
 
@@ -94,30 +95,30 @@ class Experts(Objective, AddsModules, FitsAtEnd):
 
     def _apart(self) -> Any:
         if self.apart is None:
-            raise ValueError("Experts has no unimodal experts yet: call attach(model) before the optimiser is made.")
+            raise ValueError("Experts has no unimodal experts yet: call attach(model) before creating the optimiser.")
         return self.apart
 
 
 def stack(
     family: Family, answers: Tensor, target: Tensor, l2: float, sample_weight: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    r"""How much to trust each of several predictions: a logistic regression on their log-odds, by damped Newton steps.
+    r"""Weights of several predictions: a logistic regression on their log-odds, by damped Newton steps.
 
     .. math:: \min_{w, b}\; \mathrm{mean}\big(\mathrm{nll}\big(\textstyle\sum_e w_e \ell_e + b\big)\big)
               + \tfrac12 \mathtt{l2} \textstyle\sum_e (w_e s_e)^2
 
-    where :math:`s_e` is the root mean square of expert *e*'s log-odds between two classes: a synergy expert is right at a
-    confidence of .53, and should not pay for being multiplied by 20.
+    where :math:`s_e` is the root mean square of expert *e*'s log-odds between two classes: an expert that predicts
+    correctly with a confidence of .53 should not be penalised for a weight of 20.
 
     Args:
         family: Bernoulli or Categorical.
         answers: Logits of each expert, ``(experts, batch, logits)``.
         target: Classes.
         l2: Weight of the squared weights.
-        sample_weight: How much each example counts.
+        sample_weight: Weight of each example.
 
     Returns:
-        A weight for each expert, a bias for each logit; in double precision.
+        One weight per expert and one bias per logit, in double precision.
     """
     x, width = answers.double(), answers.shape[-1]
     # Squared log-odds; between two of several logits they are twice the logits' variance in the mean.
@@ -136,10 +137,10 @@ def _weigh(answers: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
 
 
 def experts(*, weight: float = 10.0, draws: int = 16, l2: float = 1e-3, **settings: Any) -> Experts:
-    """Experts whose fusion model is trained by SynIB with a modality marginalised out, with a strong weight."""
+    """Experts with a fusion model trained by SynIB that marginalises a modality out, with a strong penalty."""
     return Experts(synib_marginal(weight=weight, draws=draws, **settings), l2)
 
 
 def stacked(*, l2: float = 1e-3, **settings: Any) -> Experts:
-    """Experts whose fusion model is trained by plain fusion: the control of :func:`experts`, which is this at weight 0."""
+    """Experts with a fusion model trained by plain fusion: the control of :func:`experts`, which is the same at weight 0."""
     return Experts(Vanilla(**settings), l2)

@@ -1,4 +1,4 @@
-"""Gradient-Blending: losses of the heads and the fusion, weighed by how much each generalises for what it overfits."""
+"""Gradient-Blending: weighs the losses of heads and fusion by how well each generalises relative to its overfitting."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,13 +21,13 @@ class GradientBlending(Objective, AddsModules, RevisesWeights):
               \Delta G_k = -\Delta \mathcal L_k^\mathrm{val}, \qquad
               \Delta O_k = \Delta\big(\mathcal L_k^\mathrm{val} - \mathcal L_k^\mathrm{train}\big)
 
-    for k the fusion and each head. Every ``every`` epochs the weights are set from what the losses on all training and
-    validation data changed since the last time (the first time: since the beginning). The paper estimates them by training
-    each part alone for as many epochs; here the changes are those of the joint training, so that it costs no further training.
-    Weights sum to the number of losses, so that equal ones are those of plain fusion; where no validation loss fell, they
-    stay. A head whose overfitting did not change by more than 0.001 counts as if it had.
+    where k is the fusion or one of the heads. Every ``every`` epochs the weights are set from the changes of all
+    training and validation losses since the previous time (initially since the start of training). The paper estimates
+    them by training each part alone for as many epochs; here the changes are those of the joint training, which costs
+    no further training. Weights sum to the number of losses, so equal weights are plain fusion; if no validation loss
+    fell, the weights do not change. A change in overfitting below 0.001 is treated as 0.001.
 
-    It is for models whose heads reach the encoders (``detach_heads=False``): elsewhere weights have nothing to balance.
+    It needs a model whose heads train the encoders (``detach_heads=False``): otherwise the weights have no effect.
 
     Args:
         every: Epochs between two estimates.
@@ -57,12 +57,12 @@ class GradientBlending(Objective, AddsModules, RevisesWeights):
         self.require_heads(model, batch.modalities)
         if not self.names:
             raise ValueError(
-                "GradientBlending does not know the heads yet: call attach(model) before the optimiser is made."
+                "GradientBlending does not know the heads yet: call attach(model) before creating the optimiser."
             )
         if getattr(model, "detach_heads", False):
             raise ValueError(
-                "GradientBlending weighs the heads' gradients in the encoders, and detach_heads=True keeps them out; "
-                "make the model with detach_heads=False."
+                "GradientBlending weighs the gradients of the heads in the encoders, but detach_heads=True blocks "
+                "them; construct the model with detach_heads=False."
             )
         latents, prediction = self.intact(model, batch.modalities)
         losses, _ = self.each_loss(model, latents, prediction, batch)
@@ -94,7 +94,7 @@ class GradientBlending(Objective, AddsModules, RevisesWeights):
 
 
 class _Losses(nn.Module):
-    """A model in which ``functional_call`` can put its initial parameters while a function looks at it."""
+    """A model into which ``functional_call`` can put its initial parameters while a function is evaluated."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -105,11 +105,11 @@ class _Losses(nn.Module):
 
 
 def blended(before: Tensor, now: Tensor, weights: Tensor) -> Tensor:
-    """The weights of several losses from their values then and now, on training data (first row) and on validation data.
+    """The weights of several losses, from their earlier and current values on training data (first row) and validation data.
 
     Args:
         before, now: ``(2, losses)``.
-        weights: Those so far, kept where no validation loss fell.
+        weights: The current weights, kept if no validation loss fell.
     """
     generalised = (before[1] - now[1]).clamp(min=0)
     overfitted = ((now[1] - now[0]) - (before[1] - before[0])).abs().clamp(min=SMALLEST)

@@ -1,4 +1,4 @@
-"""Just Train Twice: what a first model gets wrong counts more for the second."""
+"""Just Train Twice: upweights the errors of a first model when training the second."""
 
 import copy
 from typing import Any
@@ -14,19 +14,19 @@ from synib.objective import Batch, MultimodalModel, Parts
 
 
 class JTT(Vanilla, AddsModules, TrainsInStages):
-    """Plain fusion in which the errors of an identification model count ``weight`` times (Just Train Twice, Liu et al. 2021).
+    """Plain fusion in which the errors of an identification model have weight ``weight`` (Just Train Twice, Liu et al. 2021).
 
-    For the first ``identify`` epochs a copy of the model is trained by plain fusion, and the model itself not at all. From
-    then on the copy stays as it is and the model is trained, from the initial weights that both began with: training
-    examples that the copy gets wrong count ``weight`` times. The paper repeats them as often; the expected gradient is the
-    same up to the batch's total weight.
+    For the first ``identify`` epochs a copy of the model is trained by plain fusion, and the model is not trained. Then
+    the copy is frozen and the model is trained from the same initial weights: training examples that the copy
+    misclassifies have weight ``weight``. The paper repeats them instead; the expected gradient is the same up to the
+    total weight of the batch.
 
-    Both stages share the epochs of one training, so that no method has more of them than another; a training must
-    therefore be longer than ``identify`` epochs.
+    Both stages share the epochs of one training run, so that all methods have the same number; a run must be longer
+    than ``identify`` epochs.
 
     Args:
         identify: T, epochs of the identification model.
-        weight: How much its errors count.
+        weight: Weight of misclassified examples.
         settings: ``family`` (a discrete one), ``unimodal_weight``, ``check``, see :class:`Objective`.
     """
 
@@ -43,7 +43,7 @@ class JTT(Vanilla, AddsModules, TrainsInStages):
 
     def attach(self, model: Any) -> None:
         if not isinstance(model, nn.Module) or not isinstance(model, MultimodalModel):
-            raise ValueError(f"JTT trains a copy of the model first, a FusionModel; got {shown(model)}.")
+            raise ValueError(f"JTT first trains a copy of the model, which must be a FusionModel; got {shown(model)}.")
         self.first = copy.deepcopy(model)
 
     def begin(self, epoch: int) -> None:
@@ -54,7 +54,7 @@ class JTT(Vanilla, AddsModules, TrainsInStages):
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         if self.first is None:
-            raise ValueError("JTT has no identification model yet: call attach(model) before the optimiser is made.")
+            raise ValueError("JTT has no identification model yet: call attach(model) before creating the optimiser.")
         if self.identifies:
             total, parts = super().loss(self.first, batch, key)
             return total, {f"first/{name}": loss for name, loss in parts.items()}
@@ -68,7 +68,7 @@ class JTT(Vanilla, AddsModules, TrainsInStages):
         return total, parts | {"identified": wrong.to(total.dtype).mean()}
 
     def _wrong(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Which examples are classified wrongly; of several labels, any."""
+        """Which examples are misclassified; with several labels, in any of them."""
         predicted = self.family.predict(prediction)
         if target.is_floating_point():  # of soft targets the most probable class
             classes = target.ndim > predicted.ndim

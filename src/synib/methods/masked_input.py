@@ -18,14 +18,14 @@ from synib.tokens import Modality
 class MaskedInput(Scheduled):
     """Cross-entropy on the union of intact and masked examples (App. "Disentangling Masking Effects from SynIB").
 
-    A masked copy has *all* its modalities masked. What SynIB gains beyond this, it does not gain from merely seeing
-    corrupted inputs.
+    A masked copy has *all* its modalities masked. It shows how much of SynIB's gain comes from merely seeing corrupted
+    inputs.
 
     Args:
-        mask: What to corrupt in a copy. Masks that search a unimodal predictor are not for this.
-        noise: What goes there.
-        weight: How much a masked copy counts beside the intact example: a number, or a schedule such as
-            :class:`~synib.Annealing`, which ends on intact examples alone. By default as much.
+        mask: The coordinates to corrupt in a copy; masks that search a unimodal predictor are not supported.
+        noise: The replacement values.
+        weight: Weight of a masked copy relative to the intact example (default 1): a number, or a schedule such as
+            :class:`~synib.Annealing`, which ends on intact examples alone.
         settings: ``family``, ``unimodal_weight``, ``check``, see :class:`Objective`.
     """
 
@@ -33,9 +33,12 @@ class MaskedInput(Scheduled):
         super().__init__(1.0 if weight is None else weight, **settings)
         self.weighted = weight is not None
         if check_kind("noise", noise, Noise, "ShuffledNoise()").within_classes:
-            raise ValueError(f"{type(noise).__name__} asks unimodal heads; masked inputs take ShuffledNoise().")
+            raise ValueError(f"{type(noise).__name__} needs unimodal heads; use ShuffledNoise() for masked inputs.")
         if check_kind("mask", mask, Mask, "RandomMask(0.5)").probes:
-            raise ValueError(f"{type(mask).__name__} searches a unimodal predictor; masked inputs take fixed masks.")
+            raise ValueError(
+                f"{type(mask).__name__} searches a unimodal predictor; use a mask without search, such as "
+                "RandomMask(), for masked inputs."
+            )
         self.mask, self.noise = mask, noise
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:

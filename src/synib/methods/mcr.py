@@ -1,4 +1,4 @@
-"""MCR: encoders play for influence on the prediction, and agree on what examples of one class share."""
+"""MCR: encoders compete for influence on the prediction and align the latents of one class."""
 
 from collections.abc import Mapping
 from itertools import combinations
@@ -17,24 +17,25 @@ from synib.tokens import values
 
 
 class MCR(Objective):
-    r"""The Multimodal Competition Regularizer (Kontras et al. 2024; App. "Baselines"), given by its gradient:
+    r"""The Multimodal Competition Regularizer (Kontras et al. 2024; App. "Baselines"), defined by its gradient:
 
     .. math:: \nabla \mathcal L_\mathrm{CE} + \gamma\, \nabla \mathcal L_\mathrm{Con} + \lambda \sum_i
               \Big(\sum_{j \ne i} \nabla_{\theta_j} - \nabla_{\theta_i}\Big)\, \mathrm{JSD}\big(p,\, p_{\tilde\imath}\big)
 
-    where :math:`p_{\tilde\imath}` is predicted with the latents of modality *i* permuted in the batch. Encoder *i* makes
-    itself matter, the others make it matter less; fusion and heads do not play, and the loss's value does not contain
-    the game. :math:`\mathcal L_\mathrm{Con}`, summed over pairs of modalities, is the supervised contrastive loss between
-    their latents: positives are examples of the same class, all of the other modality are compared, both ways.
+    where :math:`p_{\tilde\imath}` is the prediction with the latents of modality *i* permuted in the batch. Encoder *i*
+    increases its own influence and the others decrease it; fusion and heads do not take part, and the value of the loss
+    does not contain the game. :math:`\mathcal L_\mathrm{Con}`, summed over pairs of modalities, is the supervised
+    contrastive loss between their latents: positives are examples of the same class, compared with all examples of the
+    other modality, in both directions.
 
     Args:
         game: :math:`\lambda`.
-        contrast: :math:`\gamma`; with 0, latents may have different widths.
-        temperature: Of the contrastive similarities.
+        contrast: :math:`\gamma`; if 0, latents may have different widths.
+        temperature: Temperature of the contrastive similarities.
         settings: ``family`` (a discrete one), ``unimodal_weight``, ``check``, see :class:`Objective`.
     """
 
-    with_classes = "compares probabilities of classes"
+    with_classes = "compares class probabilities"
 
     def __init__(self, game: float = 1.0, contrast: float = 1.0, temperature: float = 0.5, **settings: Any) -> None:
         super().__init__(**settings)
@@ -43,7 +44,7 @@ class MCR(Objective):
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         if isinstance(model, BlackBoxModel):
-            raise ValueError("MCR is a game between encoders, and a plain callable has none: give it a FusionModel.")
+            raise ValueError("MCR is a game between encoders, but a plain callable has none: use a FusionModel.")
         latents, prediction = self.intact(model, batch.modalities)
         total, parts, _ = self.supervised(model, latents, prediction, batch)
         if self.contrast:
@@ -60,7 +61,7 @@ class MCR(Objective):
     def _play(
         self, model: MultimodalModel, latents: Mapping[str, Any], key: Tensor
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """The gradient of all games at each latent, and the JSD of each."""
+        """The gradient of all games with respect to each latent, and the JSD of each game."""
 
         def games(at: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
             played = {}
@@ -91,7 +92,7 @@ def contrastive(latents: Mapping[str, Any], target: Tensor, temperature: float) 
     if len(set(widths.values())) > 1:
         got = ", ".join(f"{name} {width}" for name, width in widths.items())
         raise ValueError(
-            f"MCR's contrastive term compares latents of one width; got {got}: make them equal, or set contrast=0."
+            f"MCR's contrastive term needs latents of equal width; got {got}: make them equal, or set contrast=0."
         )
     label = target.flatten()
     same = label[:, None] == label

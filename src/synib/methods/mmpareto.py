@@ -1,4 +1,4 @@
-"""MMPareto: the fusion's and the heads' gradients, weighed so that an encoder's step serves both."""
+"""MMPareto: combines the gradients of fusion and heads so that an encoder's step decreases both losses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -15,23 +15,23 @@ from synib.objective import Batch, MultimodalModel, Objective, Parts
 class MMPareto(Objective, WeighsGradients):
     r"""Gradient integration of the multimodal and the unimodal losses (Wei & Hu, ICML 2024).
 
-    In each encoder, let :math:`g_m` be the gradient of the fusion's loss and :math:`g_u` that of its own head's:
+    In each encoder, let :math:`g_m` be the gradient of the fusion's loss and :math:`g_u` that of its unimodal head:
 
     .. math:: h = w\,g_m + (1 - w)\,g_u, \quad w = \begin{cases} \tfrac12 & \langle g_m, g_u \rangle \ge 0 \\
               \arg\min_{w \in [0, 1]} \lVert h \rVert & \text{else} \end{cases}, \qquad
               \text{step} = \gamma\,\lVert g_m + g_u \rVert\,\frac{h}{\lVert h \rVert}
 
-    so that gradients which agree are summed, and of those in conflict neither loss rises to first order. The norms are the
-    whole encoder's: to rescale each tensor by itself, as the authors' code does, would turn the step away from :math:`h`.
-    Heads and fusion get their plain gradients.
+    so that agreeing gradients are summed, and conflicting ones are combined such that neither loss increases to first
+    order. The norms are those of the whole encoder: rescaling each tensor separately, as in the authors' code, would
+    change the direction of :math:`h`. Heads and fusion receive their plain gradients.
 
-    ``form="three-way"`` is how our paper's appendix "Baselines" writes it: one min-norm problem over the gradients of all
-    losses with respect to all parameters, and the minimum itself as the step, not rescaled.
+    ``form="three-way"`` follows our paper's appendix "Baselines": one min-norm problem over the gradients of all losses
+    with respect to all parameters, with the minimum as the step, not rescaled.
 
     Args:
         form: ``"per-encoder"`` or ``"three-way"``.
-        scale: :math:`\gamma` of the per-encoder form, 1.5 by default; the other has none.
-        settings: ``family``, ``unimodal_weight``, ``check``, see :class:`Objective`. The weight is part of :math:`g_u`.
+        scale: :math:`\gamma` of the per-encoder form, 1.5 by default; not used by the three-way form.
+        settings: ``family``, ``unimodal_weight``, ``check``, see :class:`Objective`. :math:`g_u` includes the weight.
     """
 
     with_heads = "weighs the losses of unimodal heads"
@@ -45,7 +45,7 @@ class MMPareto(Objective, WeighsGradients):
         super().__init__(**settings)
         self.form = check_choice("form", form, ("per-encoder", "three-way"))
         if form == "three-way" and scale is not None:
-            raise ValueError(f"The three-way form takes the min-norm point as it is; leave out scale={scale}.")
+            raise ValueError(f"The three-way form does not rescale the min-norm point: leave out scale={scale}.")
         self.scale = 1.5 if scale is None else check_number("scale", scale, above=0)
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
@@ -56,8 +56,8 @@ class MMPareto(Objective, WeighsGradients):
         self.require_heads(model, batch.modalities)
         if getattr(model, "detach_heads", False):
             raise ValueError(
-                "MMPareto weighs the heads' gradients in the encoders, and detach_heads=True keeps them out; "
-                "make the model with detach_heads=False."
+                "MMPareto weighs the gradients of the heads in the encoders, but detach_heads=True blocks them; "
+                "construct the model with detach_heads=False."
             )
         latents, prediction = self.intact(model, batch.modalities)
         own, _ = self.each_loss(model, latents, prediction, batch)
@@ -80,7 +80,7 @@ class MMPareto(Objective, WeighsGradients):
         return steps
 
     def _integrated(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
-        """One encoder's step from its (multimodal, unimodal) gradients, tensor by tensor."""
+        """The step of one encoder from its (multimodal, unimodal) gradients, tensor by tensor."""
         if not pairs:  # an encoder without parameters, or a frozen one
             return []
         mm, uu, mu = (torch.stack([(p[i] * p[j]).sum() for p in pairs]).sum() for i, j in ((0, 0), (1, 1), (0, 1)))
@@ -94,20 +94,21 @@ class MMPareto(Objective, WeighsGradients):
 
 
 def gramian(gradients: Tensor) -> Tensor:
-    """Inner products of stacked gradients with each other; without a matrix product, which autocast would round."""
+    """Inner products of stacked gradients, without a matrix product, which autocast would round."""
     return torch.stack([(gradients * gradient).flatten(1).sum(1) for gradient in gradients.unbind()])
 
 
 def min_norm(gramian: Tensor) -> Tensor:
-    r"""The point of smallest norm in the convex hull of a few vectors, as weights.
+    r"""The weights of the point of smallest norm in the convex hull of a few vectors.
 
     .. math:: \arg\min_{w \ge 0,\ \sum_i w_i = 1} w^\top G\, w
 
-    The minimum lies inside one of the simplex's :math:`2^m - 1` faces, where it solves a linear system. All of them are
-    solved, what falls outside its face is moved onto it, and the smallest is taken: exact, and nothing to iterate.
+    The minimum lies inside one of the :math:`2^m - 1` faces of the simplex, where it solves a linear system. All faces
+    are solved, solutions outside their face are projected onto it, and the smallest is taken: exact and without
+    iteration.
 
     Args:
-        gramian: The vectors' inner products, ``(m, m)``.
+        gramian: Inner products of the vectors, ``(m, m)``.
     """
     m = len(gramian)
     number = torch.arange(1, 2**m, device=gramian.device)

@@ -1,4 +1,4 @@
-"""Modality dropout: whole modalities go missing at random, so that none can be relied on."""
+"""Modality dropout: whole modalities are dropped at random, so that the model cannot rely on any single one."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ from synib.tokens import values
 
 
 class ModalityDropout(Scheduled):
-    """Cross-entropy on examples whose modalities were each dropped with probability ``p`` (ModDrop, Neverova et al. 2016).
+    """Cross-entropy with each modality dropped with probability ``p`` (ModDrop, Neverova et al. 2016).
 
-    Modalities are dropped independently, example by example, in training steps only. An example that would lose all of them
-    loses none: nothing about its target would be left. A unimodal head learns from the examples that kept its modality.
+    Modalities are dropped independently for each example, in training steps only. An example that would lose all of
+    them keeps all of them. A unimodal head is trained on the examples that kept its modality.
 
     Args:
         p: The probability, a number or a schedule such as :class:`~synib.Annealing`.
-        noise: What takes a dropped modality's place. Default: :class:`~synib.masks.ZeroNoise`, as in the paper.
+        noise: The replacement of a dropped modality. Default: :class:`~synib.masks.ZeroNoise`, as in the paper.
         settings: ``family``, ``unimodal_weight``, ``check``, see :class:`Objective`.
     """
 
@@ -30,7 +30,7 @@ class ModalityDropout(Scheduled):
         super().__init__(p, **settings)
         self.noise = ZeroNoise() if noise is None else check_kind("noise", noise, Noise, "ShuffledNoise()")
         if self.noise.within_classes:
-            raise ValueError(f"{type(noise).__name__} asks unimodal heads; modality dropout takes ShuffledNoise().")
+            raise ValueError(f"{type(noise).__name__} needs unimodal heads; use ShuffledNoise() for modality dropout.")
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         p = self.scheduled_weight()
@@ -58,7 +58,7 @@ class ModalityDropout(Scheduled):
 
     @staticmethod
     def _dropped(batch: Batch, p: Tensor, key: Tensor) -> dict[str, Tensor]:
-        """Modality → the rows that lose it."""
+        """Modality → the rows in which it is dropped."""
         device = batch.target.device
         drawn = {n: keys.uniform(keys.fold(key, n, "drop"), (batch.size,), device) < p for n in batch.modalities}
         all_of_them = torch.stack(list(drawn.values())).all(0)
@@ -66,5 +66,5 @@ class ModalityDropout(Scheduled):
 
 
 def modality_dropout(*, p: float | Constant, noise: NoiseName = "zeros", **settings: Any) -> ModalityDropout:
-    """Modality dropout with probability ``p`` and the fill of that name."""
+    """Modality dropout with probability ``p`` and the noise of that name."""
     return ModalityDropout(p, make_noise(noise), **settings)

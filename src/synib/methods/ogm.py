@@ -1,4 +1,4 @@
-"""OGM-GE: encoders that are ahead learn more slowly."""
+"""OGM-GE: slows down the training of encoders that are ahead."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,20 +23,21 @@ class OGM(Objective, WeighsGradients, TrainsInStages):
               1 & \text{else} \end{cases}, \quad \rho_i = \frac{s_i}{\mathrm{mean}_{j \ne i}\,s_j}, \quad
               \varepsilon_i \sim \mathcal N\big(0, \mathrm{std}(g_i)^2\big)
 
-    where the noise enters weights only (tensors of two or more dimensions), each with the spread of its own gradient
-    before it was modulated. The paper reads :math:`q(y \mid x_i)` off a linear fusion head; ours need not be linear, so
-    the unimodal heads say it. All that reaches an encoder is modulated, the head's own loss included; heads and fusion
-    get their plain gradients. With ``detach_heads=True`` heads only watch, which is closest to the paper.
+    where the noise is added to weights only (tensors with at least two dimensions), with the standard deviation of
+    their gradient before modulation. The paper computes :math:`q(y \mid x_i)` from a linear fusion head; our fusion
+    need not be linear, so the unimodal heads predict it. All gradients of an encoder are modulated, including that of
+    its head's loss; heads and fusion receive their plain gradients. With ``detach_heads=True`` the heads do not
+    influence the encoders, which is closest to the paper.
 
     Args:
-        alpha: How strongly an encoder that is ahead is held back; 0 for not at all.
+        alpha: How strongly an encoder that is ahead is slowed down; 0 for no modulation.
         noise: Whether to add the noise (GE).
         start, stop: Modulate in epochs ``start`` to ``stop - 1``; by default in all.
-        settings: ``family`` (a discrete one), ``unimodal_weight`` (above 0), ``check``, see :class:`Objective`.
+        settings: ``family`` (a discrete one), ``unimodal_weight`` (positive), ``check``, see :class:`Objective`.
     """
 
     with_classes = "compares probabilities of the true class"
-    with_heads = "compares the modalities' own predictions by unimodal heads"
+    with_heads = "compares the unimodal predictions of the heads"
 
     def __init__(
         self, alpha: float = 0.3, noise: bool = True, start: int = 0, stop: int | None = None, **settings: Any
@@ -46,7 +47,9 @@ class OGM(Objective, WeighsGradients, TrainsInStages):
         self.start = check_whole("start", start, least=0)
         self.stop = None if stop is None else check_whole("stop", stop, least=start + 1)
         if self.unimodal_weight == 0:
-            raise ValueError("OGM compares the heads' predictions, so heads must learn; set unimodal_weight above 0.")
+            raise ValueError(
+                "OGM compares the predictions of the heads, so the heads must be trained: set unimodal_weight above 0."
+            )
         self.epoch = 0
 
     @property
@@ -70,7 +73,7 @@ class OGM(Objective, WeighsGradients, TrainsInStages):
         return {"total": total}, parts
 
     def coefficients(self, alone: Mapping[str, Tensor], target: Tensor) -> dict[str, Tensor]:
-        """What each encoder's gradient is multiplied by, from the unimodal predictions."""
+        """The factor of each encoder's gradient, from the unimodal predictions."""
         family, counts = self.family.unweighted(), None
         if family.weighs_examples:  # examples without a target
             counts = family.counts(target)

@@ -1,4 +1,4 @@
-"""Corrupt what the encoders make of the modalities, instead of the modalities."""
+"""SynIB on latents: corrupts the outputs of the encoders instead of the modalities."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,12 +18,12 @@ from synib.tokens import Modality
 
 
 class OnLatents(Objective):
-    """SynIB whose masks act on latents: encoders run on intact data only.
+    """SynIB with masks that act on latents: the encoders run on intact data only.
 
-    It is ``objective(model.on_latents(), model.encode_all(batch), target)``, as one objective.
+    It is equivalent to ``objective(model.on_latents(), model.encode_all(batch), target)``.
 
     Args:
-        objective: What is computed behind the encoders.
+        objective: The objective behind the encoders.
 
     Example:
         >>> import synib

@@ -1,4 +1,4 @@
-"""ReconBoost: modalities take turns, each learning what the others together still get wrong."""
+"""ReconBoost: trains modalities in turn, each on the residual of the others."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,30 +15,30 @@ from synib.tokens import Modality
 class ReconBoost(Objective, TrainsInStages, AddsModules):
     r"""An ensemble of the unimodal heads, trained one modality at a time (Hua et al., ICML 2024; App. "Baselines").
 
-    In the stage of modality k its encoder and head learn, and nothing else does:
+    In the stage of modality k only its encoder and head are trained:
 
     .. math:: \mathrm{CE}(p_k) - \lambda\, D_\mathrm{KL}(p_{-k} \,\|\, p_k)
         + \alpha \lVert \nabla \mathrm{CE}(p_k) - \nabla \mathrm{CE}(p_{k-1}) \rVert^2
 
-    :math:`p_{-k}` has the summed logits of all other heads, and gradients are those with respect to a head's own logits;
-    what belongs to other modalities is constant here. With λ = 1 the first two terms have the gradient
-    :math:`p_{-k} - y`: modality k fits the residual of the others, as in gradient boosting. (The authors' code cuts the
-    gradient on both sides of the last term, which then does nothing; here it acts on modality k.)
+    :math:`p_{-k}` has the summed logits of all other heads, and gradients are taken with respect to a head's own
+    logits; the other modalities are constant here. With λ = 1 the first two terms have the gradient :math:`p_{-k} - y`:
+    modality k fits the residual of the others, as in gradient boosting. (The authors' code detaches both sides of the
+    last term, so that it has no effect; here it acts on modality k.)
 
-    When all modalities had their stage, all encoders and heads learn from the cross-entropy of the summed logits (global
-    rectification), and a new round begins. The sum is also what the method predicts: the fusion has no part in it.
+    After the stages of all modalities, all encoders and heads are trained on the cross-entropy of the summed logits
+    (global rectification), and a new round starts. The method predicts by this sum, without the fusion.
 
     Args:
         stage: Epochs of a modality's stage.
         rectify: Epochs of rectification at the end of a round; a round has ``modalities · stage + rectify``.
-        reconcile: λ. The negative KL has no lower bound: the larger λ, the faster logits grow.
+        reconcile: λ. The negative KL has no lower bound: the larger λ, the faster the logits grow.
         consistency: α. Defaults are those of the authors' code, relative to the cross-entropy.
-        settings: ``family``, ``check``, see :class:`Objective`; ``unimodal_weight`` has nothing to weigh here.
+        settings: ``family``, ``check``, see :class:`Objective`; ``unimodal_weight`` has no effect.
     """
 
-    with_classes = "sums logits of classes"
+    with_classes = "sums class logits"
     predicts_by_fusion = False
-    with_heads = "is made of unimodal heads"
+    with_heads = "consists of unimodal heads"
 
     def __init__(
         self, stage: int = 4, rectify: int = 4, reconcile: float = 0.25, consistency: float = 0.5, **settings: Any
@@ -57,13 +57,15 @@ class ReconBoost(Objective, TrainsInStages, AddsModules):
         self.epoch = epoch
 
     def turn(self, names: Sequence[str]) -> int | None:
-        """Which modality's stage this epoch belongs to; ``None`` in rectification."""
+        """The modality whose stage this epoch belongs to; ``None`` in rectification."""
         at = self.epoch % (len(names) * self.stage + self.rectify) // self.stage
         return at if at < len(names) else None
 
     def trains(self, parameter: str) -> bool:
         if not self.names:
-            raise ValueError("ReconBoost trains modalities in turn and was not told which: call attach(model) first.")
+            raise ValueError(
+                "ReconBoost trains modalities in turn and does not know them yet: call attach(model) first."
+            )
         k = self.turn(self.names)
         mine = "" if k is None else f"{self.names[k]}."
         return parameter.startswith((f"model.encoders.{mine}", f"model.heads.{mine}"))

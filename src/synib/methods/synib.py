@@ -1,4 +1,4 @@
-"""SynIB as methods with names and settings that fit in a file."""
+"""SynIB as named methods whose settings can be written in a file."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -63,12 +63,12 @@ def synib_learned(
 def synib_amortized(
     *, widths: Mapping[str, int], sparsity: float, hidden: int = 64, noise: NoiseName = "standard", **settings: Any
 ) -> SynIB:
-    """SynIB with masks that a small network proposes, trained beside the model."""
+    """SynIB with masks proposed by a small network that is trained together with the model."""
     return _synib(AmortizedMask(widths, hidden=hidden, sparsity=sparsity), noise, settings)
 
 
 def synib_marginal(*, draws: int, debias: bool = False, **settings: Any) -> SynIB:
-    """SynIB that marginalises a modality out: swapped whole with other examples', predictions averaged over draws."""
+    """SynIB that marginalises a modality out: swaps whole modalities between examples and averages predictions over draws."""
     return _synib(RandomMask(1.0), "shuffled", settings | {"draws": draws, "debias": debias})
 
 

@@ -1,4 +1,4 @@
-"""One modality alone."""
+"""Training on one modality alone."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,17 +11,17 @@ from synib.tokens import Modality
 
 
 class UnimodalModel(Objective, TrainsInStages):
-    r"""Cross-entropy on one modality's own prediction (App. "Baselines", Unimodal models).
+    r"""Cross-entropy of one modality's unimodal prediction (App. "Baselines", Unimodal models).
 
     .. math:: \mathcal L_{\mathrm{uni}, i} = \mathrm{CE}\big(f_{\theta_i}(y \mid x_i)\big)
 
-    The modality's encoder and head are trained together, also in a model that detaches its heads; everything else stays
-    as it was, bit for bit. The answer is that head's.
+    The encoder and head of the modality are trained together, even if the model detaches its heads; all other
+    parameters stay bit-identical. The prediction is that of the head.
 
     Args:
-        modality: Which one.
-        settings: ``family``, ``check``, see :class:`Objective`. ``unimodal_weight`` weighs unimodal losses against a fusion's;
-            there is none here, and it changes nothing.
+        modality: The modality to train.
+        settings: ``family``, ``check``, see :class:`Objective`. ``unimodal_weight`` has no effect, because there is no
+            fusion loss.
     """
 
     predicts_by_fusion = False
@@ -43,8 +43,10 @@ class UnimodalModel(Objective, TrainsInStages):
 
 
 def own_prediction(method: Objective, model: MultimodalModel, name: str, modalities: Mapping[str, Modality]) -> Tensor:
-    """A modality's own prediction, through which its encoder learns even where heads are detached."""
+    """The unimodal prediction of a modality, with gradients to its encoder even if heads are detached."""
     if name not in modalities:
-        raise ValueError(f"There is no modality {name!r} to train alone: there are {', '.join(map(repr, modalities))}.")
+        raise ValueError(
+            f"There is no modality {name!r} to train alone; the modalities are {', '.join(map(repr, modalities))}."
+        )
     method.require_heads(model, [name])
     return model.head(name, model.encode(name, modalities[name]), through=True)

@@ -1,4 +1,4 @@
-"""Plain fusion: the task loss and nothing else."""
+"""Plain fusion: the task loss only."""
 
 from torch import Tensor
 

@@ -1,4 +1,4 @@
-"""Encoders, heads and fusion. Networks of transformers import that package when they are made."""
+"""Encoders, heads and fusion. Models that use transformers import that package on construction."""
 
 from synib.models.affect import affect_model
 from synib.models.cached import cache_features

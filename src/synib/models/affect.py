@@ -1,4 +1,4 @@
-"""MultiBench's transformer for sentiment, sarcasm and humour: a few dozen steps of each modality to one vector."""
+"""MultiBench's transformer for sentiment, sarcasm and humour: maps the steps of each modality to one vector."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -16,17 +16,17 @@ Pool = Literal["first", "mean"]
 
 
 class SequenceEncoder(nn.Module):
-    """A sequence to one vector: a map of each step, layers of self-attention, and the first step's output or the mean.
+    """Maps a sequence to one vector: a linear map of each step, self-attention layers, and the first output or the mean.
 
-    Padding is never looked at, whatever it holds, and neither is what :class:`~synib.HideTokens` has hidden. If nothing is
-    left to look at the vector is one that does not depend on the sequence.
+    Padding is ignored whatever its values, and so are steps hidden by :class:`~synib.HideTokens`. If no step is left,
+    the vector does not depend on the sequence.
 
     Args:
         features: Width of a step.
-        width: Width inside, and of the vector.
-        layers, heads, feedforward: Of the transformer.
-        dropout: By keys, so that the model can be trained among others.
-        pool: ``"first"``, as MultiBench does, or the ``"mean"`` of all steps that are no padding.
+        width: Hidden width, and width of the vector.
+        layers, heads, feedforward: Settings of the transformer.
+        dropout: Dropout rate, drawn by keys, so that the model can be trained in a fleet.
+        pool: ``"first"``, as MultiBench does, or the ``"mean"`` of all steps without padding.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SequenceEncoder(nn.Module):
             x = Tokens(x, torch.zeros(x.shape[:-1], dtype=torch.bool, device=x.device))
         steps, padding = x
         if steps.shape[-1] != self.map.in_features:
-            raise ValueError(f"A step is {self.map.in_features} wide for this encoder; got {steps.shape[-1]}.")
+            raise ValueError(f"This encoder expects steps of width {self.map.in_features}; got {steps.shape[-1]}.")
         # Padding may hold anything, and the first step is read even where it is hidden: it brings nothing of its own.
         tokens = self.map(torch.where(padding[..., None], 0.0, steps))
         for layer in self.layers:
@@ -88,16 +88,16 @@ def affect_model(
     """The network for MOSI, MUStARD and UR-FUNNY: a transformer per modality (5 layers, 5 heads, width 40), layer norm,
     concatenation 80 → 64 → classes, and heads 40 → 64 → classes.
 
-    Modalities are :class:`~synib.Tokens`, as :func:`synib.studies.affect.multibench.mosi` gives them. Everything in it runs
-    under ``vmap`` and drops by keys, so the fleet can train it.
+    Modalities are :class:`~synib.Tokens`, as returned by :func:`synib.studies.affect.multibench.mosi`. All of it runs
+    under ``vmap`` with keyed dropout, so the fleet can train it.
 
     Args:
-        widths: For each modality the width of a step.
-        classes: Size of the prediction.
-        width, layers, heads, feedforward, pool: Of each :class:`SequenceEncoder`; the feed-forward width is torch's default,
-            which MultiBench does not change.
-        fusion_hidden: Of the fusion and of the heads.
-        dropout: Everywhere.
+        widths: Modality → width of a step.
+        classes: Number of outputs.
+        width, layers, heads, feedforward, pool: Settings of each :class:`SequenceEncoder`; the feed-forward width is
+            torch's default, as in MultiBench.
+        fusion_hidden: Hidden widths of the fusion and of the heads.
+        dropout: Dropout rate of all parts.
         detach_heads: See :class:`FusionModel`.
 
     Example:

@@ -1,4 +1,4 @@
-"""Latents of encoders that do not train, computed once and kept on disk."""
+"""Latents of frozen encoders, computed once and stored on disk."""
 
 import hashlib
 import itertools
@@ -24,7 +24,7 @@ Data = TypeVar("Data")
 
 
 class LatentInput(nn.Module):
-    """Takes an encoder's place where its latents are the data: it passes them on in the model's dtype."""
+    """Replaces an encoder when the data are latents: returns them in the model's dtype."""
 
     like: Tensor
 
@@ -48,40 +48,41 @@ def cache_features(
     dtype: Literal["float16", "float32"] = "float16",
     on_batch: Callable[[int, int], None] | None = None,
 ) -> tuple[Data, FusionModel]:
-    """The latents of a model's frozen encoders, computed once, and the model behind its encoders.
+    """Compute the latents of a model's frozen encoders once; return them with the rest of the model.
 
-    The folder has an array for each split and modality, and ``latents.json``, which says what each was computed from: checksums
-    of the encoder's weights and settings, and of the data (:class:`~synib.files.arrays.ArrayCache`). Arrays that match are
-    mapped, the others are computed.
+    The folder contains an array for each split and modality, and ``latents.json`` with the source of each: checksums of
+    the encoder's weights and settings, and of the data (:class:`~synib.files.arrays.ArrayCache`). Arrays that match are
+    memory-mapped, the others are computed.
 
-    Masks that act on the inputs of the model behind the encoders act on latents.
+    Masks on the inputs of the returned model act on latents.
 
     Args:
-        model: Its encoders take no gradient. They are evaluated in evaluation mode, and end on the device they were on.
+        model: A model with frozen encoders. They run in evaluation mode, and are moved back to their device.
         data: A :class:`~synib.data.Dataset`, which may be memory-mapped.
-        folder: Where latents are kept.
-        batch_size: Examples encoded at once.
-        device: Where to encode.
-        dtype: How latents are stored: in half the space, or exactly as computed.
-        on_batch: Called after each batch, with the number of batches computed so far, and of all.
+        folder: Folder for the latents.
+        batch_size: Number of examples encoded at once.
+        device: Device for encoding.
+        dtype: Storage type of latents: half precision, or exactly as computed.
+        on_batch: Called after each batch with the number of computed batches and the total.
 
     Returns:
-        The data set with latents for modalities (no longer with ``blocks``, which are of inputs), and a ``FusionModel`` that
-        takes them and shares the fusion and the heads with ``model``.
+        The data set with latents as modalities (without ``blocks``, which describe inputs), and a ``FusionModel`` that
+        takes them and shares fusion and heads with ``model``.
     """
     check_whole("batch_size", batch_size)
     check_choice("dtype", dtype, ("float16", "float32"))
     if not isinstance(model, FusionModel):
-        raise ValueError(f"model is a FusionModel; got {shown(model)}.")
+        raise ValueError(f"model must be a FusionModel; got {shown(model)}.")
     splits: dict[str, Any] = {name: getattr(data, name, None) for name in SPLITS}
     if splits["train"] is None:
-        raise ValueError(f"data is a Dataset; got {shown(data)}.")
+        raise ValueError(f"data must be a Dataset; got {shown(data)}.")
     for name, encoder in model.encoders.items():
         trained = sum(p.requires_grad for p in encoder.parameters())
         if trained:
             raise ValueError(
-                f"The encoder of {name!r} trains ({trained} parameters take a gradient), so its latents change with every "
-                f"step: freeze it, as with model.encoders[{name!r}].requires_grad_(False), or do not cache them."
+                f"The encoder of {name!r} is trainable ({trained} parameters require a gradient), so its latents "
+                f"change in every step: freeze it with model.encoders[{name!r}].requires_grad_(False), or do not "
+                "cache its latents."
             )
     cache = ArrayCache(folder, "latents")
     checksums = {name: encoder_checksum(encoder) for name, encoder in model.encoders.items()}
@@ -89,7 +90,7 @@ def cache_features(
     for split, part in splits.items():
         for name in model.names if part is not None else ():
             if name not in part.modalities:
-                raise ValueError(f"The model has a modality {name!r}, and the {split} data have none of that name.")
+                raise ValueError(f"The model has a modality {name!r}, but the {split} data do not.")
             x = part.modalities[name]
             sources[split, name] = {
                 "encoder": checksums[name],
@@ -124,7 +125,7 @@ def cache_features(
 
 
 def encoder_checksum(encoder: nn.Module) -> str:
-    """SHA-256 of an encoder: its layers, its config where it is a network of transformers, and every weight and buffer."""
+    """SHA-256 of an encoder: its layers, its transformers config if it has one, and all weights and buffers."""
     digest = hashlib.sha256(str(encoder).encode())
     for module in encoder.modules():
         config: Any = getattr(module, "config", None)
@@ -139,7 +140,7 @@ def encoder_checksum(encoder: nn.Module) -> str:
 
 
 def data_checksum(x: Modality) -> str:
-    """SHA-256 of a modality's numbers and padding, read piece by piece."""
+    """SHA-256 of the values and padding of a modality, read in chunks."""
     digest = hashlib.sha256()
     for tensor in x if isinstance(x, Tokens) else (x,):
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -155,7 +156,7 @@ def _bytes(tensor: Tensor) -> Any:
 def _encode(
     encoder: nn.Module, x: Modality, batch_size: int, device: torch.device | str
 ) -> Generator[Modality, None, None]:
-    """The latents of all examples, batch by batch, in evaluation mode; then the encoder is as it was before."""
+    """The latents of all examples, batch by batch, in evaluation mode; the encoder's state is restored afterwards."""
     tensors = [*encoder.parameters(), *encoder.buffers()]
     home = tensors[0].device if tensors else torch.device("cpu")
     with undisturbed([encoder], recurrent=True):
@@ -176,7 +177,7 @@ def _store(
     batches: Iterator[Modality],
     on_batch: Callable[[], object],
 ) -> None:
-    """Write the latents of one split and modality: their values and, of tokens, which are padding."""
+    """Write the latents of one split and modality: their values and, for tokens, their padding."""
     first = next(batches)
     kinds = {key: (values(first), source["dtype"])}
     if isinstance(first, Tokens):
@@ -191,7 +192,8 @@ def _store(
             numbers = values(latent).float()
             if source["dtype"] == "float16" and numbers.abs().max() > torch.finfo(torch.float16).max:
                 raise ValueError(
-                    f"Latents of {key!r} are too large for float16, up to {numbers.abs().max():g}: use dtype='float32'."
+                    f"Latents of {key!r} are too large for float16 (up to {numbers.abs().max():g}): use "
+                    "dtype='float32'."
                 )
             tensors = [numbers, latent.padding] if isinstance(latent, Tokens) else [numbers]
             for array, tensor in zip(arrays, tensors, strict=True):
@@ -201,7 +203,7 @@ def _store(
 
 
 def _load(cache: ArrayCache, key: str, source: dict[str, Any]) -> Modality | None:
-    """The latents of one split and modality, mapped, if they are complete and were computed from this source."""
+    """The memory-mapped latents of one split and modality, if they are complete and were computed from this source."""
     record = cache.record(key)
     names = record.notes if record is not None else None
     if names not in ([key], [key, f"{key} padding"]):

@@ -1,4 +1,4 @@
-"""The model everything trains: an encoder per modality, optional unimodal heads, one fusion head."""
+"""The model of all experiments: an encoder per modality, optional unimodal heads, one fusion head."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
@@ -17,14 +17,14 @@ class FusionModel(nn.Module, MultimodalModel):
     r"""Encoders :math:`f_{\theta_i}`, unimodal heads :math:`f_{\theta_{c_i}}` and a fusion head
     :math:`f_{\theta_{c_{12}}}` (Sec. "Problem setup").
 
-    Because it is given in parts, an objective computes what a counterfactual leaves intact only once.
+    Because the parts are separate, an objective computes what a counterfactual leaves unchanged only once.
 
     Args:
-        encoders: For each modality a module from its batch to its latent.
+        encoders: Modality → module from its batch to its latent.
         fusion: A module from a dict of latents to the family's parameters. If it has ``project(name, latent)`` and
-            ``combine(projected)``, as :class:`ConcatFusion` does, whatever it computes per modality is shared too.
-        heads: For each modality a module from its latent to the family's parameters; none by default.
-        detach_heads: Train the heads without letting their loss reach the encoders.
+            ``combine(projected)``, as in :class:`ConcatFusion`, the computation per modality is shared too.
+        heads: Modality → module from its latent to the family's parameters; none by default.
+        detach_heads: Whether to stop the gradients of the heads' losses before the encoders.
 
     Example:
         >>> import torch
@@ -45,12 +45,15 @@ class FusionModel(nn.Module, MultimodalModel):
         for name, modules in {"encoders": encoders, "heads": {} if heads is None else heads}.items():
             _check_modules(name, modules)
         if len(encoders) < 2:
-            raise ValueError(f"A FusionModel fuses at least two modalities; got {', '.join(encoders) or 'none'}.")
+            raise ValueError(f"A FusionModel needs at least two modalities; got {', '.join(encoders) or 'none'}.")
         if not callable(fusion) or isinstance(fusion, type):
-            raise ValueError(f"fusion is a module from a dict of latents to a prediction; got {shown(fusion)}.")
+            raise ValueError(f"fusion must be a module from a dict of latents to a prediction; got {shown(fusion)}.")
         unknown = sorted(set(heads or {}) - set(encoders))
         if unknown:
-            raise ValueError(f"Heads belong to modalities that have an encoder; got heads for {', '.join(unknown)}.")
+            raise ValueError(
+                f"Every head needs an encoder of the same modality; got heads for {', '.join(unknown)} without "
+                "encoders."
+            )
         self.encoders = nn.ModuleDict(encoders)
         self.heads = nn.ModuleDict(heads or {})
         self.fusion = fusion
@@ -73,14 +76,14 @@ class FusionModel(nn.Module, MultimodalModel):
         """Late fusion of multilayer perceptrons.
 
         Args:
-            widths: For each modality its width.
-            hidden: Widths of an encoder's layers; the last is the latent's.
-            classes: Size of the prediction: 1 logit, K logits, or whatever the family reads.
+            widths: Modality → its width.
+            hidden: Widths of an encoder's layers; the last one is the width of the latent.
+            classes: Number of outputs: 1 logit, K logits, or the parameters of another family.
             head_hidden: Hidden widths of the unimodal heads (empty for a linear head); ``None`` for no heads.
             fusion_hidden: Hidden widths of the fusion head.
-            dropout: After every hidden layer.
+            dropout: Dropout rate after every hidden layer.
             detach_heads: See :class:`FusionModel`.
-            missing: The modalities that rows may lack; they are given as :func:`synib.tokens.optional` makes them.
+            missing: Modalities that may be missing in some rows; pass them as :func:`synib.tokens.optional`.
         """
         check_widths("widths", widths, module=True)
         check_layers("hidden", hidden, "an encoder's layers")
@@ -93,7 +96,9 @@ class FusionModel(nn.Module, MultimodalModel):
             name: mlp([width, *hidden], dropout=dropout, last_activation=True) for name, width in widths.items()
         }
         if unknown := [name for name in missing if name not in widths]:
-            raise ValueError(f"missing names some of {', '.join(map(repr, widths))}; got {unknown[0]!r}.")
+            raise ValueError(
+                f"missing must contain only modalities, {', '.join(map(repr, widths))}; got {unknown[0]!r}."
+            )
         encoders |= {name: OptionalEncoder(encoders[name], hidden[-1]) for name in missing}
         fusion = ConcatFusion(dict.fromkeys(widths, hidden[-1]), [*fusion_hidden, classes], dropout=dropout)
         heads = None
@@ -114,11 +119,11 @@ class FusionModel(nn.Module, MultimodalModel):
         return {name: self.encode(name, modalities[name]) for name in self.names}
 
     def unimodal(self, modalities: Mapping[str, Modality]) -> dict[str, Tensor]:
-        """Each modality's own prediction, where it has a head."""
+        """The unimodal prediction of each modality that has a head."""
         return {name: self.head(name, self.encode(name, modalities[name])) for name in self.heads}
 
     def on_latents(self) -> "LatentModel":
-        """This model as a function of its latents: what an objective is given to corrupt latents instead of inputs."""
+        """This model as a function of its latents, for objectives that corrupt latents instead of inputs."""
         return LatentModel(self)
 
     def encode(self, name: str, x: Modality) -> Any:
@@ -157,7 +162,7 @@ class FusionModel(nn.Module, MultimodalModel):
 
 
 class LatentModel(MultimodalModel):
-    """A :class:`FusionModel` behind its encoders: modalities are latents, everything else is shared with it."""
+    """A :class:`FusionModel` without its encoders: the modalities are latents; fusion and heads are shared."""
 
     def __init__(self, model: FusionModel) -> None:
         self.model, self.names = model, model.names
@@ -185,7 +190,7 @@ class LatentModel(MultimodalModel):
 
 
 def normalises_batch(module: Any) -> bool:
-    """Whether a layer in it now normalises by batch statistics (BatchNorm in training mode)."""
+    """Whether a layer currently normalises by batch statistics (BatchNorm in training mode)."""
     return isinstance(module, nn.Module) and any(
         isinstance(m, nn.modules.batchnorm._BatchNorm) and (m.training or not m.track_running_stats)
         for m in module.modules()
@@ -193,15 +198,15 @@ def normalises_batch(module: Any) -> bool:
 
 
 class ConcatFusion(nn.Module):
-    """Concatenate the latents, then a multilayer perceptron.
+    """Concatenates the latents and applies a multilayer perceptron.
 
-    The first layer of a concatenation is a sum of one linear map per latent, and is stored and computed so: a
+    The first layer of a concatenation is a sum of one linear map per latent, and is stored and computed this way: a
     counterfactual changes one summand and reuses the others.
 
     Args:
-        widths: For each modality its latent's width.
-        layers: Widths of the layers behind the concatenation; the last is the prediction's.
-        dropout: After every hidden layer, or a rate for each.
+        widths: Modality → width of its latent.
+        layers: Widths of the layers after the concatenation; the last one is the number of outputs.
+        dropout: Dropout rate after every hidden layer, or one rate for each.
     """
 
     def __init__(
@@ -209,7 +214,7 @@ class ConcatFusion(nn.Module):
     ) -> None:
         super().__init__()
         check_widths("widths", widths, module=True)
-        check_layers("layers", layers, "the layers behind the concatenation")
+        check_layers("layers", layers, "the layers after the concatenation")
         whole = nn.Linear(sum(widths.values()), layers[0])  # initialised as one layer, as the concatenation would be
         self.slices = nn.ModuleDict()
         for (name, width), weight in zip(widths.items(), whole.weight.split(list(widths.values()), 1), strict=True):
@@ -223,13 +228,15 @@ class ConcatFusion(nn.Module):
 
     def project(self, name: str, latent: Tensor) -> Tensor:
         if name not in self.slices:
-            raise ValueError(f"The fusion knows {', '.join(map(repr, self.slices))}; asked for {name!r}.")
+            raise ValueError(f"The fusion has the modalities {', '.join(map(repr, self.slices))}; got {name!r}.")
         if not isinstance(latent, Tensor):
-            raise ValueError(f"ConcatFusion takes tensors; the encoder of {name!r} gives {type(latent).__name__}.")
+            raise ValueError(
+                f"ConcatFusion expects tensors, but the encoder of {name!r} returns {type(latent).__name__}."
+            )
         slice_ = cast(nn.Linear, self.slices[name])
         if latent.shape[-1] != slice_.in_features:
             raise ValueError(
-                f"The latent of {name!r} is {latent.shape[-1]} wide, and the fusion takes {slice_.in_features}."
+                f"The latent of {name!r} has width {latent.shape[-1]}, but the fusion expects {slice_.in_features}."
             )
         return cast(Tensor, slice_(latent))
 
@@ -239,19 +246,19 @@ class ConcatFusion(nn.Module):
 
 
 def _check_modules(name: str, modules: Any) -> None:
-    """Raise ``ValueError`` if it is no dict of modality → module."""
+    """Raise ``ValueError`` unless the value is a dict of modality → module."""
     if not isinstance(modules, Mapping):
-        raise ValueError(f"{name} are a dict of modality → module; got {type(modules).__name__}.")
+        raise ValueError(f"{name} must be a dict of modality → module; got {type(modules).__name__}.")
     for of, module in modules.items():
         check_modality(of, module=True)
         if not isinstance(module, nn.Module):
-            raise ValueError(f"{name} are modules; that of {of!r} is {shown(module)}.")
+            raise ValueError(f"{name} must be modules; the one of {of!r} is {shown(module)}.")
 
 
 def spurious_xor_model(widths: Mapping[str, int], dropout: float = 0.0, detach_heads: bool = False) -> FusionModel:
     """The Spurious-XOR network (App. "Spurious XOR"): encoders 64 → 16, linear heads, fusion 32 → 32 → 1.
 
-    With more modalities the fusion head is wider at its input, and nothing else changes.
+    With more modalities the fusion head has a wider input; nothing else changes.
     """
     return FusionModel.mlp(
         widths, hidden=[16], classes=1, head_hidden=[], fusion_hidden=[32], dropout=dropout, detach_heads=detach_heads
@@ -265,10 +272,12 @@ def pid_xor_model(
     2048 → 128 → 128 → 1.
 
     Args:
-        widths: For each modality its width.
-        width: Of the encoders' and heads' layers; less than 1024 is not the paper's network but trains on a laptop.
-        dropout: After the first hidden layer of the encoders and of the fusion; the paper names no rate.
-        detach_heads: Whether the heads' loss stops at the latents, as in the authors' script but not in the text.
+        widths: Modality → its width.
+        width: Width of the layers of encoders and heads; below the paper's 1024, the model trains on a laptop.
+        dropout: Dropout rate after the first hidden layer of the encoders and of the fusion; the paper does not state a
+            rate.
+        detach_heads: Whether the heads' losses stop at the latents, as in the authors' script but not in the paper's
+            text.
     """
     check_widths("widths", widths, module=True)
     check_whole("width", width)

@@ -1,4 +1,4 @@
-"""Low-rank updates: a few parameters beside a frozen linear layer (LoRA, Hu et al. 2022)."""
+"""Low-rank updates: a few trainable parameters added to a frozen linear layer (LoRA, Hu et al. 2022)."""
 
 import math
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ ATTENTION = ("q_proj", "k_proj", "v_proj", "out_proj", "query_proj", "key_proj",
 
 
 class LowRank(nn.Module):
-    r"""A frozen linear layer and a low-rank update of it, :math:`Wx + b + \tfrac{\alpha}{r} B A x`.
+    r"""A frozen linear layer with a low-rank update, :math:`Wx + b + \tfrac{\alpha}{r} B A x`.
 
-    :math:`B` begins as 0, so the layer begins as what it was.
+    :math:`B` is initialised to 0, so the layer is initially unchanged.
 
     Args:
-        linear: The layer; it is frozen.
-        rank: r.
-        alpha: α, which keeps the size of an update when the rank changes.
+        linear: The layer, which is frozen.
+        rank: r, the rank of the update.
+        alpha: α, which keeps the scale of an update when the rank changes.
     """
 
     def __init__(self, linear: nn.Linear, rank: int = 8, alpha: float = 16.0) -> None:
@@ -41,15 +41,15 @@ class LowRank(nn.Module):
 
 
 def add_lora(network: nn.Module, rank: int = 8, alpha: float = 16.0, layers: Sequence[str] = ATTENTION) -> int:
-    """Freezes a network and puts a :class:`LowRank` update on its linear layers of these names, in place.
+    """Freeze a network and add a :class:`LowRank` update to its linear layers of the given names, in place.
 
     Args:
-        network: Any module, of transformers or not.
+        network: Any module, also from transformers.
         rank, alpha: See :class:`LowRank`.
-        layers: Last parts of the names of the layers to update; the layers of attention by default.
+        layers: Last parts of the names of the layers to update; the attention layers by default.
 
     Returns:
-        How many layers were updated.
+        The number of updated layers.
     """
     linears = [
         (parent, name, child)
@@ -60,7 +60,8 @@ def add_lora(network: nn.Module, rank: int = 8, alpha: float = 16.0, layers: Seq
     ]
     if not linears:
         raise ValueError(
-            f"{type(network).__name__} has no linear layer called {', '.join(layers)}: name those to update with layers=."
+            f"{type(network).__name__} has no linear layer called {', '.join(layers)}: name the layers to "
+            "update with layers=."
         )
     network.requires_grad_(False)
     for parent, name, child in linears:

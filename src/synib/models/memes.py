@@ -1,4 +1,4 @@
-"""CLIP, DeBERTa and a transformer that fuses their tokens: the network for pictures with texts."""
+"""CLIP, DeBERTa and a transformer that fuses their tokens: the model for images with text."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -43,16 +43,17 @@ DEBERTA_V3_BASE: dict[str, Any] = {
 
 
 class ImageEncoder(Pretrained):
-    """A picture to CLIP's tokens: one for the picture, one for each patch.
+    """Encodes an image as CLIP tokens: one for the image, one for each patch.
 
-    It takes pictures, ``(batch, 3, size, size)``, as bytes or as CLIP's image processor gives them; or patches that are
-    embedded already (:meth:`embed`), as :class:`~synib.Tokens`. Hidden patches are looked at by nobody, here or in the fusion;
-    the picture's own token is never hidden.
+    The input is images, ``(batch, 3, size, size)``, as bytes or as returned by CLIP's image processor; or embedded
+    patches (:meth:`embed`) as :class:`~synib.Tokens`. Hidden patches are ignored by attention here and in the fusion;
+    the image token is never hidden.
 
     Args:
-        weights: A folder, an id of the hub or a configuration of a ``CLIPVisionModel``; a dict of settings begins at ViT-B/16.
+        weights: A folder, a Hugging Face Hub id or a configuration of a ``CLIPVisionModel``; a dict changes settings of
+            ViT-B/16.
         tune, rank: See :class:`~synib.models.pretrained.Pretrained`.
-        download: Whether a model that is not in transformers' cache is fetched from the hub.
+        download: Whether to download a model that is not in the transformers cache.
     """
 
     def __init__(self, weights: Any = None, tune: Tune = "full", rank: int = 8, download: bool = False) -> None:
@@ -67,15 +68,15 @@ class ImageEncoder(Pretrained):
 
     @property
     def body(self) -> Any:
-        """CLIP's vision transformer, which some versions of transformers keep in a module of its own."""
+        """CLIP's vision transformer, which some versions of transformers keep in a submodule."""
         return getattr(self.network, "vision_model", self.network)
 
     def embed(self, x: Modality) -> Tokens:
-        """The patches of pictures as tokens, before their places are added."""
+        """The patches of images as tokens, before position embeddings are added."""
         if isinstance(x, Tokens):
             return x
         if x.ndim != 4 or x.shape[1:] != (3, self.size, self.size):
-            raise ValueError(f"Pictures are (batch, 3, {self.size}, {self.size}); got {tuple(x.shape)}.")
+            raise ValueError(f"Images must have shape (batch, 3, {self.size}, {self.size}); got {tuple(x.shape)}.")
         patches = self.body.embeddings.patch_embedding(self.normalise(x)).flatten(2).transpose(1, 2)
         return Tokens(patches, torch.zeros(patches.shape[:2], dtype=torch.bool, device=patches.device))
 
@@ -86,7 +87,7 @@ class ImageEncoder(Pretrained):
         own = embeddings.class_embedding.to(patches.dtype).expand(len(patches), 1, -1)
         places = embeddings.position_embedding.weight
         if patches.shape[1] + 1 != len(places):
-            raise ValueError(f"A picture is {len(places) - 1} patches; got {patches.shape[1]}.")
+            raise ValueError(f"An image must have {len(places) - 1} patches; got {patches.shape[1]}.")
         tokens = self.body.pre_layrnorm(torch.cat([own, patches], 1) + places)
         mask = None  # pictures as such hide nothing, and attention without a mask is faster
         if isinstance(x, Tokens):
@@ -97,13 +98,14 @@ class ImageEncoder(Pretrained):
 
 
 class TextEncoder(Pretrained):
-    """A text to DeBERTa's tokens.
+    """Encodes a text as DeBERTa tokens.
 
-    It takes token ids, ``(batch, tokens)``, padded with the tokenizer's padding; or words that are embedded already
-    (:meth:`embed`), as :class:`~synib.Tokens`. Padding and hidden words are looked at by nobody, here or in the fusion.
+    The input is token ids, ``(batch, tokens)``, padded with the tokenizer's padding id; or embedded words
+    (:meth:`embed`) as :class:`~synib.Tokens`. Padding and hidden words are ignored by attention here and in the fusion.
 
     Args:
-        weights: A folder, an id of the hub or a configuration of a ``DebertaV2Model``; a dict of settings begins at v3-base.
+        weights: A folder, a Hugging Face Hub id or a configuration of a ``DebertaV2Model``; a dict changes settings of
+            v3-base.
         tune, rank, download: As for :class:`ImageEncoder`.
     """
 
@@ -113,11 +115,13 @@ class TextEncoder(Pretrained):
         self.width, self.padding_id = int(network.config.hidden_size), int(network.config.pad_token_id or 0)
 
     def embed(self, x: Modality) -> Tokens:
-        """The words of texts as tokens."""
+        """The words of texts as embedded tokens."""
         if isinstance(x, Tokens):
             return x
         if x.ndim != 2 or x.is_floating_point():
-            raise ValueError(f"Texts are token ids (batch, tokens), whole numbers; got {x.dtype}, {tuple(x.shape)}.")
+            raise ValueError(
+                f"Texts must be integer token ids of shape (batch, tokens); got {x.dtype} of shape {tuple(x.shape)}."
+            )
         words: Any = cast(Any, self.network).get_input_embeddings()
         return Tokens(words(x.long()), x == self.padding_id)
 
@@ -127,17 +131,17 @@ class TextEncoder(Pretrained):
 
 
 class TokenFusion(nn.Module):
-    """A transformer over the tokens of all modalities, read at a token of its own.
+    """A transformer over the tokens of all modalities, with the prediction read from an additional class token.
 
-    Each modality's tokens are normalised, mapped to one width and marked as its own (:meth:`project`, which a counterfactual
-    shares); then all look at all. The last layer computes what its own token sees, and no other token. That token is never
-    hidden, so a modality may be hidden whole.
+    The tokens of each modality are normalised, projected to one width and given a modality embedding (:meth:`project`,
+    which a counterfactual shares); then all tokens attend to all. The last layer computes only the class token. The
+    class token is never hidden, so a whole modality may be hidden.
 
     Args:
-        widths: For each modality the width of its tokens.
-        classes: Size of the prediction.
-        width, layers, heads: Of the transformer.
-        dropout: Torch's, which is fast and draws from torch's generator.
+        widths: Modality → width of its tokens.
+        classes: Number of outputs.
+        width, layers, heads: Settings of the transformer.
+        dropout: Rate of torch's dropout, which is fast and draws from torch's generator.
     """
 
     def __init__(
@@ -167,7 +171,9 @@ class TokenFusion(nn.Module):
 
     def project(self, name: str, latent: Tokens) -> Tokens:
         if not isinstance(latent, Tokens):
-            raise ValueError(f"TokenFusion takes synib.Tokens; the encoder of {name!r} gives {type(latent).__name__}.")
+            raise ValueError(
+                f"TokenFusion expects synib.Tokens, but the encoder of {name!r} returns {type(latent).__name__}."
+            )
         return Tokens(self.maps[name](latent.values) + self.marks[name], latent.padding)
 
     def combine(self, projected: Mapping[str, Tokens]) -> Tensor:
@@ -182,11 +188,11 @@ class TokenFusion(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """A modality's own prediction from the mean of its tokens; padding and hidden tokens do not count.
+    """The unimodal prediction of a modality from the mean of its tokens, without padding and hidden tokens.
 
     Args:
-        width: Of a token.
-        classes: Size of the prediction.
+        width: Width of a token.
+        classes: Number of outputs.
     """
 
     def __init__(self, width: int, classes: int) -> None:
@@ -198,15 +204,16 @@ class TokenHead(nn.Module):
 
 
 class MemesModel(FusionModel):
-    """A :class:`FusionModel` of tokens, whose masks can act in three places.
+    """A :class:`FusionModel` of tokens, in which masks can act in three places.
 
-    On what is given: ``objective(model, batch, target)``. On embedded patches and words, before the encoders:
-    ``objective(model, model.tokens(batch), target)``. On latents, behind them, where the encoders run once:
-    ``objective(model.on_latents(), model.encode_all(batch), target)``. In the last two ``HideTokens`` is an attention mask.
+    On the inputs: ``objective(model, batch, target)``. On embedded patches and words, before the encoders:
+    ``objective(model, model.tokens(batch), target)``. On latents, where the encoders run only once:
+    ``objective(model.on_latents(), model.encode_all(batch), target)``. In the last two, ``HideTokens`` is an attention
+    mask.
     """
 
     def tokens(self, modalities: Mapping[str, Modality]) -> dict[str, Tokens]:
-        """The modalities as embedded tokens, which the encoders take as well."""
+        """The modalities as embedded tokens, which the encoders accept as input."""
         return {name: cast(Any, self.encoders[name]).embed(modalities[name]) for name in self.names}
 
 
@@ -223,21 +230,22 @@ def memes_model(
     dropout: float = 0.1,
     download: bool = False,
 ) -> MemesModel:
-    """The network for Hateful Memes: CLIP ViT-B/16, DeBERTa-v3-base, projections to 512, and a fusion transformer of 2 layers
-    and 8 heads, read at a token of its own; and a head for each modality.
+    """The model for Hateful Memes: CLIP ViT-B/16, DeBERTa-v3-base, projections to 512, a fusion transformer of 2 layers
+    and 8 heads with a class token, and a head for each modality.
 
-    Modalities are ``image`` (bytes, or as CLIP's image processor gives them) and ``text`` (token ids). Dropout is torch's: it
-    is a model for an engine that trains one at a time.
+    Modalities are ``image`` (bytes, or as returned by CLIP's image processor) and ``text`` (token ids). Dropout is
+    torch's, so the model needs an engine that trains one model at a time.
 
     Args:
-        vision, text: Weights of each encoder: a folder, or an id of the hub (``"openai/clip-vit-base-patch16"`` and
-            ``"microsoft/deberta-v3-base"``, from transformers' cache); or, with random weights, a configuration (an object of
-            transformers, or a dict of what differs from ViT-B/16 and v3-base); ``None`` for random weights at full size.
-        classes: Size of the prediction.
-        tune: ``"frozen"`` encoders (then :func:`cache_features` computes their latents once), ``"lora"``, or ``"full"``.
-        rank: Of LoRA's updates.
-        width, layers, heads, dropout: Of the fusion.
-        download: Whether a model that is not in transformers' cache is fetched from the hub.
+        vision, text: Weights of each encoder: a folder, or a Hugging Face Hub id (``"openai/clip-vit-base-patch16"``
+            and ``"microsoft/deberta-v3-base"``, from the transformers cache); or, with random weights, a configuration
+            (a transformers config, or a dict of changes to ViT-B/16 and v3-base); ``None`` for random weights at full
+            size.
+        classes: Number of outputs.
+        tune: ``"frozen"`` encoders (whose latents :func:`cache_features` computes once), ``"lora"``, or ``"full"``.
+        rank: Rank of the LoRA updates.
+        width, layers, heads, dropout: Settings of the fusion.
+        download: Whether to download a model that is not in the transformers cache.
     """
     check_whole("classes", classes)
     encoders: dict[str, Pretrained] = {

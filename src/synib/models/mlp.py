@@ -24,8 +24,8 @@ def mlp(
     Args:
         widths: Input, hidden and output widths.
         dropout: Probability of dropping a hidden unit, for all activations or for each in turn.
-        first_activation: Begin with an activation, as the continuation of a linear layer.
-        last_activation: End with an activation, as an encoder does.
+        first_activation: Whether to start with an activation, as the continuation of a linear layer.
+        last_activation: Whether to end with an activation, as an encoder does.
     """
     check_layers("widths", widths, "the layers, input first")
     if isinstance(dropout, str) or not isinstance(dropout, Sequence):
@@ -34,7 +34,7 @@ def mlp(
     activated = [*([None] if first_activation else []), *linear[: len(linear) if last_activation else -1]]
     rates = list(dropout) if isinstance(dropout, Sequence) else [dropout] * len(activated)
     if len(rates) != len(activated):
-        raise ValueError(f"dropout is one rate, or one for each of {len(activated)} activations; got {rates}.")
+        raise ValueError(f"dropout must be one rate, or one for each of {len(activated)} activations; got {rates}.")
     layers: list[nn.Module] = []
     for layer, rate in zip(activated, rates, strict=True):
         layers += [*([layer] if layer is not None else []), nn.ReLU(), *([Dropout(rate)] if rate else [])]
@@ -42,19 +42,19 @@ def mlp(
 
 
 def check_layers(name: str, value: Any, of: str, least: int = 1) -> None:
-    """Raise ``ValueError`` if it does not name the widths ``of`` at least so many layers."""
+    """Raise ``ValueError`` unless the value lists the widths ``of`` at least so many layers."""
     listed = isinstance(value, Sequence) and not isinstance(value, str)
     if not listed or len(value) < least or not all(is_whole(width) and width >= 1 for width in value):
         example = [value] if is_whole(value) and value >= 1 else [64] * max(least, 1)
-        raise ValueError(f"{name} names the widths of {of}, as in {example}; got {shown(value)}.")
+        raise ValueError(f"{name} must list the widths of {of}, for example {example}; got {shown(value)}.")
 
 
 class OptionalEncoder(nn.Module):
-    """An encoder of a modality that rows may lack (:func:`synib.tokens.optional`): a row without it gets a learned latent.
+    """An encoder of a modality with missing rows (:func:`synib.tokens.optional`): a missing row gets a learned latent.
 
     Args:
-        encoder: From vectors to latents.
-        width: Of a latent.
+        encoder: Module from vectors to latents.
+        width: Width of a latent.
     """
 
     def __init__(self, encoder: nn.Module, width: int) -> None:
@@ -65,17 +65,17 @@ class OptionalEncoder(nn.Module):
     def forward(self, x: Tokens) -> Tensor:
         if not isinstance(x, Tokens) or x.values.shape[-2] != 1:
             raise ValueError(
-                f"A modality that rows may lack is made by synib.tokens.optional(x, present); got {describe(x)}."
+                f"A modality with missing rows must be created by synib.tokens.optional(x, present); got {describe(x)}."
             )
         return torch.where(x.padding, self.missing, self.encoder(x.values.squeeze(-2)))
 
 
 class Dropout(nn.Module):
-    """Dropout that draws from torch's generator, or from a key of its own.
+    """Dropout that draws from torch's generator, or by a key.
 
-    With a key a model drops the same units alone and among others that are trained with it: the fleet, and the loop that it
-    is compared with, follow keys (:meth:`follow_key`). Without one it is ordinary dropout: right under gradient checkpointing,
-    which restores torch's generator when it computes anew, and different in every process.
+    With a key, a model drops the same units whether it is trained alone or in a fleet: the fleet and the plain loop use
+    keys (:meth:`follow_key`). Without a key it is ordinary dropout: correct under gradient checkpointing, which
+    restores torch's generator for the recomputation, and different in every process.
     """
 
     key: Tensor | None
@@ -87,7 +87,7 @@ class Dropout(nn.Module):
         self.register_buffer("key", None, persistent=False)
 
     def follow_key(self) -> None:
-        """Draw by a key from now on, which each training pass moves on."""
+        """Draw by a key, which advances with each training pass."""
         self.key = self._first.clone()
 
     def forget_key(self) -> None:

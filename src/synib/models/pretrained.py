@@ -1,4 +1,4 @@
-"""Networks of transformers, from a folder, the hub's cache or a configuration, and how they are trained."""
+"""Models of transformers, from a folder, the Hub cache or a configuration, and how they are fine-tuned."""
 
 import importlib
 import json
@@ -18,18 +18,18 @@ Tune = Literal["full", "frozen", "lora"]
 
 
 class Pretrained(nn.Module):
-    """Base of encoders around a network of transformers.
+    """Base class of encoders around a transformers model.
 
-    A frozen network takes no gradient and stays in evaluation mode, whatever mode the model around it is in: it does not drop,
-    its BatchNorm does not change, and what it gives for an example is always the same. Gradients with respect to its input
-    still pass through it, for masks that search. A network with LoRA trains low-rank updates of its attention and nothing else.
+    A frozen network requires no gradient and stays in evaluation mode, whatever the mode of the surrounding model: no
+    dropout, no updates of BatchNorm, and always the same output for an example. Gradients with respect to its input
+    still pass through it, for masks that search. With LoRA, only low-rank updates of the attention layers are trained.
 
-    Networks of transformers drop with torch's dropout, so they are for an engine that trains one model at a time.
+    These networks use torch's dropout, so they need an engine that trains one model at a time.
 
     Args:
         network: The network.
         tune: ``"full"``, ``"frozen"`` or ``"lora"``.
-        rank: Of LoRA's updates.
+        rank: Rank of the LoRA updates.
     """
 
     def __init__(self, network: nn.Module, tune: Tune = "full", rank: int = 8) -> None:
@@ -51,10 +51,10 @@ class Pretrained(nn.Module):
 
 
 class Normalise(nn.Module):
-    """Pictures as bytes to the numbers a network was trained on; real numbers are taken as they are, normalised already.
+    """Normalises images given as bytes as in the network's pre-training; real numbers are assumed to be normalised already.
 
     Args:
-        mean, deviation: Of each channel, where bytes are 0 to 1.
+        mean, deviation: Mean and standard deviation of each channel, for bytes scaled to 0 to 1.
     """
 
     mean: Tensor
@@ -69,24 +69,26 @@ class Normalise(nn.Module):
         if x.is_floating_point():
             return x
         if x.dtype != torch.uint8:
-            raise ValueError(f"Pictures are bytes (uint8), or real numbers that are normalised already; got {x.dtype}.")
+            raise ValueError(
+                f"Images must be bytes (uint8), or real numbers that are already normalised; got {x.dtype}."
+            )
         return (x.to(self.mean.dtype) / 255 - self.mean) / self.deviation
 
 
 def load_network(kind: str, weights: Any, types: tuple[str, ...], download: bool = False, **config: Any) -> nn.Module:
-    """A network of transformers.
+    """Load or construct a transformers model.
 
     Args:
-        kind: Its class there, such as ``"CLIPVisionModel"``.
-        weights: A folder with ``config.json`` and weights; the id of a model on the hub, such as
-            ``"openai/clip-vit-base-patch16"``, taken from transformers' cache; or, for random weights, a configuration: an
-            object of transformers or a dict of its settings (``None`` for none).
-        types: The ``model_type`` that a folder's ``config.json`` may name.
-        download: Whether a model that is not in the cache is fetched from the hub.
-        **config: Settings beside those of a configuration.
+        kind: Its class in transformers, such as ``"CLIPVisionModel"``.
+        weights: A folder with ``config.json`` and weights; a Hugging Face Hub id such as
+            ``"openai/clip-vit-base-patch16"``, loaded from the transformers cache; or, for random weights, a
+            configuration: a transformers config or a dict of its settings (``None`` for the defaults).
+        types: The accepted ``model_type`` values in a folder's ``config.json``.
+        download: Whether to download a model that is not in the cache.
+        **config: Further settings of the configuration.
 
     Returns:
-        The network. No code of a folder or of the hub is run, and weights are read without executing pickles.
+        The network. No code from a folder or from the Hub is run, and weights are read without executing pickles.
     """
     network_class = transformers(kind)
     check_flag("download", download)
@@ -95,18 +97,18 @@ def load_network(kind: str, weights: Any, types: tuple[str, ...], download: bool
         try:
             return network_class(network_class.config_class(**config | settings))
         except Exception as e:  # of many kinds, some of the hub's own
-            raise ValueError(f"{kind} cannot be made of the settings {shown(settings)}: {_short(e)}.") from e
+            raise ValueError(f"{kind} cannot be constructed from the settings {shown(settings)}: {_short(e)}.") from e
     if isinstance(weights, network_class.config_class):
         return network_class(weights)
     if not isinstance(weights, str | Path):
         raise ValueError(
-            f"The weights of {kind} are a folder, an id of the hub or a configuration; got {shown(weights)}."
+            f"The weights of {kind} must be a folder, a Hugging Face Hub id or a configuration; got {shown(weights)}."
         )
     return _read(network_class, weights, types, download)
 
 
 def transformers(kind: str) -> Any:
-    """A class of transformers, if that package is installed."""
+    """A class of transformers; raises an error if the package is not installed."""
     try:
         with (
             warnings.catch_warnings()
@@ -114,7 +116,7 @@ def transformers(kind: str) -> Any:
             warnings.filterwarnings("ignore", ".*torch.jit.script.*", DeprecationWarning)
             return getattr(importlib.import_module("transformers"), kind)
     except ImportError as e:
-        raise ImportError(f'{kind} is a network of transformers: pip install "synib[vision,text]"') from e
+        raise ImportError(f'{kind} needs the package transformers: pip install "synib[vision,text]"') from e
 
 
 def _read(network_class: Any, weights: str | Path, types: tuple[str, ...], download: bool) -> nn.Module:
@@ -123,7 +125,7 @@ def _read(network_class: Any, weights: str | Path, types: tuple[str, ...], downl
     if local:
         _check_folder(folder, types)
     elif isinstance(weights, Path) or not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", weights):
-        raise ValueError(f"{weights} is no folder: give one with config.json and model.safetensors in it.")
+        raise ValueError(f"{weights} is not a folder: give one that contains config.json and model.safetensors.")
     try:
         network, loading = network_class.from_pretrained(
             str(weights),
@@ -135,12 +137,14 @@ def _read(network_class: Any, weights: str | Path, types: tuple[str, ...], downl
     except Exception as e:  # transformers, its hub and safetensors raise many kinds
         if local:
             raise ValueError(f"The weights in {folder} cannot be read: {_short(e)}.") from e
-        way = "" if download else " in transformers' cache: fetch it first (hf download ID), or pass download=True"
-        raise ValueError(f"{weights!r} is no folder here and no model{way} ({_short(e)}).") from e
+        way = (
+            "" if download else " in the transformers cache: download it first (hf download ID), or pass download=True"
+        )
+        raise ValueError(f"{weights!r} is neither a folder nor a model{way} ({_short(e)}).") from e
     if missing := sorted(loading["missing_keys"]):
         raise ValueError(
-            f"{weights} has no weights for {len(missing)} parts of {network_class.__name__}, such as {missing[0]}: it is "
-            "another model."
+            f"{weights} has no weights for {len(missing)} parts of {network_class.__name__}, such as "
+            f"{missing[0]}: it is a different model."
         )
     return network
 
@@ -149,16 +153,16 @@ def _check_folder(folder: Path, types: tuple[str, ...]) -> None:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ValueError(f"{folder} has no config.json: give a folder that a model was saved to.") from None
+        raise ValueError(f"{folder} has no config.json: give a folder to which a model was saved.") from None
     except (OSError, ValueError) as e:
         raise ValueError(f"{folder / 'config.json'} cannot be read: {_short(e)}.") from None
     model_type = config.get("model_type") if isinstance(config, dict) else None
     if model_type not in types:
         raise ValueError(
-            f"{folder} holds a model of type {shown(model_type)}; expected {' or '.join(map(repr, types))}."
+            f"{folder} contains a model of type {shown(model_type)}; expected {' or '.join(map(repr, types))}."
         )
     if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:
-        raise ValueError(f"{folder} has a config.json and no weights (model.safetensors).")
+        raise ValueError(f"{folder} has a config.json but no weights (model.safetensors).")
 
 
 def _short(e: BaseException) -> str:

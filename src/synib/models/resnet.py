@@ -1,4 +1,4 @@
-"""ResNet-18 for what is seen and heard in a clip: frames and spectrograms, a vector each."""
+"""ResNet-18 encoders for video clips: frames and spectrograms, one vector each."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -22,11 +22,13 @@ IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class ResNetEncoder(Pretrained):
-    """Base of both encoders: a ResNet of so many channels, and the width of its output."""
+    """Base class of both encoders: a ResNet with a given number of channels, and its output width."""
 
     def __init__(self, channels: int, weights: Any, tune: Literal["full", "frozen"], download: bool) -> None:
         if tune not in ("full", "frozen"):
-            raise ValueError(f"tune is 'full' or 'frozen' for a ResNet, which has no attention; got {shown(tune)}.")
+            raise ValueError(
+                f"tune must be 'full' or 'frozen' for a ResNet, which has no attention; got {shown(tune)}."
+            )
         config = RESNET_18 | {"num_channels": channels}
         network: Any = load_network("ResNetModel", weights, ("resnet",), download, **config)
         super().__init__(network, tune)
@@ -34,11 +36,11 @@ class ResNetEncoder(Pretrained):
 
 
 class SpectrogramEncoder(ResNetEncoder):
-    """A spectrogram, ``(batch, frequencies, times)``, to a vector, through a ResNet of one channel.
+    """Encodes a spectrogram, ``(batch, frequencies, times)``, as a vector with a single-channel ResNet.
 
     Args:
-        weights: See :func:`resnet_model`. The first layer of a network of three channels is summed over them, as if the
-            spectrogram were given three times.
+        weights: See :func:`resnet_model`. The first layer of a three-channel network is summed over its channels, which
+            equals repeating the spectrogram three times.
         tune: ``"full"`` or ``"frozen"``.
         download: See :func:`resnet_model`.
     """
@@ -49,14 +51,14 @@ class SpectrogramEncoder(ResNetEncoder):
 
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(x, Tokens) or x.ndim != 3:
-            raise ValueError(f"Spectrograms are (batch, frequencies, times); got {describe(x)}.")
+            raise ValueError(f"Spectrograms must have shape (batch, frequencies, times); got {describe(x)}.")
         return self.network(x[:, None]).pooler_output.flatten(1)
 
 
 class FramesEncoder(ResNetEncoder):
-    """A few frames, ``(batch, frames, 3, height, width)``, to a vector, through a ResNet and the mean over frames.
+    """Encodes a few frames, ``(batch, frames, 3, height, width)``, as a vector: a ResNet and the mean over frames.
 
-    Bytes are normalised here, as ImageNet is; real numbers are taken as they are.
+    Bytes are normalised as in ImageNet; real numbers are used unchanged.
 
     Args:
         weights, tune, download: As for :class:`SpectrogramEncoder`.
@@ -68,7 +70,7 @@ class FramesEncoder(ResNetEncoder):
 
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(x, Tokens) or x.ndim != 5 or x.shape[2] != 3:
-            raise ValueError(f"Frames are (batch, frames, 3, height, width); got {describe(x)}.")
+            raise ValueError(f"Frames must have shape (batch, frames, 3, height, width); got {describe(x)}.")
         seen = self.network(self.normalise(x.flatten(0, 1))).pooler_output
         return seen.flatten(1).unflatten(0, x.shape[:2]).mean(1)
 
@@ -90,28 +92,28 @@ def resnet_model(
     detach_heads: bool = False,
     download: bool = False,
 ) -> FusionModel:
-    """The network for CREMA-D and its irony (App. "Irony"): a ResNet-18 per modality, concatenation 1024 → 64 → classes, and
-    heads 512 → 64 → classes.
+    """The model for CREMA-D and its irony task (App. "Irony"): a ResNet-18 per modality, concatenation 1024 → 64 →
+    classes, and heads 512 → 64 → classes.
 
-    Its BatchNorm mixes the rows of a batch in training mode, so with masks on inputs intact and corrupted rows take separate
-    passes. Masks on latents avoid that: the encoders run once.
+    Its BatchNorm mixes the rows of a batch in training mode, so with masks on inputs, intact and corrupted rows take
+    separate passes. Masks on latents avoid that: the encoders run only once.
 
     Args:
-        classes: Size of the prediction.
-        modalities: For each what it is, ``"frames"`` or ``"spectrogram"``; ``{"video": "frames", "audio": "spectrogram"}`` by
-            default, which is what the data sets of clips give.
-        weights: ``None`` for a ResNet-18 with random weights; a folder, an id of the hub (``"microsoft/resnet-18"``, from
-            transformers' cache) or a configuration (an object of transformers, or a dict of its settings); or a dict of
-            modality → one of these.
-        tune: ``"full"``, or ``"frozen"`` for encoders that do not train.
-        hidden: Of the fusion and of the heads.
-        dropout: There.
+        classes: Number of outputs.
+        modalities: Name → kind of input, ``"frames"`` or ``"spectrogram"``; by default ``{"video": "frames", "audio":
+            "spectrogram"}``, as in the data sets of clips.
+        weights: ``None`` for a ResNet-18 with random weights; a folder, a Hugging Face Hub id
+            (``"microsoft/resnet-18"``, from the transformers cache) or a configuration (a transformers config, or a
+            dict of its settings); or a dict of modality → one of these.
+        tune: ``"full"``, or ``"frozen"`` for encoders that are not trained.
+        hidden: Hidden width of the fusion and of the heads.
+        dropout: Dropout rate of the fusion and of the heads.
         detach_heads: See :class:`FusionModel`.
-        download: Whether a model that is not in transformers' cache is fetched from the hub.
+        download: Whether to download a model that is not in the transformers cache.
     """
     kinds = {"video": "frames", "audio": "spectrogram"} if modalities is None else modalities
     if not isinstance(kinds, Mapping) or not all(isinstance(k, str) and k in ENCODERS for k in kinds.values()):
-        raise ValueError(f"modalities are a dict of name → 'frames' or 'spectrogram'; got {shown(modalities)}.")
+        raise ValueError(f"modalities must be a dict of name → 'frames' or 'spectrogram'; got {shown(modalities)}.")
     for name in kinds:
         check_modality(name, module=True)
     check_whole("classes", classes)
@@ -128,7 +130,7 @@ def resnet_model(
 
 
 def _sum_channels(network: Any) -> None:
-    """Make the first layer take one channel, as if it were given to each of several."""
+    """Convert the first layer to one input channel, by summing its weights over channels."""
     embedder = network.embedder
     first = embedder.embedder.convolution
     if first.in_channels == 1:

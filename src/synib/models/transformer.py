@@ -1,4 +1,4 @@
-"""A transformer's layer, for models that are trained in hundreds at once and for one that is large."""
+"""A transformer layer, for fleets of small models and for single large ones."""
 
 import torch
 from torch import Tensor, nn
@@ -11,18 +11,18 @@ from synib.models.mlp import Dropout
 class TransformerLayer(nn.Module):
     """Self-attention and a feed-forward network, each with a residual connection and a layer norm.
 
-    With ``keyed`` it is written in plain products and drops by keys (:class:`~synib.models.Dropout`): it runs under ``vmap``,
-    and a model trained among others drops what it would drop alone. Without, it uses torch's fused attention and torch's
-    dropout, which is what a large model trained alone wants.
+    With ``keyed`` it is written in plain matrix products with keyed dropout (:class:`~synib.models.Dropout`): it runs
+    under ``vmap``, and a model in a fleet drops the same units as it would alone. Otherwise it uses torch's fused
+    attention and dropout, which is faster for a large model.
 
     Args:
-        width: Of a token.
-        heads: Of the attention; they divide the width.
+        width: Width of a token.
+        heads: Number of attention heads; must divide the width.
         feedforward: Hidden width of the feed-forward network.
-        dropout: Of attention weights, of hidden units, and of what each part adds.
-        norm_first: Normalise what goes into a part, instead of what comes out of the sum.
-        keyed: See above.
-        activation: Of the feed-forward network; ReLU by default.
+        dropout: Dropout rate of attention weights, hidden units and residual branches.
+        norm_first: Whether to normalise the input of each sublayer instead of its residual sum.
+        keyed: Whether dropout is drawn by keys, see above.
+        activation: Activation of the feed-forward network; ReLU by default.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class TransformerLayer(nn.Module):
         for name, size in {"width": width, "heads": heads, "feedforward": feedforward}.items():
             check_whole(name, size)
         if width % heads:
-            raise ValueError(f"heads divide the width of a token, {width}; got {heads}.")
+            raise ValueError(f"heads must divide the width of a token, {width}; got {heads}.")
         self.heads, self.dropout = heads, check_number("dropout", dropout, least=0, below=1)
         self.norm_first = check_flag("norm_first", norm_first)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
@@ -55,12 +55,12 @@ class TransformerLayer(nn.Module):
         self.drop_weights = Dropout(dropout) if keyed else None
 
     def forward(self, x: Tensor, padding: Tensor, queries: int | None = None) -> Tensor:
-        """The tokens behind this layer.
+        """The output tokens of this layer.
 
         Args:
             x: Tokens, ``(batch, tokens, width)``.
-            padding: ``(batch, tokens)``, true where nobody may look.
-            queries: How many tokens, from the first, are wanted; ``None`` for all. The others are looked at and no more.
+            padding: ``(batch, tokens)``, true for padding, which attention ignores.
+            queries: Number of leading tokens to compute; ``None`` for all. The others serve only as keys and values.
         """
         kept = x if queries is None else x[..., :queries, :]
         if self.norm_first:

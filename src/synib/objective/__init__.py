@@ -1,4 +1,4 @@
-"""The paper's loss, in parts that combine freely: family, reference, weight, mask and noise."""
+"""The loss of the paper, in parts that combine freely: family, reference, weight, mask and noise."""
 
 from synib.objective.base import Batch, Objective, Parts
 from synib.objective.families import Bernoulli, Categorical, Family, MultiLabel

@@ -1,4 +1,4 @@
-"""What every training objective is: a loss from (model, modalities, target), and its parts for logging."""
+"""The base class of training objectives: a loss from (model, modalities, target), with its parts for logging."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,16 +19,17 @@ Parts = dict[str, Tensor]
 
 
 class Batch(NamedTuple):
-    """What an objective learns from in one step.
+    """The input of an objective for one training step.
 
     Args:
         modalities: Name → tensor (or :class:`~synib.Tokens`), batch first.
-        target: What is to be predicted.
-        examples: Which training examples these are, for masks that treat them differently.
-        sample_weight: How much each example counts, ``(batch,)``; equally by default.
-        present: Name → which examples have that modality, where the modalities themselves do not say so.
-        group: Processes that train copies of the model together, for statistics of the joint batch.
-        check_values: Whether to look at the target's values, and not only at its shape.
+        target: The targets.
+        examples: Indices of the examples in the training data, for masks that treat examples differently.
+        sample_weight: Weight of each example, ``(batch,)``; equal weights by default.
+        present: Name → boolean mask of the examples that have that modality, where the modality itself has no padding
+            mask.
+        group: Process group that trains replicas of the model, for statistics over the whole distributed batch.
+        check_values: Whether to check the values of the target as well as its shape.
     """
 
     modalities: Mapping[str, Modality]
@@ -46,22 +47,25 @@ class Batch(NamedTuple):
 
 
 class Objective(nn.Module):
-    """Base of all objectives: checks what comes in, and shares the supervised part of the loss.
+    """Base class of all objectives: checks the inputs and computes the supervised part of the loss.
 
-    Subclasses write :meth:`loss`, a pure function of the model's parameters, the batch, the key and the objective's
-    buffers: the same lines run in a plain loop and under ``torch.func.vmap``. An objective that needs more than a loss (stages,
-    weighed gradients, changes between epochs) says so by a class of :mod:`synib.methods.hooks`.
+    Subclasses implement :meth:`loss`, a pure function of the model's parameters, the batch, the key and the objective's
+    buffers: the same code runs in a plain loop and under ``torch.func.vmap``. An objective that needs more than a loss
+    (several stages, modulated gradients, changes between epochs) also inherits from a class of
+    :mod:`synib.methods.hooks`.
 
     Args:
         family: The predictive distribution.
-        unimodal_weight: Weight of the unimodal predictors' own losses, where the model has such predictors.
-        check: Look at the batch's values (finite modalities, targets inside the family's support): always, never, or
-            with ``None`` always on the CPU but only at the first call on an accelerator, where looking means waiting.
+        unimodal_weight: Weight of the losses of the unimodal heads, if the model has any.
+        check: Whether to check the values of each batch (finite modalities, targets inside the family's support).
+            ``None`` checks every batch on the CPU, but only the first one on an accelerator, where the check forces a
+            synchronisation.
 
     Attributes:
-        with_classes: What it does with classes, for a method that needs some ("compares probabilities of classes").
-        with_heads: What it does with unimodal heads, for a method that calls :meth:`require_heads`.
-        predicts_by_fusion: Whether :meth:`predict` is the fusion's prediction.
+        with_classes: For a method that needs classes: how it uses them, for the error message ("compares probabilities
+            of classes").
+        with_heads: For a method that calls :meth:`require_heads`: how it uses unimodal heads, for the error message.
+        predicts_by_fusion: Whether :meth:`predict` returns the prediction of the fusion.
     """
 
     with_classes: str = ""
@@ -94,19 +98,20 @@ class Objective(nn.Module):
         """The loss of a batch.
 
         Args:
-            predict: A :class:`~synib.FusionModel`, also inside DistributedDataParallel, FSDP, ``torch.compile`` or a PEFT
-                model, or any callable from modalities to the family's parameters.
+            predict: A :class:`~synib.FusionModel`, possibly wrapped in DistributedDataParallel, FSDP, ``torch.compile``
+                or a PEFT model, or any callable from modalities to the family's parameters.
             modalities: Name → tensor (or :class:`~synib.Tokens`), batch first.
-            target: What is to be predicted.
-            key: Decides every random draw; by default drawn from torch's generator.
-            examples: Which training examples these are, for masks that treat them differently.
-            sample_weight: How much each example counts, ``(batch,)``: 2 is as if it were there twice. In what MCR, OGM, AGM and
-                ReconBoost add to the task loss, examples count equally.
-            unimodal: Name → that modality's own predictor, for a plain callable whose mask or reference needs one.
-            group: The process group that trains copies of the model together; by default that of its wrapper, if any.
+            target: The targets.
+            key: Key of all random draws; by default drawn from torch's generator.
+            examples: Indices of the examples in the training data, for masks that treat examples differently.
+            sample_weight: Weight of each example, ``(batch,)``: weight 2 equals two copies of the example. The terms
+                that MCR, OGM, AGM and ReconBoost add to the task loss weight all examples equally.
+            unimodal: Name → unimodal predictor of that modality, for a plain callable whose mask or reference needs
+                one.
+            group: The process group that trains replicas of the model; by default that of the model's wrapper, if any.
 
         Returns:
-            The total loss, and its parts by name, detached.
+            The total loss, and its detached parts by name.
         """
         if isinstance(predict, MultimodalModel) and not unimodal:
             model = predict
@@ -135,16 +140,16 @@ class Objective(nn.Module):
 
     @property
     def searches(self) -> bool:
-        """Whether its loss runs backward passes of its own, as a mask does that searches."""
+        """Whether the loss runs backward passes inside the forward pass, as learned masks do in their search."""
         return any(isinstance(part, Mask) and part.probes for part in self.modules())
 
     def value_check(self) -> bool | None:
-        """Whether the next batch's values are looked at; ``None``: where that does not mean to wait for a device."""
+        """Whether to check the values of the next batch; ``None`` means only where that needs no synchronisation."""
         first, self._checked_values = not self._checked_values, True
         return True if first and self.check is None else self.check
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
-        """The loss itself and its parts; only shapes are checked, and values where ``batch.check_values`` says so."""
+        """The loss and its parts. Only shapes are checked, and values if ``batch.check_values`` is true."""
         raise NotImplementedError(f"{type(self).__name__} must define loss(model, batch, key).")
 
     def predict(self, model: MultimodalModel, modalities: Mapping[str, Modality]) -> Tensor:
@@ -152,7 +157,8 @@ class Objective(nn.Module):
         return self.intact(model, modalities)[1]
 
     def prepare(self, model: Any, modalities: Mapping[str, Modality]) -> None:
-        """Allocate buffers whose size only the data tell, where the first batch cannot: under ``vmap``, before loading a state.
+        """Allocate buffers whose size depends on the data before the first batch: for ``vmap``, and before loading a
+        state dict.
 
         Args:
             model: The model.
@@ -173,7 +179,9 @@ class Objective(nn.Module):
     def predictions(
         model: MultimodalModel, batches: Sequence[Mapping[str, Any]], separate: bool = False
     ) -> list[Tensor]:
-        """The prediction of each batch of fusion inputs, in one call of the fusion unless ``separate`` ones are needed."""
+        """The predictions for several batches of fusion inputs, in one call of the fusion unless ``separate`` calls
+        are needed.
+        """
         if separate or len(batches) == 1:
             return [model.combine(b) for b in batches]
         joined: dict[str, Any] = {}
@@ -185,19 +193,21 @@ class Objective(nn.Module):
         return list(model.combine(joined).split(sizes))
 
     def require_heads(self, model: MultimodalModel, names: Iterable[str]) -> None:
-        """Raise ``ValueError`` naming the modalities of which the model has no unimodal head."""
+        """Raise ``ValueError`` naming the modalities for which the model has no unimodal head."""
         missing = [name for name in names if not model.has_head(name)]
         if missing:
             names = ", ".join(map(repr, missing))
             raise ValueError(
-                f"{type(self).__name__} {self.with_heads}, and the model has none for {names}: give the FusionModel unimodal "
-                "heads (head_hidden=[] for linear ones)."
+                f"{type(self).__name__} {self.with_heads}, but the model has no head for {names}: give the "
+                "FusionModel unimodal heads (head_hidden=[] for linear heads)."
             )
 
     def supervised(
         self, model: MultimodalModel, latents: Mapping[str, Any], prediction: Tensor, batch: Batch
     ) -> tuple[Tensor, Parts, dict[str, Tensor]]:
-        """Task loss on the intact prediction, plus the unimodal predictors' losses: total, parts, their predictions."""
+        """The task loss of the intact prediction plus the losses of the unimodal heads: total, parts, and the heads'
+        predictions.
+        """
         losses, heads = self.each_loss(model, latents, prediction, batch)
         total = losses["task"]
         for name in heads:
@@ -207,20 +217,20 @@ class Objective(nn.Module):
     def each_loss(
         self, model: MultimodalModel, latents: Mapping[str, Any], prediction: Tensor, batch: Batch
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """The losses of the intact prediction and of each unimodal predictor, by name; and the latters' predictions."""
+        """The losses of the intact prediction and of each unimodal head by name, and the predictions of the heads."""
         losses = {"task": self.task_loss(prediction, batch)}
         heads = {name: model.head(name, z) for name, z in latents.items() if model.has_head(name)}
         for name, own in heads.items():
             if own.shape[1:].numel() != prediction.shape[1:].numel():
                 raise ValueError(
-                    f"The head of {name!r} predicts {tuple(own.shape)}, the fusion {tuple(prediction.shape)}: give it as many "
-                    "outputs."
+                    f"The head of {name!r} returns shape {tuple(own.shape)}, but the fusion returns "
+                    f"{tuple(prediction.shape)}: give both the same number of outputs."
                 )
             losses[f"unimodal/{name}"] = self.family.mean_nll(own, batch.target, batch.sample_weight)
         return losses, heads
 
     def task_loss(self, prediction: Tensor, batch: Batch) -> Tensor:
-        """The mean negative log-likelihood of the targets, once they are known to fit the prediction."""
+        """The mean negative log-likelihood of the targets, after checking that they match the prediction."""
         self.family.check_target(prediction, batch.target, values=batch.check_values)
         return self.family.mean_nll(prediction, batch.target, batch.sample_weight)
 

@@ -17,12 +17,12 @@ Subsets = Literal["each", "proper"]
 
 
 class Counterfactual(NamedTuple):
-    """One kind of counterfactual.
+    """One counterfactual: a set of modalities to corrupt, for some or all rows.
 
     Args:
         corrupted: The modalities to corrupt.
-        label: Their names in one, for the parts of a loss.
-        rows: The examples it is made of, or ``None`` for all of them.
+        label: Their joined names, as used in the parts of a loss.
+        rows: The rows that it applies to, or ``None`` for all.
     """
 
     corrupted: tuple[str, ...]
@@ -31,7 +31,7 @@ class Counterfactual(NamedTuple):
 
 
 def kinds(names: Sequence[str], subsets: Subsets, corrupt: Sequence[str] | None = None) -> list[Counterfactual]:
-    """The kinds of counterfactuals of some modalities.
+    """The counterfactuals of a set of modalities.
 
     Args:
         names: The modalities.
@@ -39,7 +39,9 @@ def kinds(names: Sequence[str], subsets: Subsets, corrupt: Sequence[str] | None 
         corrupt: The modalities that may be corrupted; all by default.
     """
     if unknown := [name for name in corrupt or () if name not in names]:
-        raise ValueError(f"corrupt names {unknown[0]!r}; the modalities are {', '.join(map(repr, names))}.")
+        raise ValueError(
+            f"corrupt contains {unknown[0]!r}, which is not one of the modalities: {', '.join(map(repr, names))}."
+        )
     chosen = sorted(names if corrupt is None else corrupt)
     sizes = (1,) if subsets == "each" else range(1, len(names))
     return [Counterfactual(kind, "+".join(kind)) for size in sizes for kind in itertools.combinations(chosen, size)]
@@ -48,16 +50,16 @@ def kinds(names: Sequence[str], subsets: Subsets, corrupt: Sequence[str] | None 
 def deal(
     counterfactuals: Sequence[Counterfactual], sample: int, batch: int, key: Tensor, device: torch.device | None = None
 ) -> list[Counterfactual]:
-    """Kinds of counterfactuals, each for its share of the examples.
+    """Assign each counterfactual a share of the examples.
 
-    Examples are dealt out evenly, so that encoders and fusion really do less work and nothing waits for the host.
+    Examples are split evenly, which reduces the work of encoders and fusion and needs no synchronisation with the host.
 
     Args:
-        counterfactuals: The kinds.
-        sample: How many of them each example meets in this step, drawn at random.
+        counterfactuals: All counterfactuals.
+        sample: Number of randomly drawn counterfactuals per example in this step.
         batch: Number of examples.
-        key: Decides the dealing.
-        device: Where the rows are to be.
+        key: Key of the random assignment.
+        device: Device of the row indices.
     """
     n = len(counterfactuals)
     if sample >= n:
@@ -70,7 +72,7 @@ def deal(
 
 
 def counted(counterfactual: Counterfactual, batch: Batch) -> Tensor | None:
-    """How much each row of a counterfactual counts: its weight, and 0 without what is corrupted; ``None`` for 1 each."""
+    """The weight of each row of a counterfactual, 0 where the corrupted modality is missing; ``None`` if all weights are 1."""
     rows, weight = counterfactual.rows, batch.sample_weight
     in_rows = [
         tokens.present(batch.modalities[name]) if batch.present is None else batch.present[name]
@@ -84,7 +86,7 @@ def counted(counterfactual: Counterfactual, batch: Batch) -> Tensor | None:
 
 
 def predicted_classes(model: MultimodalModel, latents: Mapping[str, Any], family: Family) -> dict[str, Tensor]:
-    """The class that each modality's own head predicts for each row."""
+    """The class that each modality's unimodal head predicts for each row."""
     classes = {}
     for name, z in latents.items():
         with undisturbed(model.unimodal_modules(name)), torch.no_grad():

@@ -1,4 +1,4 @@
-"""The predictive distribution: its negative log-likelihood, and its KL to a reference in closed form."""
+"""Predictive distributions, with their negative log-likelihood and their closed-form KL divergence to a reference."""
 
 import copy
 import math
@@ -14,13 +14,14 @@ LOWEST = -1e30  # of a logarithm of a probability: 0 times it is 0, and 0 times 
 
 
 class Family:
-    """Base of all families. Parameters are one tensor, ``(batch, ...)``; all zeros is the neutral distribution.
+    """Base class of all families. The parameters are one tensor, ``(batch, ...)``; all zeros is the neutral distribution.
 
-    Half-precision parameters are evaluated in float32, whatever autocast says: a KL of small logits needs the digits.
+    Half-precision parameters are evaluated in float32, also under autocast, because the KL of small logits needs the
+    precision.
 
     Attributes:
-        discrete: Whether an example has one class.
-        weighs_examples: Whether examples count differently by their targets, as :meth:`counts` says.
+        discrete: Whether each example has exactly one class.
+        weighs_examples: Whether an example's weight depends on its target, see :meth:`counts`.
     """
 
     discrete: bool = True
@@ -35,7 +36,7 @@ class Family:
 
         Args:
             parameters, target: As for :meth:`nll`.
-            sample_weight: How much each example counts, ``(batch,)``.
+            sample_weight: Weight of each example, ``(batch,)``.
         """
         nll = self.nll(parameters, target)
         if sample_weight is None and not self.weighs_examples:
@@ -47,19 +48,21 @@ class Family:
         return (weight * nll).sum() / torch.where(total > 0, total, 1.0)
 
     def unweighted(self) -> "Family":
-        """The family without weights of classes and smoothing of targets: its :meth:`nll` is that of the prediction alone."""
+        """The family without class weights and label smoothing, so that :meth:`nll` evaluates the prediction alone."""
         return self
 
     def counts(self, target: Tensor) -> Tensor | None:
-        """What each example counts in the mean by its target alone (class weights, ignored ones), or ``None`` for 1 each."""
+        """The weight of each example that follows from its target (class weights, ignored classes), or ``None`` if
+        all are 1.
+        """
         return None
 
     def kl(self, parameters: Tensor, reference: Tensor | None = None) -> Tensor:
         """KL(q ‖ r) for each example, ``(batch,)``.
 
         Args:
-            parameters: Those of q.
-            reference: Those of r, one row or one for each example; by default the neutral distribution.
+            parameters: The parameters of q.
+            reference: The parameters of r, one row or one for each example; by default the neutral distribution.
         """
         raise NotImplementedError
 
@@ -68,7 +71,7 @@ class Family:
         raise NotImplementedError
 
     def from_targets(self, target: Tensor) -> Tensor:
-        """Parameters of the distribution of the targets themselves, one row: the prior."""
+        """The parameters of the marginal distribution of the targets, one row: the prior."""
         raise NotImplementedError
 
     def predict(self, parameters: Tensor) -> Tensor:
@@ -76,11 +79,13 @@ class Family:
         raise NotImplementedError
 
     def check_parameters(self, parameters: Tensor) -> None:
-        """Raise ``ValueError`` where the parameters have another shape than the family's."""
+        """Raise ``ValueError`` if the parameters do not have the family's shape."""
         raise NotImplementedError
 
     def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
-        """Raise ``ValueError`` where something does not fit; without ``values`` only shapes and types are looked at."""
+        """Raise ``ValueError`` if the target does not match the parameters; without ``values`` only shapes and
+        dtypes are checked.
+        """
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -95,8 +100,8 @@ class Bernoulli(Family):
     Targets are 0 or 1, or soft: probabilities of 1.
 
     Args:
-        pos_weight: What a positive example counts, as in ``nn.BCEWithLogitsLoss``.
-        label_smoothing: How far targets are moved from 0 and 1 towards one half.
+        pos_weight: Weight of positive examples, as in ``nn.BCEWithLogitsLoss``.
+        label_smoothing: How far the targets are moved from 0 and 1 towards 0.5.
     """
 
     def __init__(self, pos_weight: float | None = None, label_smoothing: float = 0.0) -> None:
@@ -140,8 +145,9 @@ class Bernoulli(Family):
     def check_parameters(self, parameters: Tensor) -> None:
         if parameters.ndim > 2 or (parameters.ndim == 2 and parameters.shape[1] != 1):
             raise ValueError(
-                f"Bernoulli expects one logit for each example, (batch,) or (batch, 1); got {tuple(parameters.shape)}. "
-                "For two logits of one class each use Categorical(), for several labels MultiLabel()."
+                "Bernoulli expects one logit for each example, (batch,) or (batch, 1); got "
+                f"{tuple(parameters.shape)}. For one logit per class use Categorical(), for several labels "
+                "MultiLabel()."
             )
 
     def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
@@ -197,13 +203,13 @@ class Categorical(Family):
 
     .. math:: D_\mathrm{KL}(q \,\|\, r) = \sum_k \pi_k \log\frac{\pi_k}{\rho_k}
 
-    Targets are class numbers ``(batch,)``, or soft: probabilities ``(batch, K)``. Options and the mean over a batch are those
-    of ``nn.CrossEntropyLoss``.
+    Targets are class indices ``(batch,)`` or soft targets, probabilities ``(batch, K)``. The options and the mean over
+    a batch match ``nn.CrossEntropyLoss``.
 
     Args:
-        weight: What an example of each class counts, K numbers.
-        label_smoothing: The part of a target that is spread evenly over all classes.
-        ignore_index: A target that does not count.
+        weight: Weight of each class, K numbers.
+        label_smoothing: The fraction of each target that is spread uniformly over all classes.
+        ignore_index: Target value that is ignored.
     """
 
     def __init__(
@@ -214,7 +220,7 @@ class Categorical(Family):
     ) -> None:
         self.weight = None if weight is None else torch.as_tensor(weight, dtype=torch.float32)
         if self.weight is not None and not (self.weight.ndim == 1 and (self.weight >= 0).all()):
-            raise ValueError(f"weight is one number of at least 0 for each class; got {shown(weight)}.")
+            raise ValueError(f"weight must be one non-negative number for each class; got {shown(weight)}.")
         self.label_smoothing = check_number("label_smoothing", label_smoothing, least=0, below=1)
         self.ignore_index = None if ignore_index is None else check_whole("ignore_index", ignore_index, None)
         self.weighs_examples = self.weight is not None or self.ignore_index is not None
@@ -256,15 +262,17 @@ class Categorical(Family):
         if self.ignore_index is not None:
             target = target[target != self.ignore_index]
         if target.ndim != 1 or target.is_floating_point() or (target < 0).any():
-            low = f", the least {target.min().item()}" if target.numel() else ""
+            low = f", minimum {target.min().item()}" if target.numel() else ""
             raise ValueError(
-                f"A prior of classes needs whole class numbers from 0 on, (examples,); got shape {tuple(target.shape)} of "
-                f"{target.dtype}{low}."
+                "A class prior needs class indices starting at 0, shape (examples,); got shape "
+                f"{tuple(target.shape)} of {target.dtype}{low}."
             )
         counts = torch.bincount(target.long())
         if (counts == 0).any():
             empty = int((counts == 0).nonzero()[0].item())
-            raise ValueError(f"A prior needs every class at least once; class {empty} of {len(counts)} never occurs.")
+            raise ValueError(
+                f"A class prior needs at least one example of every class; class {empty} of {len(counts)} has none."
+            )
         return (counts / counts.sum()).log()[None]
 
     def predict(self, parameters: Tensor) -> Tensor:
@@ -273,20 +281,20 @@ class Categorical(Family):
     def check_parameters(self, parameters: Tensor) -> None:
         if parameters.ndim != 2 or parameters.shape[1] < 2:
             raise ValueError(
-                f"Categorical expects logits (batch, classes) with at least 2 classes; got {tuple(parameters.shape)}. "
-                "For a single logit use Bernoulli()."
+                "Categorical expects logits (batch, classes) with at least 2 classes; got "
+                f"{tuple(parameters.shape)}. For a single logit, use Bernoulli()."
             )
 
     def check_target(self, parameters: Tensor, target: Tensor, values: bool = True) -> None:
         self.check_parameters(parameters)
         rows, classes = parameters.shape
         if self.weight is not None and len(self.weight) != classes:
-            raise ValueError(f"weight has {len(self.weight)} numbers, and the prediction {classes} classes.")
+            raise ValueError(f"weight has {len(self.weight)} entries, but the prediction has {classes} classes.")
         soft = target.is_floating_point() and target.shape == parameters.shape
         if not soft and (target.shape != (rows,) or target.is_floating_point()):
             raise ValueError(
-                f"Categorical expects {rows} whole class numbers, or probabilities ({rows}, {classes}); got shape "
-                f"{tuple(target.shape)} of {target.dtype}."
+                f"Categorical expects {rows} integer class indices or probabilities of shape ({rows}, {classes}); "
+                f"got shape {tuple(target.shape)} of {target.dtype}."
             )
         if not values:
             return
@@ -297,17 +305,17 @@ class Categorical(Family):
         if self.ignore_index is not None:
             right = right | (target == self.ignore_index)
         if not right.all():
-            raise ValueError(f"Categorical targets are classes 0 to {classes - 1}; got {target[~right][0].item()}.")
+            raise ValueError(f"Categorical targets must be classes 0 to {classes - 1}; got {target[~right][0].item()}.")
 
 
 def _check_probabilities(target: Tensor) -> None:
     if not ((target >= 0) & (target <= 1)).all():
         bad = target[~((target >= 0) & (target <= 1))].flatten()[0].item()
-        raise ValueError(f"Targets are 0 or 1, or probabilities between them; got {bad}.")
+        raise ValueError(f"Targets must be 0 or 1, or probabilities between them; got {bad}.")
 
 
 def full_precision(x: Tensor) -> Tensor:
-    """Half-precision numbers as float32, others as they are."""
+    """Half-precision tensors as float32, others unchanged."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 

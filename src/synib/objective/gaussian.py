@@ -1,4 +1,4 @@
-"""Gaussian predictions of real targets, with diagonal or full covariance."""
+"""Gaussian predictions of real-valued targets, with diagonal or full covariance."""
 
 import math
 from typing import Literal
@@ -14,8 +14,8 @@ class Gaussian(Family):
     r"""Real targets of ``dim`` coordinates (App. "Gaussian Variational Family").
 
     Diagonal covariance: parameters ``(batch, 2·dim)``, mean then log-variance. Full covariance: mean, then the rows of
-    the lower Cholesky factor :math:`L` of :math:`\Sigma = L L^\top`, its diagonal as logarithms: ``dim + dim(dim+1)/2``
-    in all. Zeros mean :math:`\mathcal N(0, I)` in both, the reference of the paper, for which
+    the lower Cholesky factor :math:`L` of :math:`\Sigma = L L^\top`, with the logarithms of its diagonal: ``dim +
+    dim(dim+1)/2`` in total. All zeros is :math:`\mathcal N(0, I)` in both, the paper's reference, for which
 
     .. math:: D_\mathrm{KL}(q \,\|\, r) = \tfrac12 \big(\lVert\mu\rVert^2 + \mathrm{tr}\,\Sigma - \log\det\Sigma - d\big).
 
@@ -34,7 +34,7 @@ class Gaussian(Family):
 
     @property
     def width(self) -> int:
-        """How many numbers a prediction has."""
+        """The number of parameters of a prediction."""
         return 2 * self.dim if self.covariance == "diagonal" else self.dim + self.dim * (self.dim + 1) // 2
 
     def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ class Gaussian(Family):
             return torch.cat([mean, y.var(0, correction=0, keepdim=True).log()], -1)
         factor, failed = torch.linalg.cholesky_ex((y - mean).mT @ (y - mean) / len(y))
         if failed:
-            raise ValueError("A full-covariance prior needs target coordinates that are not multiples of each other.")
+            raise ValueError("A full-covariance prior needs linearly independent target coordinates.")
         return self._pack(mean, factor[None])
 
     def predict(self, parameters: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class Gaussian(Family):
                 f"{self!r} expects targets ({parameters.shape[0]}, {self.dim}); got {tuple(target.shape)}."
             )
         if values and not target.isfinite().all():
-            raise ValueError(f"Gaussian targets are finite; {int((~target.isfinite()).sum())} are not.")
+            raise ValueError(f"Gaussian targets must be finite; {int((~target.isfinite()).sum())} are not.")
 
     def _unpack(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         p = full_precision(parameters)

@@ -1,4 +1,4 @@
-"""How the objective sees a model: encode each modality, then combine. A plain callable is the case without encoders."""
+"""The model interface of the objective: encode each modality, then combine. A plain callable has no encoders."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,12 +11,13 @@ Predict = Callable[[Mapping[str, Modality]], Tensor]
 
 
 class MultimodalModel:
-    """A model in parts, so that what a counterfactual leaves intact is computed once.
+    """A model in parts, so that what a counterfactual leaves unchanged is computed only once.
 
-    :class:`~synib.FusionModel` is one. Another is any class that inherits from this and defines what raises here.
+    :class:`~synib.FusionModel` implements it. Other models inherit from this class and define the methods that raise
+    here.
 
     Attributes:
-        names: The modalities, or ``None`` where any will do.
+        names: The modalities, or ``None`` if the model accepts any.
     """
 
     names: tuple[str, ...] | None = None
@@ -38,15 +39,17 @@ class MultimodalModel:
         return False
 
     def head(self, name: str, latent: Any, through: bool = False) -> Tensor:
-        """One latent → parameters of this modality's own prediction; ``through``: differentiable even if trained detached."""
+        """One latent → parameters of its unimodal prediction; ``through`` keeps gradients even if the head is
+        trained detached.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define head(name, latent, through), since it has heads.")
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:
-        """The modules that take part in this modality's own prediction."""
+        """The modules that compute this modality's unimodal prediction."""
         return []
 
     def mixes_rows(self, encoder: str | None = None) -> bool:
-        """Whether an example's output depends on the rest of its batch: of one modality's encoder, or of the fusion."""
+        """Whether the output for one example depends on the rest of the batch, in one modality's encoder or in the fusion."""
         return False
 
     def on_latents(self) -> "MultimodalModel":
@@ -55,27 +58,27 @@ class MultimodalModel:
 
 
 def as_prediction(output: Any) -> Tensor:
-    """What a model returned, if it is a tensor of real numbers."""
+    """Return the output of a model if it is a floating-point tensor."""
     if isinstance(output, Tensor) and output.is_floating_point():
         return output
     if isinstance(output, Tensor):
-        raise ValueError(f"A model returns the family's parameters, which are real numbers; got {output.dtype}.")
+        raise ValueError(f"A model must return the family's parameters as real numbers; got {output.dtype}.")
     listed = "['logits']" if isinstance(output, Mapping) else "[0]" if isinstance(output, tuple | list) else ""
     part = ".logits" if hasattr(output, "logits") else listed
-    hint = f": wrap it, as in lambda m: model(m){part}" if part else ""
-    raise ValueError(f"A model returns a tensor of the family's parameters; got {type(output).__name__}{hint}.")
+    hint = f": wrap it, for example lambda m: model(m){part}" if part else ""
+    raise ValueError(f"A model must return a tensor of the family's parameters; got {type(output).__name__}{hint}.")
 
 
 class BlackBoxModel(MultimodalModel):
-    """A plain function of the modalities: nothing to encode, everything in the fusion.
+    """A plain function of the modalities as a model: nothing to encode, everything in the fusion.
 
-    The objective makes one itself of any callable. Make it yourself to say more about the function.
+    The objective wraps any callable in this class. Construct it yourself to declare properties of the function.
 
     Args:
-        predict: From a dict of modalities to the family's parameters.
-        unimodal: Name → that modality's own predictor, where a mask or reference needs one.
-        independent_rows: Whether an example's prediction does not depend on the rest of its batch. The intact batch and all
-            counterfactuals then take one call instead of one each.
+        predict: Function from a dict of modalities to the family's parameters.
+        unimodal: Name → unimodal predictor of that modality, where a mask or reference needs one.
+        independent_rows: Whether each example's prediction is independent of the rest of the batch. If so, the intact
+            batch and all counterfactuals share one call instead of one each.
     """
 
     def __init__(

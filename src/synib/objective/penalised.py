@@ -1,4 +1,4 @@
-"""An objective with a penalty: how strongly it counts and from when on, and what the penalised prediction is compared with."""
+"""Objectives with a penalty: its weight, the schedule of the weight, and the reference of the penalised prediction."""
 
 from typing import cast
 
@@ -12,10 +12,10 @@ from synib.objective.references import Reference, Uniform
 
 
 class Constant(nn.Module):
-    """The same weight at every step.
+    """The same weight in every step.
 
     Attributes:
-        changes: Whether the weight follows the training step.
+        changes: Whether the weight depends on the training step.
     """
 
     changes: bool = False
@@ -37,9 +37,10 @@ class Constant(nn.Module):
 
 
 class LinearSchedule(Constant):
-    """A weight that changes linearly, for so many steps.
+    """A weight that changes linearly over a number of steps.
 
-    A step is a call of the objective in training mode: with gradient accumulation over m batches, give m times as many.
+    A step is one call of the objective in training mode: with gradient accumulation over m batches, multiply ``steps``
+    by m.
     """
 
     changes = True
@@ -50,21 +51,21 @@ class LinearSchedule(Constant):
 
 
 class LinearWarmup(LinearSchedule):
-    """The weight grows linearly from 0 and is full from step ``steps`` on; see :class:`LinearSchedule`."""
+    """A weight that grows linearly from 0 and is constant from step ``steps`` on; see :class:`LinearSchedule`."""
 
     def forward(self, step: Tensor) -> Tensor:
         return self.weight * ((step + 1) / self.steps).clamp(max=1.0)
 
 
 class Annealing(LinearSchedule):
-    """The weight falls linearly and is 0 from step ``steps`` on; see :class:`LinearSchedule`."""
+    """A weight that falls linearly and is 0 from step ``steps`` on; see :class:`LinearSchedule`."""
 
     def forward(self, step: Tensor) -> Tensor:
         return self.weight * (1 - step / self.steps).clamp(min=0.0)
 
 
 class Scheduled(Objective):
-    """An objective with a weight that may follow the training step.
+    """An objective with a weight that may depend on the training step.
 
     Args:
         weight: A number or a schedule.
@@ -85,7 +86,7 @@ class Scheduled(Objective):
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
     def scheduled_weight(self) -> Tensor:
-        """The weight now; in training mode the step counts on, if the weight follows it."""
+        """The current weight; in training mode this also advances the step of a schedule."""
         weight = self.weight(self.step)
         if self.training and self.weight.changes:
             self.step = self.step + 1
@@ -93,11 +94,11 @@ class Scheduled(Objective):
 
 
 class Penalised(Scheduled):
-    """An objective that adds a weighted penalty against a reference; the weight may follow the training step.
+    """An objective that adds a weighted penalty relative to a reference; the weight may depend on the training step.
 
     Args:
         weight: λ, a number or a schedule.
-        reference: What the penalised prediction is compared with. Default: :class:`Uniform`.
+        reference: The distribution that the penalised prediction is compared with. Default: :class:`Uniform`.
         family, unimodal_weight, check: See :class:`Objective`.
     """
 
@@ -116,6 +117,6 @@ class Penalised(Scheduled):
 
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
-    """The mean of what counts; 0 where nothing does, and then without a gradient."""
+    """The weighted mean; 0 without a gradient if all weights are 0."""
     total = weight.sum()
     return torch.where(weight > 0, weight * values, 0.0).sum() / torch.where(total > 0, total, 1.0)

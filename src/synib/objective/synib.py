@@ -1,4 +1,4 @@
-"""The SynIB objective: be right with every modality intact, and unsure as soon as one is corrupted."""
+"""The SynIB objective: correct with all modalities intact, uncertain as soon as one is corrupted."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -29,26 +29,27 @@ class SynIB(Penalised):
               + \lambda \sum_i D_\mathrm{KL}\Big(\tfrac1K \textstyle\sum_k q(y \mid \tilde x_i^{(k)}, x_{\neg i})
               \,\Big\|\, r\Big)
 
-    where :math:`\tilde x_i` is modality *i* with masked coordinates replaced by noise. ``draws`` = K = 1 is the paper.
-    With K > 1 predictions are averaged over draws before the KL, which approaches marginalising the modality out: a
-    prediction that rests on the interaction averages out by itself and is not penalised.
+    where :math:`\tilde x_i` is modality *i* with masked coordinates replaced by noise. The paper uses ``draws`` = K =
+    1. With K > 1, predictions are averaged over draws before the KL, which approximates marginalising the modality out:
+    a prediction that depends on the interaction averages out and is not penalised.
 
-    Masks act on the modalities as they are given; :class:`~synib.OnLatents` lets them act on what encoders make of them.
+    Masks act on the modalities as passed to the objective; :class:`~synib.OnLatents` applies them to the encoders'
+    outputs.
 
     Args:
-        mask: What to corrupt. Default: ``RandomMask(1.0)``, the whole modality.
-        noise: What to put there. Default: :class:`ShuffledNoise`, another example's values.
-        reference: What the corrupted prediction should fall back to. Default: :class:`Uniform`.
+        mask: Which coordinates to corrupt. Default: ``RandomMask(1.0)``, the whole modality.
+        noise: The replacement values. Default: :class:`ShuffledNoise`, the values of another example.
+        reference: The distribution that the corrupted prediction should fall back to. Default: :class:`Uniform`.
         family: The predictive distribution. Default: ``Categorical()``.
         weight: λ, a number or a schedule such as :class:`LinearWarmup`.
-        unimodal_weight: Weight of the unimodal predictors' own losses, where the model has such predictors.
+        unimodal_weight: Weight of the losses of the unimodal heads, if the model has any.
         corrupt: The modalities to corrupt; all by default.
         subsets: Corrupt ``"each"`` modality alone, or every ``"proper"`` subset of them.
-        sample: How many of those each example meets in a step (the paper's open point on cost); ``None`` for all.
-        draws: K. Masks and noise are drawn afresh for each; a learned mask is searched once.
-        debias: Remove the upward bias, about (classes - 1) / 2K, that a KL of an average of K draws has: twice the KL of
-            all draws minus the mean KL of their two halves, which is free of the 1/K term. Needs an even K.
-        check: When to look at the batch's values, see :class:`Objective`.
+        sample: Number of counterfactuals drawn for each example in a step, to reduce the cost; ``None`` for all.
+        draws: K. Masks and noise are redrawn each time; a learned mask is searched only once.
+        debias: Remove the upward bias, about (classes - 1) / 2K, of the KL of an average of K draws: twice the KL of
+            all draws minus the mean KL of their two halves, which cancels the 1/K term. Needs an even K.
+        check: When to check the values of a batch, see :class:`Objective`.
 
     Example:
         >>> import torch, synib
@@ -61,7 +62,7 @@ class SynIB(Penalised):
         ['penalty/image', 'penalty/text', 'task', 'weight']
     """
 
-    with_heads = "swaps within the classes that unimodal heads predict"
+    with_heads = "swaps values within the classes that unimodal heads predict"
 
     def __init__(
         self,
@@ -87,15 +88,17 @@ class SynIB(Penalised):
         self.subsets = check_choice("subsets", subsets, Subsets)
         self.corrupt = None if corrupt is None else tuple(corrupt)
         if isinstance(corrupt, str) or self.corrupt == ():
-            raise ValueError(f"corrupt lists names of modalities, such as ['image']; got {shown(corrupt)}.")
+            raise ValueError(f"corrupt must list names of modalities, such as ['image']; got {shown(corrupt)}.")
         if debias and draws % 2:
-            raise ValueError(f"draws is even with debias=True; got draws={draws}.")
+            raise ValueError(f"draws must be even with debias=True; got draws={draws}.")
         if self.mask.probes and isinstance(self.noise, HideTokens):
-            raise ValueError(f"{type(self.mask).__name__} mixes noise into the values, and HideTokens has none to mix.")
+            raise ValueError(
+                f"{type(self.mask).__name__} mixes noise into the values, but HideTokens has no values to mix in."
+            )
         if self.noise.within_classes and not (self.mask.whole and self.family.discrete):
             raise ValueError(
-                f"{type(self.noise).__name__} swaps whole modalities that predict one class: use RandomMask(1.0), and "
-                f"Bernoulli() or Categorical(); got {self.mask!r} and {self.family!r}."
+                f"{type(self.noise).__name__} swaps whole modalities between examples of one predicted class: use "
+                f"RandomMask(1.0) with Bernoulli() or Categorical(); got {self.mask!r} and {self.family!r}."
             )
 
         self._kinds: dict[tuple[str, ...], list[Counterfactual]] = {}
@@ -128,17 +131,17 @@ class SynIB(Penalised):
         target: Tensor,
         key: Tensor | None = None,
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """The fusion's inputs of a batch: intact, and with each modality (or subset of them) corrupted.
+        """The inputs of the fusion for a batch: intact, and with each modality (or subset) corrupted.
 
-        Noise statistics stay as they are.
+        Noise statistics are not updated.
 
         Args:
-            predict: The model, as for calling the objective.
+            predict: The model, as in a call of the objective.
             modalities, target: The batch.
-            key: Decides every draw; by default drawn from torch's generator.
+            key: Key of all random draws; by default drawn from torch's generator.
 
         Returns:
-            Modality → its input to the fusion; and the same for each counterfactual, ``draws`` times as many rows.
+            Modality → its input to the fusion; and the same for each counterfactual, with ``draws`` times as many rows.
         """
         model = as_multimodal(predict)
         check_batch(modalities, target, model.names, key=key, check=self.check)
@@ -150,7 +153,7 @@ class SynIB(Penalised):
         return intact, {c.label: inputs for c, inputs in zip(planned, changed, strict=True)}
 
     def _plan(self, batch: Batch, key: Tensor) -> list[Counterfactual]:
-        """The counterfactuals of this step; none where a lone example has no other to take values from."""
+        """The counterfactuals of this step; none if the batch is a single example, which cannot take values from another."""
         names = tuple(batch.modalities)
         planned = self._kinds.get(names)
         if planned is None:
@@ -158,8 +161,8 @@ class SynIB(Penalised):
         if self.noise.shuffles and batch.target.shape[0] < 2:
             warn_once(
                 self,
-                "A batch of one example has no other example to take values from: its penalty is left out. "
-                "drop_last=True leaves such batches out altogether.",
+                "A batch of one example has no other example to take values from, so its penalty is skipped. Use "
+                "drop_last=True to skip such batches.",
                 stacklevel=5,
             )
             return []
@@ -175,7 +178,7 @@ class SynIB(Penalised):
         noise: Noise,
         key: Tensor,
     ) -> tuple[dict[tuple[str, str], Modality], dict[str, list[Tensor]]]:
-        """Every corrupted modality that the counterfactuals need, nothing where rows swap places; and masks' own losses."""
+        """All corrupted modalities that the counterfactuals need (none if rows are swapped), and the losses of the masks."""
         if noise.follows_data:
             for name, x in batch.modalities.items():
                 noise.observe(x, name, batch.group, batch.sample_weight)
@@ -203,7 +206,7 @@ class SynIB(Penalised):
         noise: Noise,
         key: Tensor,
     ) -> tuple[Modality, Tensor | None]:
-        """A corrupted modality, and the loss of the mask that corrupted it if it has one."""
+        """A corrupted modality, and the loss of its mask if it has one."""
         name, _ = which
         whole, key = batch.modalities[name], keys.fold(key, *which)
         mask_key, noise_key = keys.fold(key, "mask"), keys.fold(key, "noise")
@@ -240,7 +243,7 @@ class SynIB(Penalised):
         corrupted: Mapping[tuple[str, str], Modality],
         key: Tensor,
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Latents of the intact batch, and what the fusion is given: intact, then each counterfactual."""
+        """Latents of the intact batch, and the fusion inputs: intact, then each counterfactual."""
         latents: dict[str, Any] = {}
         intact: dict[str, Any] = {}
         changed: dict[tuple[str, str], Any] = {}
@@ -287,7 +290,7 @@ class SynIB(Penalised):
     ) -> Tensor:
         """KL of the corrupted prediction to the reference, averaged over the examples of this counterfactual.
 
-        An example that lacks what is corrupted has no counterfactual, and does not count.
+        An example that lacks the corrupted modality has no counterfactual and is ignored.
         """
         rows = counterfactual.rows
         intact: dict[str, Tensor] = {}
@@ -296,7 +299,7 @@ class SynIB(Penalised):
             intact = {name: (p if rows is None else p[rows]).detach() for name, p in others.items()}
             if not intact:
                 raise ValueError(
-                    "The Unimodal reference needs a unimodal predictor of a modality other than "
+                    "The Unimodal reference needs a unimodal predictor for a modality other than "
                     f"{counterfactual.label!r}: give the FusionModel heads, or pass unimodal={{name: predictor}}."
                 )
         draws = uncertain.unflatten(0, (self.draws, -1))
@@ -324,6 +327,6 @@ class SynIB(Penalised):
             warn_once(
                 self,
                 "A BatchNorm layer in training mode mixes the rows of a batch, so intact and corrupted rows take "
-                "separate passes, as in a plain loop, and the step costs as much as one.",
+                "separate passes and the step is as slow as a plain loop.",
                 stacklevel=5,
             )

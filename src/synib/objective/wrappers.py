@@ -1,7 +1,7 @@
 """Models inside the wrappers of other libraries: DistributedDataParallel, FSDP, ``torch.compile``, PEFT.
 
-A wrapped model still is that model: the objective reaches its encoders, heads and fusion, and what the wrapper adds (gradients
-averaged over processes, parameters gathered, compiled code) still happens.
+The objective reaches the encoders, heads and fusion of the wrapped model, and the wrapper keeps its function (averaging
+gradients over processes, gathering parameters, compiled code).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ _compiled: "WeakKeyDictionary[nn.Module, CompiledModel]" = WeakKeyDictionary()
 
 
 def unwrap(model: Any) -> Any:
-    """The :class:`MultimodalModel` inside a wrapper; anything else as it came."""
+    """The :class:`MultimodalModel` inside a wrapper; anything else is returned unchanged."""
     if isinstance(model, MultimodalModel):
         return model
     wrapped = _inside(model)
@@ -38,14 +38,14 @@ def unwrap(model: Any) -> Any:
 
 
 def as_multimodal(predict: Any, unimodal: Any = None, modalities: Any = ()) -> MultimodalModel:
-    """The model inside its wrappers, or a plain function as a model without parts; see :meth:`Objective.forward`."""
+    """The model inside its wrappers, or a plain function wrapped as a model; see :meth:`Objective.forward`."""
     model = unwrap(predict)
     check_model(model, unimodal, modalities)
     return model if isinstance(model, MultimodalModel) else BlackBoxModel(model, unimodal)
 
 
 def _inside(model: Any) -> Any:
-    """What a wrapper holds, or ``None`` if it is none that we know."""
+    """The module inside a wrapper, or ``None`` if it is not a known wrapper."""
     if not isinstance(model, nn.Module):
         return None
     if isinstance(model, nn.parallel.DistributedDataParallel):
@@ -62,14 +62,15 @@ def _warn_of_hidden_heads(model: nn.Module) -> None:
     if hidden:
         warn_once(
             model,
-            f"{type(model).__name__} contains a {type(hidden[0]).__name__} with unimodal heads but is no wrapper that synib "
-            "knows, so it is used as a plain function and the heads are not trained: pass the inner model to train them.",
+            f"{type(model).__name__} contains a {type(hidden[0]).__name__} with unimodal heads, but it is not "
+            "a wrapper known to synib: it is used as a plain function and the heads are not trained. Pass the "
+            "inner model to train them.",
             stacklevel=4,
         )
 
 
 def replicas(model: Any) -> Any:
-    """The process group whose processes train copies of a wrapped model together, or ``None``."""
+    """The process group that trains replicas of a wrapped model, or ``None``."""
     while model is not None and not isinstance(model, MultimodalModel):
         if isinstance(model, nn.Module) and getattr(model, "process_group", None) is not None:
             return model.process_group
@@ -78,19 +79,19 @@ def replicas(model: Any) -> Any:
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Whether FSDP, of either version, has cut parameters of the model into pieces."""
+    """Whether FSDP (version 1 or 2) shards parameters of the model."""
     return any(hasattr(m, "set_requires_gradient_sync") or hasattr(m, "_fsdp_wrapped_module") for m in model.modules())
 
 
 def as_forward(wrapper: Any, compute: Callable[[], T], differentiates: bool = False) -> T:
-    """``compute()`` as one forward pass of the wrapper, whose hooks then see everything that uses the model.
+    """Run ``compute()`` as one forward pass of the wrapper, so that its hooks see every use of the model.
 
-    DistributedDataParallel averages the gradients of what ran inside its forward pass, FSDP gathers parameters for it.
+    DistributedDataParallel averages the gradients of what ran inside its forward pass; FSDP gathers parameters for it.
 
     Args:
         wrapper: The wrapped model.
-        compute: What to compute.
-        differentiates: Whether ``compute`` itself runs backward passes, as the search of a learned mask does.
+        compute: The computation.
+        differentiates: Whether ``compute`` runs backward passes itself, as the search of a learned mask does.
     """
     if not isinstance(wrapper, nn.Module):
         return compute()
@@ -129,7 +130,7 @@ def as_forward(wrapper: Any, compute: Callable[[], T], differentiates: bool = Fa
 
 
 def _register_parts(model: nn.Module) -> None:
-    """Let FSDP2 gather the parameters of a fusion that is called by its parts, and not by ``forward``."""
+    """Register the methods of the fusion with FSDP2, so that it gathers parameters for them as it does for ``forward``."""
     from torch.distributed.fsdp import register_fsdp_forward_method
 
     for part in model.modules():
@@ -140,11 +141,11 @@ def _register_parts(model: nn.Module) -> None:
 
 
 class CompiledModel(MultimodalModel):
-    """The parts of a model that was given to ``torch.compile``, each compiled by the same backend.
+    """The parts of a model passed to ``torch.compile``, each compiled by the same backend.
 
     Args:
         model: The model.
-        compiler: What ``torch.compile`` applied to it.
+        compiler: The compile context of ``torch.compile``.
     """
 
     def __init__(self, model: MultimodalModel, compiler: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -178,10 +179,10 @@ class CompiledModel(MultimodalModel):
         return self.model.on_latents()
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Those of the model."""
+        """The parameters of the wrapped model."""
         return self.model.named_parameters()  # type: ignore[attr-defined, no-any-return]
 
 
 def _transformed() -> bool:
-    """Whether a function of torch.func is under way, as in a learned mask's search, which cannot call compiled code."""
+    """Whether a torch.func transform is active, as in the search of a learned mask, which cannot call compiled code."""
     return torch._C._functorch.peek_interpreter_stack() is not None

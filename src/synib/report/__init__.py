@@ -1,4 +1,4 @@
-"""Tables, figures and the page, made from a results folder or from what an audit found."""
+"""Tables, figures and the page, built from a results folder or from an audit."""
 
 from synib.report.build import build
 from synib.report.page import Page, render_page, write_page

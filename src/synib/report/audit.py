@@ -20,11 +20,11 @@ from synib.studies.charts import Bars, Figure, Row, Table
 
 NORMAL = 1.959964  # half a 95 % interval, in standard errors
 ABOUT = (
-    "Models were trained on some rows and tested on others, which were used neither for training nor for choosing settings. "
-    "Synergy is what a fusion model, or a regression with interactions (products, kernel, table), gains over the best additive "
-    "model: a combination of unimodal models, an additive network and nonlinear effects within each modality. Two "
-    "noisy views of "
-    "the same thing also predict better together than alone; that is pooling, and not synergy."
+    "Models were trained on some rows and tested on others, which were used neither for training nor "
+    "for choosing settings. Synergy is the gain of a fusion model, or of a regression with "
+    "interactions (products, kernel, table), over the best additive model: a combination of unimodal "
+    "models, an additive network and nonlinear effects within each modality. Two noisy views of the "
+    "same variable also predict better together than alone; that is pooling, not synergy."
 )
 
 
@@ -45,12 +45,12 @@ def write(
 
 
 def verdict_json(audit: Audit, refutations: Sequence[Refutation] = ()) -> dict[str, Any]:
-    """The verdict as plain values, with refutation tests where there were any."""
+    """The verdict as plain values, with the refutation tests if there were any."""
     return audit.verdict.plain() | ({"refutations": [r._asdict() for r in refutations]} if refutations else {})
 
 
 def label(audit: Audit, name: str) -> str:
-    """What the page calls a model."""
+    """The name of a model on the page."""
     if name == audit.synib:
         return "SynIB"
     known = {"vanilla": "plain fusion", "stacked": "SynIB, weight 0 (control)", "additive": "additive network"}
@@ -62,7 +62,7 @@ def label(audit: Audit, name: str) -> str:
 
 
 def summary(audit: Audit) -> list[dict[str, Any]]:
-    """A row for each number: model or modality, metric, value, interval and the number of rows it is based on."""
+    """One row per value: model or modality, metric, value, interval and the number of rows behind it."""
     verdict, metric = audit.verdict, audit.metric.name
     rows = [_row(label(audit, name), metric, e) for name, e in audit.scores.items()]
     rows += [_row(label(audit, name), "over_additive", e) for name, e in audit.over_additive.items()]
@@ -97,7 +97,7 @@ def summary(audit: Audit) -> list[dict[str, Any]]:
 
 
 def pid_labels(audit: Audit, modality: str) -> dict[str, str]:
-    """Components of the decomposition of a modality and the others → their labels."""
+    """The components of the decomposition of a modality and the others → their labels."""
     others = [name for name in audit.table.modalities if name != modality]
     if len(others) > 1:
         return {
@@ -131,7 +131,8 @@ def page(
         examples=examples(audit),
         tables=_tables(audit, rows),
         listings=_listings(audit),
-        spread=f"Means with 95 % intervals over test rows{', by group' * (outcome.table.group is not None)}.",
+        spread="Means with 95 % confidence intervals over test "
+        f"rows{', by group' * (outcome.table.group is not None)}.",
         training=f"{outcome} {' '.join(outcome.recipe.notes)}".strip(),
         settings={label(audit, method): fitted.chosen[0] for method, fitted in outcome.methods.items()},
         command=command,
@@ -147,10 +148,10 @@ def _listings(audit: Audit) -> list[Listing]:
 def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:
     title = "Model performance, and gain over the best additive model"
     words = audit.metric.words
-    panels = {words: audit.metric.name, "over the additive model": "over_additive"}
+    panels = {words: audit.metric.name, "gain over the additive model": "over_additive"}
     reading = (
-        f"Left: {words} on test rows. Right: the difference to the best additive model on the same rows. Lines are 95 % "
-        "intervals over test rows, without a correction for the number of models."
+        f"Left: {words} on test rows. Right: the difference from the best additive model on the same rows. "
+        "Lines are 95 % confidence intervals over test rows, not corrected for the number of models."
     )
     who = list(dict.fromkeys(label(audit, name) for name in audit.scores))
     kinds = {label(audit, name): name for name in audit.scores}
@@ -174,39 +175,42 @@ def _tables(audit: Audit, rows: Sequence[Row]) -> list[Table]:
 def _models(audit: Audit, rows: Sequence[Row]) -> Table:
     columns = {
         audit.metric.words: audit.metric.name,
-        "over the additive model": "over_additive",
-        "interaction, in nats": "interaction_nats",
+        "gain over the additive model": "over_additive",
+        "interaction gain, in nats": "interaction_nats",
         "adjusted p": "adjusted_p",
     }
     note = (
-        "The interaction is what a model's interaction term adds to the log-likelihood, beside what the model says of each "
-        "modality alone; these intervals are simultaneous, and p-values are adjusted for the number of candidates (max-t). The "
-        f"strongest evidence is that of {label(audit, audit.evidence.best)}."
+        "The interaction gain is the gain in log-likelihood from a model's interaction term, beyond its "
+        "unimodal terms; these intervals are simultaneous, and p-values are adjusted for the number of "
+        f"candidates (max-t). The strongest evidence comes from {label(audit, audit.evidence.best)}."
     )
     return Table.of_metrics("Models", columns, rows, [label(audit, name) for name in audit.scores], note=note)
 
 
 def _power(audit: Audit, rows: Sequence[Row]) -> Table:
     note = (
-        f"In units of {audit.metric.words}: an interaction of this size is found in 8 of 10 simulated targets with "
-        f"the same rows "
-        "and the same effects of each modality alone. A kind without a number would not be found reliably up to 0.4."
+        f"In units of {audit.metric.words}: an interaction of this size is detected in 8 of 10 simulated "
+        "targets with the same rows and the same unimodal effects. A kind without a number would not be "
+        "detected reliably up to 0.4."
     )
-    title = "The smallest interaction that would have been found"
+    title = "The smallest detectable interaction"
     return Table.of_metrics(title, {"size": "detectable"}, rows, KINDS.values(), of="kind", note=note)
 
 
 def _methods(rows: Sequence[Row]) -> Table:
-    columns = {"over the same estimator with weight 0": "over_control", "over one plain fusion network": "over_vanilla"}
+    columns = {
+        "gain over the same estimator with weight 0": "over_control",
+        "gain over one plain fusion network": "over_vanilla",
+    }
     note = "Intervals are the wider of those over test rows and over folds (corrected resampled t)."
-    return Table.of_metrics("What SynIB gains", columns, rows, ["SynIB"], note=note)
+    return Table.of_metrics("Gain of SynIB", columns, rows, ["SynIB"], note=note)
 
 
 def _curve(audit: Audit, rows: Sequence[Row]) -> Table:
     assert audit.verdict.curve is not None
-    note = f"{audit.verdict.curve.sentence()} Above 0 the change makes the validation log-loss worse."
+    note = f"{audit.verdict.curve.sentence()} A positive value means that the change increases the validation log-loss."
     who = [change for change, _ in changes(audit.verdict.curve)]
-    title = "Plain fusion trained otherwise"
+    title = "Plain fusion with other training settings"
     return Table.of_metrics(title, {"log-loss (nats)": "validation_nats"}, rows, who, of="change", note=note)
 
 
@@ -223,17 +227,18 @@ def _reliance(audit: Audit, rows: Sequence[Row]) -> Table:
 
 def _subset(audit: Audit, subset: Subset, rows: Sequence[Row]) -> Table:
     columns = {
-        "accuracy there": "subset_accuracy", "of its control": "subset_control", "above the control": "subset_over_control",
-    }  # fmt: skip
+        "accuracy on these rows": "subset_accuracy",
+        "accuracy of the control": "subset_control",
+        "gain over the control": "subset_over_control",
+    }
     note = (
-        f"{subset.size:,} of {len(audit.evidence.rows):,} rows. The control of a model is the same model with the "
-        f"same settings, "
-        "trained on modalities that were exchanged within each class: it disagrees with unimodal models as often, and "
-        "cannot know "
-        "an interaction. Only accuracy above the control can be synergy."
+        f"{subset.size:,} of {len(audit.evidence.rows):,} rows. The control of a model has the same "
+        "settings, but is trained on modalities that were permuted within each class: it disagrees with "
+        "unimodal models as often, and cannot learn an interaction. Only accuracy above the control can "
+        "be synergy."
     )
     who = [label(audit, method) for method in subset.accuracy]
-    return Table.of_metrics("Where every single modality is wrong", columns, rows, who, note=note)
+    return Table.of_metrics("Rows on which every single modality is wrong", columns, rows, who, note=note)
 
 
 def _pid(audit: Audit, rows: Sequence[Row]) -> Table:
@@ -243,7 +248,7 @@ def _pid(audit: Audit, rows: Sequence[Row]) -> Table:
         "pooling as synergy, and clusters hide fine structure; the verdict does not use this table."
     )
     if len(audit.table.modalities) > 2:
-        note += " Each modality is set against the others joined into one."
+        note += " Each modality is compared with all others combined."
     if len(audit.table.target) > PID_ROWS:
         note += f" Estimated from {PID_ROWS:,} rows, drawn at random within classes."
     labels = [words for modality in audit.pid for words in pid_labels(audit, modality).values()]

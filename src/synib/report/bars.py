@@ -1,17 +1,17 @@
-"""Means of several methods with their spread: the part that both drawings share."""
+"""Means of several methods with their spread: the part shared by both renderers."""
 
 from synib.measure import interval
 from synib.studies.charts import Bars, Ranks, Row, label
 
-SPREADS = {"interval": "with 95 % interval", "error": "± standard error"}
+SPREADS = {"interval": "with 95 % confidence interval", "error": "± standard error"}
 
 
 def legend_notes(bars: Bars) -> dict[str, str]:
-    """Entries of the legend → the kind of line or mark that each explains."""
+    """Entries of the legend → the kind of line or marker."""
     rows = [row for panel in bars.panels for method in bars.methods if (row := row_of(panel, method))]
     notes = {f"mean over {bars.over} {SPREADS[bars.spread]}": ""}
     if any(row.get("paper") is not None for row in rows):
-        notes["the paper's"] = "diamond"
+        notes["paper"] = "diamond"
     if any(row_of(panel, bars.reference) for panel in bars.panels):
         notes[label(bars.reference)] = "line"
     if any(panel.chance is not None for panel in bars.panels):
@@ -26,7 +26,7 @@ def row_of(panel: Ranks, method: str) -> Row | None:
 
 
 def spread_ends(row: Row, spread: str) -> tuple[float, float] | None:
-    """Both ends of the spread: the row's own interval (``low, high``) if it has one; nothing for a single number."""
+    """Both ends of the spread: the interval of the row (``low, high``) if it has one; none for a single value."""
     mean, se = row["mean"], row.get("se")
     if row.get("low") is not None and spread == "interval":
         return row["low"], row["high"]
@@ -41,6 +41,6 @@ def is_synib(method: str) -> bool:
 
 
 def style_name(method: str, bars: Bars) -> str:
-    """The name under which a row has its colour."""
+    """The name that determines the colour of a row."""
     method = bars.kinds.get(method, method)
     return "unimodal" if method.startswith("unimodal-") else method

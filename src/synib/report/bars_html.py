@@ -71,7 +71,7 @@ def _highlight(place: int, number: str) -> dict[str, Any]:
 
 
 def _traces(method: str, row: Row, bars: Bars) -> list[dict[str, Any]]:
-    """Our value with its spread, and the paper's, if there is one."""
+    """Our value with its spread, and the paper's value if there is one."""
     name, mean = style_name(method, bars), row["mean"]
     dot: dict[str, Any] = {"x": [finite(mean)], "marker": marker(name, 11 if is_synib(method) else 9)}
     if (ends := spread_ends(row, bars.spread)) is not None:
@@ -91,9 +91,9 @@ def _hover_text(method: str, panel: Ranks, row: Row, bars: Bars) -> str:
     error = "" if row.get("se") is None else f" ± {short(row['se'])}"
     lines.append(f"{short(row['mean'])}{error} (n = {row['n']})")
     if (ends := spread_ends(row, bars.spread)) is not None and bars.spread == "interval":
-        lines.append(f"95 % interval [{short(ends[0])}, {short(ends[1])}]")
+        lines.append(f"95 % confidence interval [{short(ends[0])}, {short(ends[1])}]")
     if row.get("paper") is not None:
-        lines.append(f"the paper's {row['paper']:g}")
+        lines.append(f"paper {row['paper']:g}")
     return "<br>".join(lines)
 
 

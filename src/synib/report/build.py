@@ -13,11 +13,11 @@ REPAIR = "Run the experiment again to restore it."
 
 
 def build(folder: Path | str, interactive: bool = True) -> list[Row]:
-    """Write summary, figures, ``report.html`` and ``README.md`` of a finished run; returns the summary.
+    """Write summary, figures, ``report.html`` and ``README.md`` of a finished run; return the summary.
 
     Args:
         folder: The folder of the run.
-        interactive: Whether the page has interactive figures, which take 5 MB, or pictures.
+        interactive: Whether the page has interactive figures (5 MB) or static images.
     """
     path = Path(folder)
     experiment = load(path)
@@ -29,7 +29,7 @@ def build(folder: Path | str, interactive: bool = True) -> list[Row]:
         conclusions = experiment.conclusions(summary)
         page = _page(path, experiment, summary, caution, drawable)
     except (KeyError, IndexError, StopIteration, TypeError) as e:
-        message = f"The tables in {path} lack values that the page of {experiment.name} shows ({e!r}). {REPAIR}"
+        message = f"The tables in {path} lack values required by the page of {experiment.name} ({e!r}). {REPAIR}"
         raise ValueError(message) from e
     write_csv(path / "summary.csv", summary)
     for name, conclusion in conclusions.items():
@@ -44,34 +44,36 @@ def check_results(file: Path, results: Sequence[Row], experiment: Experiment) ->
     """Raise ``ValueError`` unless the table has one row for each cell of the experiment, with numbers as metrics."""
     cells = experiment.cells()
     if len(results) != len(cells):
-        raise ValueError(f"{file} has {len(results)} rows, but the run of its config.json has {len(cells)}. {REPAIR}")
+        raise ValueError(f"{file} has {len(results)} rows, but the run in its config.json has {len(cells)}. {REPAIR}")
     missing = [name for name in ("method", *experiment.factors, "seed") if name not in results[0]]
     if missing:
         raise ValueError(f"{file} has no column {missing[0]!r}. {REPAIR}")
     for row in results:
         for name in experiment.metrics(results):
             if not isinstance(row[name], int | float | None):
-                raise ValueError(f"{file} has {row[name]!r} as {name}, which should be a number. {REPAIR}")
+                raise ValueError(f"{file} has {row[name]!r} as {name}, but a number is expected. {REPAIR}")
     rows = Counter(_identity(row["method"], [row[name] for name in experiment.factors], row["seed"]) for row in results)
     expected = Counter(
         _identity(cell.method, [cell.factors[name] for name in experiment.factors], cell.seed) for cell in cells
     )
     for identity in rows - expected:
-        raise ValueError(f"{file} has a row of {', '.join(identity)}, twice or not in its config.json. {REPAIR}")
+        raise ValueError(
+            f"{file} has a row of {', '.join(identity)} that is duplicated or not in its config.json. {REPAIR}"
+        )
 
 
 def _identity(method: object, factors: Sequence[object], seed: object) -> tuple[str, ...]:
-    """Method, factors and seed as a table writes them."""
+    """Method, factors and seed as written in a table."""
     return tuple(str(round(v, 6) if isinstance(v, float) else v) for v in (method, *factors, seed))
 
 
 def failures(path: Path, results: Sequence[Row], factors: Sequence[str]) -> tuple[str, bool]:
-    """A sentence on the models that failed, empty if none did; and whether every point has a model that did not."""
+    """A sentence on failed models, empty if there are none; and whether every point has a model that did not fail."""
     failed = Counter(row["method"] for row in results if row.get("error"))
     if not failed:
         return "", True
     if failed.total() == len(results):
-        raise ValueError(f"All {len(results)} models of {path} failed; the first: {results[0]['error']}")
+        raise ValueError(f"All {len(results)} models of {path} failed; the first error: {results[0]['error']}")
 
     def point(row: Row) -> str:
         return " ".join(str(row[name]) for name in ("method", *factors))
@@ -100,11 +102,11 @@ def _page(path: Path, experiment: Experiment, summary: Sequence[Row], caution: s
     seconds, models = (sum(timing[name] for timing in timings) for name in ("seconds", "cells"))
     devices = "; ".join(sorted({str(timing.get("device") or "unknown") for timing in timings}))
     hardware = f" ({run['hardware']})" if run.get("hardware") else ""
-    files = ["results.csv (one row for each model)", "summary.csv", *["curves.csv"] * experiment.curves, "config.json"]
+    files = ["results.csv (one row per model)", "summary.csv", *["curves.csv"] * experiment.curves, "config.json"]
     facts = {
         "Run": f"{models} models in {seconds:.0f} s of training on {devices}{hardware}",
         "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
-        "The numbers behind this page": ", ".join(files),
+        "The values behind this page": ", ".join(files),
     }
     curves = read_csv(path / "curves.csv") if experiment.curves and drawable else []
     return Page(
@@ -115,8 +117,8 @@ def _page(path: Path, experiment: Experiment, summary: Sequence[Row], caution: s
         tables=experiment.tables(summary),
         spread=f"Mean ± standard error over n {experiment.repeats[1]}s.",
         training=(
-            "All methods start from the same initial weights and see the same batches in the same order, for a given seed. "
-            f"{_selection(experiment)}; nothing is selected on test data."
+            "For a given seed, all methods start from the same initial weights and see the same batches in "
+            f"the same order. {_selection(experiment)}; nothing is selected on test data."
         ),
         settings=experiment.described(),
         command=str(run.get("command") or f"synib reproduce {experiment.command}"),
@@ -125,8 +127,8 @@ def _page(path: Path, experiment: Experiment, summary: Sequence[Row], caution: s
 
 
 def _selection(experiment: Experiment) -> str:
-    """Which epoch of training is evaluated."""
+    """The epoch that is evaluated."""
     selections = {cell.settings.get("select", "last") == "best" for cell in experiment.cells()}
     if len(selections) > 1:
-        return "Which epoch counts, the last or the best on validation, is in the settings"
-    return "The epoch that is best on validation data counts" if True in selections else "The last epoch counts"
+        return "The settings state whether the last epoch or the best epoch on validation data is evaluated"
+    return "The best epoch on validation data is evaluated" if True in selections else "The last epoch is evaluated"

@@ -1,4 +1,4 @@
-"""Colours that can be read on a light and on a dark page."""
+"""Colours with sufficient contrast on a light and on a dark page."""
 
 import colorsys
 from functools import cache
@@ -15,7 +15,7 @@ def on_light(name: str) -> str:
 
 @cache
 def dark_colours() -> dict[str, str]:
-    """Every colour of a light page → the colour that replaces it on a dark page."""
+    """Every colour of a light page → its replacement on a dark page."""
     methods = [*(looks["color"] for looks in STYLES.values()), *OTHERS]
     return {readable(colour, LIGHT): readable(colour, DARK) for colour in methods} | {
         LIGHT: DARK,
@@ -29,7 +29,7 @@ def dark_colours() -> dict[str, str]:
 
 
 def readable(colour: str, background: str, minimum: float = 3.0) -> str:
-    """The colour, made lighter or darker until its contrast to the background is that of WCAG for graphics, 3 to 1."""
+    """The colour, lightened or darkened until its contrast to the background reaches WCAG's 3:1 for graphics."""
     if contrast(colour, background) >= minimum:
         return colour
     hue, lightness, saturation = colorsys.rgb_to_hls(*_rgb(colour))

@@ -22,7 +22,7 @@ KINDS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Plot]]] = {
 
 
 def svg(figure: Figure) -> str:
-    """The figure as an SVG document. It holds no date: the same figure gives the same bytes."""
+    """The figure as an SVG document without a date: the same figure gives the same bytes."""
     import matplotlib
 
     text = io.StringIO()

@@ -1,4 +1,4 @@
-"""Line charts: the part that both drawings share."""
+"""Line charts: the part shared by both renderers."""
 
 from collections.abc import Iterable
 
@@ -10,12 +10,12 @@ LineKey = tuple[str, str, bool]
 
 
 def line_key(series: Series) -> LineKey:
-    """Lines with the same key are one entry of the legend."""
+    """Lines with the same key share an entry of the legend."""
     return series.label, series.name, series.dashed
 
 
 def has_markers(lines: Iterable[Series]) -> bool:
-    """Whether the points of all lines are few enough to mark each."""
+    """Whether all lines have few enough points to mark each."""
     return max((len(series.x) for series in lines), default=0) <= MAX_MARKED
 
 

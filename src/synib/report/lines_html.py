@@ -101,14 +101,14 @@ def _hover_texts(series: Series, panel: Panel, x: str) -> list[str]:
 
 
 def _padded(values: Sequence[float]) -> list[float]:
-    """The range of the values, and a little more on both sides."""
+    """The range of the values with a margin on both sides."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     padding = 0.03 * (high - low) or 0.5
     return [low - padding, high + padding]
 
 
 def _y_axis(panel: Panel, panels: Panels) -> dict[str, Any]:
-    """Scale and range of a panel's y axis, its own or that of all panels. Hiding a method does not change it."""
+    """Scale and range of a panel's y axis, for this panel or shared by all. Hiding a method does not change it."""
     limits = panel.limits if panel.y else panels.limits
     if panel.logarithmic:
         means = [mean for series in panel.series for mean in series.mean if mean > 0] or [1.0]
@@ -122,7 +122,7 @@ def _y_axis(panel: Panel, panels: Panels) -> dict[str, Any]:
 
 
 def _rows(series: Series, panel: Panel) -> list[dict[str, Any]]:
-    """The numbers of a line."""
+    """The values of a line."""
     return [
         {"panel": panel.title, "name": series.label, "x": x, "mean": mean, "se": se or None, "n": n}
         for x, mean, se, n in zip(series.x, series.mean, series.se, _counts(series), strict=True)

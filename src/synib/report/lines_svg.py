@@ -113,14 +113,14 @@ def _draw_lines(axes: "Axes", lines: Iterable[Series], markers: bool, width: flo
 
 
 def _legend_shape(labels: Sequence[str], width: float) -> tuple[int, int]:
-    """Columns and rows of a legend that is as wide as the figure at most, with rows of about the same length."""
+    """Columns and rows of a legend that fits the width of the figure, with rows of similar length."""
     entry_width = 0.65 + 0.085 * max((len(label) for label in labels), default=0)  # inches at font size 9
     rows = max(1, math.ceil(len(labels) / max(1, int(width / entry_width))))
     return max(1, math.ceil(len(labels) / rows)), rows
 
 
 def _write_remark(axes: "Axes", remark: str) -> None:
-    """Write into the corner with the least of lines and bands in it."""
+    """Write into the corner with the fewest lines and bands."""
     import numpy as np
 
     text = axes.text(0, 0, remark, transform=axes.transAxes, fontsize=8.5, color="#3c4450", zorder=5)

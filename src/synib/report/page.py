@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table of texts.
+    """A table of strings.
 
     Args:
         title: Its title.
-        columns: The columns behind the first.
-        rows: First column → the texts of the others.
+        columns: The columns after the first.
+        rows: First column → the strings of the others.
         note: How to read it.
-        of: What the first column holds.
+        of: Heading of the first column.
     """
 
     title: str
@@ -48,16 +48,16 @@ class Page:
         alarms: Shortcuts in the data.
         about: A paragraph on what was done.
         caution: How this run differs from the full one.
-        findings: Other findings, a sentence each.
+        findings: Other findings, one sentence each.
         figures: The figures, each with a sentence on how to read it.
-        examples: Rows of the data, as they are.
-        tables: The tables; every number has its spread and n.
-        listings: Tables of texts, behind the others.
-        spread: What the spread in the tables is.
-        training: How the models were trained, in a sentence or two.
+        examples: Example rows of the data.
+        tables: The tables; every value has its spread and n.
+        listings: Tables of strings, after the others.
+        spread: The kind of spread in the tables.
+        training: How the models were trained, in one or two sentences.
         settings: Settings of training: method → setting → value.
         command: The command that repeats the run.
-        facts: Other facts about the run: name → words.
+        facts: Other facts about the run: name → description.
     """
 
     title: str
@@ -79,7 +79,7 @@ class Page:
 
     @property
     def published(self) -> bool:
-        """Whether its tables have values of the paper."""
+        """Whether its tables contain values of the paper."""
         cells = [cell for table in self.tables for row in table.rows.values() for cell in row]
         return any(cell is not None and cell.get("paper") is not None for cell in cells)
 
@@ -97,8 +97,8 @@ def render_page(page: Page, interactive: bool = True) -> str:
 
     Args:
         page: The content.
-        interactive: Draw figures with plotly, which the page then includes (5 MB), and make tables sortable. Otherwise
-            the page has no script, and figures are SVG pictures.
+        interactive: Draw figures with plotly, which is then included in the page (5 MB), and make tables sortable.
+            Otherwise the page has no script, and figures are SVG images.
 
     Example:
         >>> from synib.report import Page, render_page
@@ -151,7 +151,7 @@ def _csp_hash(script: str) -> str:
 
 
 def render(template: str, variables: Mapping[str, Any]) -> str:
-    """Fill a template. In HTML every text is escaped, except what the filter ``unescaped`` marks as ours."""
+    """Fill a template. In HTML every string is escaped, except those marked by the filter ``unescaped``."""
     from jinja2 import Environment, PackageLoader, select_autoescape
     from markupsafe import Markup
 

@@ -1,4 +1,4 @@
-"""A figure as plotly draws it, and the parts that all kinds of figures share."""
+"""A plotly figure, and the parts shared by all kinds of figures."""
 
 import csv
 import io
@@ -47,14 +47,14 @@ class LegendEntry:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure as plotly draws it, with the additional input of the page's script.
+    """A plotly figure, with the additional input of the page's script.
 
     Args:
         data, layout: Traces and layout in plotly's schema. Every colour is a key of
             :func:`~synib.report.contrast.dark_colours`.
-        table: The numbers behind the figure.
+        table: The values behind the figure.
         legend: The methods that can be hidden.
-        notes: Other entries of the legend: words → ``"dotted"``, ``"line"``, ``"diamond"`` or ``""``.
+        notes: Other entries of the legend: label → ``"dotted"``, ``"line"``, ``"diamond"`` or ``""``.
         grid: Titles and sizes of panels, which the script arranges to fit the width of the page.
         tiles: The widths from which the script computes the size of tiles, for triangles.
     """
@@ -80,7 +80,7 @@ class Plot:
         }
 
     def csv(self) -> str:
-        """The numbers behind the figure, as CSV."""
+        """The values behind the figure, as CSV."""
         text = io.StringIO()
         if self.table:
             writer = csv.DictWriter(text, list(self.table[0]), lineterminator="\n")
@@ -90,7 +90,7 @@ class Plot:
 
 
 def base_layout() -> dict[str, Any]:
-    """The layout that all figures share. Nothing can be dragged or zoomed, so that a page scrolls on a phone."""
+    """The layout shared by all figures. Dragging and zooming are disabled, so that a page scrolls on a phone."""
     return {
         "font": FONT,
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -103,7 +103,7 @@ def base_layout() -> dict[str, Any]:
 
 
 def axis_number(panel: int) -> str:
-    """The number in the names of a panel's axes: plotly's first axis has none, the second is ``x2``."""
+    """The suffix of a panel's axes: plotly's first axis has none, the second is ``x2``."""
     return str(panel + 1) if panel else ""
 
 
@@ -123,7 +123,7 @@ def rule(axis: str, value: float, span: Sequence[float], number: str, name: str 
         span: Start and end on the other axis. (Plotly fails with fractions of a panel in the layer "between".)
         number: The number of the panel's axes.
         name: Its name in the legend of a downloaded figure.
-        looks: More properties of the line.
+        looks: Further properties of the line.
     """
     other = "y" if axis == "x" else "x"
     return {
@@ -137,7 +137,7 @@ def rule(axis: str, value: float, span: Sequence[float], number: str, name: str 
 
 
 def name_once(drawn: Sequence[dict[str, Any]]) -> None:
-    """Show each group once in the legend of a downloaded figure; unnamed traces and shapes are left out."""
+    """Show each group once in the legend of a downloaded figure; unnamed traces and shapes are excluded."""
     seen: set[str] = set()
     for item in drawn:
         group = item.get("legendgroup", "")
@@ -156,7 +156,7 @@ def marker(name: str, size: float) -> dict[str, Any]:
 
 
 def plain(text: str) -> str:
-    """Text that plotly shows literally, though it interprets some HTML."""
+    """Text that plotly shows literally, although it interprets some HTML."""
     return escape(text, quote=False).replace("\n", "<br>")
 
 

@@ -1,4 +1,4 @@
-"""Colours and markers: one of each for every method and every source of the label, and the colours that all figures share."""
+"""Colours and markers: one of each for every method and every source of the label, and the colours shared by all figures."""
 
 import zlib
 from typing import Any
@@ -54,5 +54,5 @@ def style(name: str) -> dict[str, Any]:
 
 
 def shorten(text: str, length: int = 40) -> str:
-    """The text, cut to a length that fits into a figure."""
+    """The text, truncated to fit into a figure."""
     return text if len(text) <= length else f"{text[: length - 1]}…"

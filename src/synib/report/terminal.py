@@ -13,13 +13,13 @@ MAX_COLUMNS = 8
 
 
 def terminal_table(table: Table, n: int, unit: str, width: int) -> "RichTable":
-    """A table that fits into the terminal: without errors if it is narrow, one number per line if it has many columns.
+    """A table that fits into the terminal: without errors if it is narrow, one value per line if it has many columns.
 
     Args:
         table: The table.
-        n: The number of repetitions that each mean is over.
-        unit: What the repetitions are, such as ``"seed"``.
-        width: Characters in a line of the terminal.
+        n: The number of repetitions behind each mean.
+        unit: The kind of repetitions, such as ``"seed"``.
+        width: Width of the terminal in characters.
     """
     from rich.table import Table as RichTable
 

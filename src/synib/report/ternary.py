@@ -1,4 +1,4 @@
-"""Triangles, a quantity over the mixtures of three sources: the part that both drawings share."""
+"""Ternary plots, a quantity over mixtures of three sources: the part shared by both renderers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class TriangleGrid:
         return ceil(self.columns / self.line) * (self.heading + self.rows * self.cell_height)
 
     def centre(self, row: int, column: int) -> tuple[float, float]:
-        """Middle of a triangle, measured from the lower left corner of the grid."""
+        """Centre of a triangle, measured from the lower left corner of the grid."""
         line, place = divmod(column, self.line)
         above = (line + 1) * self.heading + (line * self.rows + row) * self.cell_height
         return (place + 0.5) * self.cell, self.height - above - self.cell_height / 2
@@ -89,7 +89,7 @@ def headings(figure: Triangles, width: int) -> list[str]:
 
 
 def colour_ticks(figure: Triangles) -> tuple[list[float], list[str]]:
-    """Ticks of the colour scale and their labels: those of its ends say if there are values beyond."""
+    """Ticks of the colour scale and their labels; the end labels show whether there are values beyond."""
     low, high = figure.limits
     means = [row["mean"] for row in _points(figure) if row["mean"] is not None]
     ticks = [low + k * (high - low) / 5 for k in range(6)]

@@ -78,7 +78,7 @@ def _colour_scale(figure: Triangles, x: float) -> dict[str, Any]:
 
 
 def _traces(triangle: Triangle, described: Mapping[str, Triangle], size: float) -> Iterator[dict[str, Any]]:
-    """Tiles with a value, tiles without, and the corners' names.
+    """Tiles with a value, tiles without, and the names of the corners.
 
     Args:
         triangle: The triangle to draw.
@@ -136,7 +136,7 @@ def _note(text: str, x: float, y: float, **looks: Any) -> dict[str, Any]:
 
 
 def _table(figure: Triangles) -> list[dict[str, Any]]:
-    """The numbers of all tiles."""
+    """The values of all tiles."""
     names = (*CORNERS.values(), "mean", "se", "n")
     return [
         {"row": label, "method": triangle.label, **{name: row[name] for name in names}}

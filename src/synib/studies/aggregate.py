@@ -1,4 +1,4 @@
-"""Rows of results in groups, their means, and SynIB's leads over a rival in words."""
+"""Rows of results in groups, their means, and SynIB's leads over a rival as text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,14 +18,14 @@ def grouped(rows: Iterable[Row], *columns: str) -> dict[tuple[Any, ...], list[Ro
 
 
 def means(rows: Iterable[Row], metrics: Sequence[str], unit: str, *factors: str) -> list[Row]:
-    """A row for each method, factors and unit: the metrics' means over everything else that varies.
+    """One row per method, factors and unit: means of the metrics over everything else.
 
     Args:
-        rows: Of the results.
-        metrics: Those to average; missing values are left out.
-        unit: The column (fold, speaker) whose values are independent repetitions. It also becomes ``seed``, by which
-            :func:`leads` pairs the rows of two methods.
-        factors: Further columns to keep apart.
+        rows: Rows of the results.
+        metrics: The metrics to average; missing values are ignored.
+        unit: The column (fold, speaker) whose values are independent repetitions. It is also stored as ``seed``, by
+            which :func:`leads` pairs the rows of two methods.
+        factors: Further columns to keep separate.
     """
     columns = ("method", *factors, unit)
     table: list[Row] = []
@@ -37,7 +37,7 @@ def means(rows: Iterable[Row], metrics: Sequence[str], unit: str, *factors: str)
 
 
 def leads(results: Sequence[Row], metric: str, rival: str) -> dict[str, list[float]]:
-    """How far every other method is above a rival, seed by seed, where both have the metric."""
+    """The difference of every other method from a rival, paired by seed, where both have the metric."""
     scores = {(row["method"], row["seed"]): row.get(metric) for row in results}
     above: dict[str, list[float]] = {method: [] for method, _ in scores if method != rival}
     for (method, seed), score in scores.items():
@@ -48,11 +48,12 @@ def leads(results: Sequence[Row], metric: str, rival: str) -> dict[str, list[flo
 
 
 def describe_leads(rows: Mapping[str, Row | None], test_share: float | None = None) -> list[str]:
-    """Leads with their 95 % intervals as text; rows without a standard error are left out.
+    """Leads with their 95 % confidence intervals as text; rows without a standard error are excluded.
 
     Args:
         rows: Method → row of the summary.
-        test_share: Where the repeats are folds of one data set, the share that each tests (:func:`~synib.measure.interval`).
+        test_share: If the repeats are folds of one data set, the fraction in each test set
+            (:func:`~synib.measure.interval`).
     """
     return [
         "{} {:+.3f} [{:+.3f}, {:+.3f}]".format(
@@ -64,7 +65,7 @@ def describe_leads(rows: Mapping[str, Row | None], test_share: float | None = No
 
 
 def rule_of_intervals(test_share: float | None) -> str:
-    """What the intervals of :func:`describe_leads` are called."""
+    """The name of the intervals of :func:`describe_leads`."""
     return "Student's t" if test_share is None else "corrected resampled t"
 
 
@@ -75,7 +76,7 @@ def synib_leads(
 
     Args:
         rows: (method, metric) → row of the summary.
-        methods: The methods to look at.
+        methods: The methods to include.
         metric: The metric of the lead, such as ``test_accuracy_over_vanilla``.
         test_share: As in :func:`describe_leads`.
     """
@@ -90,17 +91,17 @@ def lead_sentences(
     unit: str,
     test_share: float | None = None,
 ) -> list[str]:
-    """A sentence for each metric in which SynIB has leads.
+    """One sentence for each metric in which SynIB has leads.
 
     Args:
         rows, methods: As in :func:`synib_leads`.
-        words: The metric of the lead → what it is called.
-        unit: What the leads are paired by.
+        words: Metric of the lead → its name in the text.
+        unit: The unit by which leads are paired.
         test_share: As in :func:`describe_leads`.
     """
     texts = {name: synib_leads(rows, methods, metric, test_share) for metric, name in words.items()}
     return [
-        f"SynIB's {name}, paired by {unit}, with 95 % intervals ({rule_of_intervals(test_share)}): {text}."
+        f"SynIB's {name}, paired by {unit}, with 95 % confidence intervals ({rule_of_intervals(test_share)}): {text}."
         for name, text in texts.items()
         if text
     ]

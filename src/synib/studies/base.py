@@ -1,4 +1,4 @@
-"""What every experiment is: its cells, how to train one, and what to show of the results."""
+"""The base class of experiments: their cells, how to train one, and what to show of the results."""
 
 import json
 from abc import ABC, abstractmethod
@@ -26,36 +26,36 @@ SHARED = "every method"  # in settings.json: the settings that all methods have,
 
 
 def option(default: Any, help: str, flag: str = "", among: Iterable[Any] = ()) -> Any:
-    """An option of an experiment: a dataclass field with what the command and the check of its value need.
+    """An option of an experiment: a dataclass field with its help text and the allowed values.
 
     Args:
         default: Its default.
-        help: The help of the command.
-        flag: Its flag, if that is not the name.
-        among: The possible values, if only some are; of an option that may be repeated, of each.
+        help: The help text of the command.
+        flag: Its flag, if it differs from the name.
+        among: The allowed values, if restricted; for a repeatable option, of each value.
     """
     return field(default=default, metadata={"help": help, "flag": flag, "among": tuple(among)})
 
 
 @dataclass(frozen=True)
 class Experiment(ABC):
-    """Base of all experiments. Its fields are its options: of the class, of the command, and in the run's config.
+    """Base class of all experiments. Its fields are its options: of the class, of the command, and in the run's config.
 
     Attributes:
-        name: What the command calls it.
-        title: What the page calls it.
+        name: Its name on the command line.
+        title: Its title on the page.
         about: A paragraph for the page.
         factors: What varies besides method and seed.
-        averaged: Those of the factors that the summary averages over.
+        averaged: The factors over which the summary averages.
         family: The predictive distribution of its models.
-        headline: The metric that tables show.
-        curves: Whether accuracies are kept after every epoch.
-        names: What the summary calls a metric, where it has a name of its own.
-        rivals: Metric → the methods that the summary compares all others with, pair by pair.
-        quick: Options of a smaller version, where there is one.
-        of_model: Which of a cell's settings are the model's.
-        group: The command that several experiments of one kind share.
-        chosen: How each method is trained, where no option changes it.
+        headline: The metric shown in tables.
+        curves: Whether to record accuracies after every epoch.
+        names: Metric → its name in the summary, if different.
+        rivals: Metric → the methods with which the summary compares all others, in pairs.
+        quick: Options of a smaller version, if there is one.
+        of_model: The settings of a cell that belong to the model.
+        group: The command shared by several experiments of one kind.
+        chosen: The settings of each method, unless changed by an option.
         tried: Settings whose values a search tries for every method.
         own: Method → its own setting → the values of it that a search tries.
         judged: What a search shows of candidates: heading → metric, the first to sort them by.
@@ -139,19 +139,19 @@ class Experiment(ABC):
         """The values of the factors to train at."""
 
     def points_of(self, method: str) -> list[dict[str, Any]]:
-        """The values of the factors to train a method at: by default those of all methods."""
+        """The values of the factors at which to train a method: by default those of all methods."""
         return self.points()
 
     def fixed(self) -> dict[str, Any]:
-        """Settings that are the same for all methods."""
+        """Settings shared by all methods."""
         return {}
 
     def fixed_at(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings that are the same for all methods at a point."""
+        """Settings shared by all methods at a point."""
         return {}
 
     def cells(self) -> list[Cell]:
-        """Every model to train: every method at every point with every seed."""
+        """All models to train: every method at every point with every seed."""
         settings, fixed = self.settings(), self.fixed()
         return [
             Cell(self.name, method, point, settings[method] | fixed | self.fixed_at(point), seed)
@@ -162,18 +162,18 @@ class Experiment(ABC):
 
     @abstractmethod
     def data(self, cell: Cell) -> Dataset:
-        """A cell's data."""
+        """The data of a cell."""
 
     @abstractmethod
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
-        """A cell's model, freshly initialised."""
+        """The newly initialised model of a cell."""
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
-        """The figures: by default none."""
+        """The figures; none by default."""
         return []
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
-        """The tables: by default the headline, with a column for each combination of factors."""
+        """The tables; by default the headline, with a column for each combination of factors."""
         rows = [row for row in summary if row["metric"] == self.headline]
         columns = list(dict.fromkeys(tuple(row[f] for f in self.factors) for row in rows))
         cells = {(row["method"], tuple(row[f] for f in self.factors)): row for row in rows}
@@ -183,7 +183,7 @@ class Experiment(ABC):
         return [Table(title, headings, {m: [cells.get((m, c)) for c in columns] for m in methods})]
 
     def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
-        """Plain values that follow from the summary, each left as a JSON file of its name."""
+        """Plain values derived from the summary, each written as a JSON file of its name."""
         return {}
 
     @property
@@ -193,22 +193,22 @@ class Experiment(ABC):
 
     @property
     def repeats(self) -> tuple[int, str]:
-        """What means and standard errors are over: how many, and the name of one."""
+        """The repeats behind means and standard errors: their number, and the name of one."""
         return self.seeds, "seed"
 
     @property
     def caution(self) -> str:
-        """A sentence on what makes this run smaller than the real one; empty if nothing does."""
+        """A sentence on what makes this run smaller than the full one; empty if nothing does."""
         return ""
 
     def method(self, cell: Cell, data: Dataset) -> Objective:
-        """A cell's method. Settings that name blocks or sources of the data become coordinates and rows here."""
+        """The method of a cell. Settings that name blocks or sources of the data become coordinates and rows here."""
         settings = {k: v for k, v in cell.settings.items() if k not in (*OF_TRAINING, *self.of_model)}
         if "blocks" in settings:
             chosen, known = settings.pop("blocks"), {block for blocks in data.blocks.values() for block in blocks}
             unknown = [block for block in chosen if block not in known] if isinstance(chosen, list) else [chosen]
             if unknown:
-                raise ValueError(f"blocks is a list of some of {', '.join(sorted(known))}; got {chosen!r}.")
+                raise ValueError(f"blocks must be a list of some of {', '.join(sorted(known))}; got {chosen!r}.")
             settings["coordinates"] = {
                 name: [i for block in chosen for i in blocks.get(block, ())] for name, blocks in data.blocks.items()
             }
@@ -219,28 +219,28 @@ class Experiment(ABC):
         return build(cell.method, family=self.family, **settings)
 
     def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
-        """The paper's value, where it gives one."""
+        """The paper's value, if there is one."""
         return None
 
     def config(self) -> dict[str, Any]:
-        """Everything needed to run it again."""
+        """All options needed to repeat the run."""
         return {"experiment": self.name, **asdict(self)}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The experiment that :meth:`config` described."""
+        """The experiment described by :meth:`config`."""
         options = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k != "experiment"}
         unknown = sorted(set(options) - {f.name for f in fields(cls)})
         if unknown:
             raise ValueError(
-                f"{cls.name} has no option {unknown[0]!r}; it has {', '.join(f.name for f in fields(cls))}."
+                f"{cls.name} has no option {unknown[0]!r}; its options are {', '.join(f.name for f in fields(cls))}."
             )
         return cast(Any, cls)(**options)
 
     def summary(self, results: Sequence[Row]) -> list[Row]:
-        """Mean, standard error and n over seeds (or what :attr:`repeats` names) for each method, factors and metric.
+        """Mean, standard error and n over seeds (or over :attr:`repeats`) for each method, factors and metric.
 
-        Then the rules without a model, the leads over ``rivals``, and what :meth:`beyond` adds.
+        Then the rules without a model, the leads over ``rivals``, and the rows of :meth:`beyond`.
         """
         results = [{self.names.get(name, name): value for name, value in row.items()} for row in results]
         kept = [factor for factor in self.factors if factor not in self.averaged]
@@ -262,13 +262,13 @@ class Experiment(ABC):
         return [*table, *self.beyond(results)]
 
     def rule(self, metric: str) -> tuple[str, str] | None:
-        """The name and the metric of a rule without a model, if a column of the results is of one."""
+        """The name and the metric of a rule without a model, if a column of the results belongs to one."""
         return None
 
     def lead(
         self, rows: Sequence[Row], factors: Mapping[str, Any], metric: str, rival: str, name: str = ""
     ) -> list[Row]:
-        """Rows of the summary: how far each method is above a rival, in pairs of rows with the same seed."""
+        """Rows of the summary: the difference of each method from a rival, paired by seed."""
         above = leads(rows, metric, rival)
         return [self.row(m, factors, name or f"{metric}_over_{rival}", gains) for m, gains in above.items() if gains]
 
@@ -281,7 +281,7 @@ class Experiment(ABC):
         return [name for name in results[0] if name not in NOT_A_METRIC and name not in self.factors]
 
     def row(self, method: str, factors: Mapping[str, Any], metric: str, numbers: Sequence[float | None]) -> Row:
-        """A row of the summary; numbers that are missing are left out."""
+        """A row of the summary; missing numbers are left out."""
         return {
             "experiment": self.name,
             "method": method,
@@ -294,10 +294,10 @@ class Experiment(ABC):
 
 @cache
 def settings_of(package: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """How a study trains its models: experiment → method → settings, from ``settings.json`` in the study's folder.
+    """The training settings of a study: experiment → method → settings, from ``settings.json`` in the study's folder.
 
-    There the entry ``"every method"`` of an experiment holds what its methods share. A search leaves whole settings of each
-    method, which can replace the entries of the same methods.
+    There, the entry ``"every method"`` of an experiment contains the settings shared by its methods. A search writes
+    complete settings of each method, which can replace the entries of the same methods.
 
     Args:
         package: The study's package: ``settings_of(__package__)``.
@@ -310,7 +310,7 @@ def settings_of(package: str) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def grid(**values: Sequence[Any]) -> list[dict[str, Any]]:
-    """Every combination of some values of some settings."""
+    """All combinations of the given values of several settings."""
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 

@@ -1,4 +1,4 @@
-"""What a search tries for each method: three values of the method's own setting."""
+"""The candidates of a search for each method: three values of the method-specific setting."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,15 +14,15 @@ def own_values(
     weight_decay: Values = (1e-5, 1e-4, 1e-3),
     oracle: bool = False,
 ) -> dict[str, dict[str, Values]]:
-    """Method → its own setting → the values to try. Methods that have none of their own try the weight decay.
+    """Method → its specific setting → the values to try. Methods without one vary the weight decay.
 
     Args:
-        modalities: Each has a unimodal model.
-        weight: Of the confidence penalty and of SynIB's term.
-        experts_weight: Of the experts' term.
-        p: How much of an input is masked.
-        weight_decay: Of methods without a setting of their own.
-        oracle: Whether the oracles of masks are among the methods.
+        modalities: The modalities, each with a unimodal model.
+        weight: Values for the confidence penalty and SynIB's term.
+        experts_weight: Values for the term of the experts.
+        p: Fraction of an input that is masked.
+        weight_decay: Values for methods without a specific setting.
+        oracle: Whether to include the methods with oracle masks.
     """
     decay = {"weight_decay": weight_decay}
     values = {f"unimodal-{modality}": decay for modality in modalities} | {

@@ -1,4 +1,4 @@
-"""What figures and tables show, without saying how they are drawn."""
+"""The content of figures and tables, independent of how they are drawn."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ LABELS = {
 
 
 def label(method: str) -> str:
-    """What figures call a method."""
+    """The name of a method in figures."""
     return LABELS.get(method, method)
 
 
@@ -30,11 +30,11 @@ class Series:
     """A line with its spread.
 
     Args:
-        name: The method, or another role that has a colour of its own.
-        label: What the legend calls it.
+        name: The method, or another role with its own colour.
+        label: Its label in the legend.
         x, mean, se: Points, and the standard error of each.
         dashed: Draw it dashed.
-        n: How many numbers each mean is of, where that is known.
+        n: The number of values behind each mean, if known.
     """
 
     name: str
@@ -50,10 +50,10 @@ class Series:
         """The line through the means of rows (of a summary, or of curves) against one of their columns.
 
         Args:
-            rows: Those of several lines.
+            rows: The rows of several lines.
             x: The column of the x axis.
             name, label, dashed: As in :class:`Series`.
-            where: Column → the value that the rows of this line have in it.
+            where: Column → its value in the rows of this line.
         """
         chosen = (r for r in rows if r["mean"] is not None and all(r[k] == v for k, v in where.items()))
         points = sorted(chosen, key=lambda r: r[x])
@@ -66,14 +66,14 @@ class Chart:
     """A line chart.
 
     Args:
-        file: Name of its file, without ending.
+        file: Name of its file, without extension.
         title: What it shows, as a sentence.
         x, y: Axis labels.
         series: The lines.
-        reading: How to read it, in a sentence or two.
-        chance: Where guessing lies.
+        reading: How to read it, in one or two sentences.
+        chance: The chance level.
         limits: Range of the y axis.
-        ticks: Values to mark on the x axis; even steps by default.
+        ticks: Values to mark on the x axis; equidistant by default.
     """
 
     file: str
@@ -94,11 +94,11 @@ class Panel:
     Args:
         title: What it shows.
         series: The lines.
-        remark: A few words written into it.
-        y: Label of a y axis of its own; by default all panels share one.
-        limits: Range of its own y axis.
-        logarithmic: Whether its own y axis is.
-        level: Where to draw a thin line across its own y axis.
+        remark: A few words written into the panel.
+        y: Label of a separate y axis; by default all panels share one.
+        limits: Range of its separate y axis.
+        logarithmic: Whether its separate y axis is logarithmic.
+        level: Position of a thin line across its separate y axis.
     """
 
     title: str
@@ -112,12 +112,12 @@ class Panel:
 
 @dataclass(frozen=True)
 class Panels:
-    """Line charts side by side, with the same axes (unless a panel has its own y axis) and one legend for all.
+    """Line charts side by side, with the same axes (unless a panel has a separate y axis) and one legend for all.
 
     Args:
         file, title, x, y, reading, chance, limits: As in :class:`Chart`; for panels that share the y axis.
         panels: The charts.
-        columns: How many in a row.
+        columns: Number of panels in a row.
     """
 
     file: str
@@ -136,9 +136,9 @@ class Triangle:
     """A quantity over the probability simplex.
 
     Args:
-        label: What it is a triangle of.
-        rows: For each point a row with the mixture (``p_u1, p_r, p_s``) and ``mean, se, n``; a mean of ``None`` where there
-            is nothing to average.
+        label: The quantity of the triangle.
+        rows: For each point a row with the mixture (``p_u1, p_r, p_s``) and ``mean, se, n``; the mean is ``None`` if
+            there is nothing to average.
     """
 
     label: str
@@ -167,9 +167,9 @@ class Ranks:
     """One metric of several methods.
 
     Args:
-        title: What the metric is called.
+        title: Name of the metric.
         rows: Method → a row of the summary (``mean, se, n, paper``), or nothing.
-        chance: Where guessing lies.
+        chance: The chance level.
     """
 
     title: str
@@ -179,16 +179,16 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Bars:
-    """Means with their spread: a row for each method, side by side a panel for each metric.
+    """Means with their spread: one row per method, one panel per metric.
 
     Args:
         file, title, reading: As in :class:`Chart`.
         methods: The rows, from the top.
         panels: The metrics.
-        spread: What is drawn to both sides of a mean: its 95 % interval by Student's t, or its standard error.
-        over: What mean and spread are over.
-        reference: The method whose mean is a thin line through its panel.
-        kinds: A row that is no method → the method whose colour it has.
+        spread: The spread around a mean: its 95 % confidence interval by Student's t, or its standard error.
+        over: The repeats behind mean and spread.
+        reference: The method whose mean is drawn as a thin line through its panel.
+        kinds: A row that is not a method → the method whose colour it has.
     """
 
     file: str
@@ -212,14 +212,14 @@ class Bars:
         chance: Mapping[str, float] | None = None,
         **more: Any,
     ) -> Self:
-        """A panel for each metric, a row for each method that has a mean of any of them.
+        """One panel per metric, one row per method that has a mean of any of them.
 
         Args:
             file, title: As in :class:`Bars`.
-            columns: A panel's title → metric.
-            summary: Rows of the summary that the figure is made from.
+            columns: Title of a panel → metric.
+            summary: Rows of the summary for the figure.
             who: The methods, in order.
-            chance: A panel's title → where guessing lies.
+            chance: Title of a panel → chance level.
             more: ``reading``, ``spread``, ``over``, ``reference`` and ``kinds``.
         """
         rows_of = {(row["method"], row["metric"]): row for row in summary if row["mean"] is not None}
@@ -236,14 +236,14 @@ Figure = Chart | Panels | Triangles | Bars
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a row for each method, or whatever else is compared.
+    """A table with one row per method, or other compared items.
 
     Args:
-        title: What its numbers are.
-        columns: Their headings.
+        title: What its values are.
+        columns: The headings.
         rows: Method → for each column a row of the summary (``mean, se, n, paper``), or nothing.
         of: What is compared.
-        note: What a reader should know about the numbers.
+        note: What a reader should know about the values.
     """
 
     title: str
@@ -262,14 +262,14 @@ class Table:
         by: str = "method",
         **more: str,
     ) -> Self:
-        """A column for each metric, a row for each of those named.
+        """A table with one column per metric and one row per compared item.
 
         Args:
-            title: What its numbers are.
+            title: What its values are.
             columns: Heading → metric.
-            summary: Rows of the summary that the table is made from.
-            who: What is compared, in order.
-            by: The column of the summary that names it.
+            summary: Rows of the summary for the table.
+            who: The compared items, in order.
+            by: The column of the summary that names them.
             more: ``of`` and ``note``.
         """
         rows_of = {(row[by], row["metric"]): row for row in summary}

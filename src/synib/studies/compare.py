@@ -1,4 +1,4 @@
-"""The table that the paper does not have: all methods on its synthetic tasks, with equal searches and equal training."""
+"""A comparison that the paper does not have: all methods on its synthetic tasks, with equal searches and equal training."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ COEFFICIENTS = own_values(("x1", "x2"), weight=(1.0, 3.0, 10.0), weight_decay=DE
 
 @dataclass(frozen=True)
 class Compare(Experiment):
-    """All methods on one of the paper's synthetic tasks, searched and trained alike.
+    """All methods on one of the paper's synthetic tasks, with equal searches and equal training.
 
     Attributes:
-        point: The values of the factors, the same for all cells.
+        point: The values of the factors, equal for all cells.
         columns: Heading of the table → metric.
     """
 
@@ -33,7 +33,7 @@ class Compare(Experiment):
     methods: tuple[str, ...] = tuple(COEFFICIENTS)
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        """Those of the search; a method that was not searched takes vanilla's."""
+        """The settings of the search; a method that was not searched uses vanilla's."""
         others = (method for method in METHODS if method not in self.chosen and method != "unimodal")
         unsearched = dict.fromkeys(others, self.chosen["vanilla"])
         if "detach_heads" in self.chosen["vanilla"]:  # heads that do not reach the encoders have nothing to blend
@@ -48,10 +48,12 @@ class Compare(Experiment):
         unsearched = ", ".join(method for method in self.methods if method not in COEFFICIENTS)
         if not unsearched:
             return ""
-        return f"Not searched, with vanilla's learning rate and weight decay and otherwise defaults: {unsearched}."
+        return (
+            f"Not searched, with vanilla's learning rate and weight decay and otherwise default settings: {unsearched}."
+        )
 
     def beyond(self, results: Sequence[Row]) -> list[Row]:
-        """How far each method is above the best balancing one, seed by seed."""
+        """The difference of each method from the best balancing method, paired by seed."""
         table: list[Row] = []
         for metric in self.columns.values():
             scores = {m: [r[metric] for r in results if r["method"] == m and r[metric] is not None] for m in BALANCING}
@@ -72,14 +74,15 @@ class Compare(Experiment):
         return [Table.of_metrics("at test", columns, summary, self.methods, note=note)]
 
     def _note(self, metric: str, over: str, summary: Sequence[Row]) -> str:
-        """SynIB against the best of the balancing methods, in words."""
+        """SynIB compared with the best of the balancing methods, as text."""
         rows = {row["method"]: row for row in summary if row["metric"] == over}
         ours = describe_leads({m: rows.get(m) for m in self.methods if m.startswith("synib")})
         if not ours:
             return ""
         return (
-            f"The best of the balancing methods ({', '.join(BALANCING)}) in {metric.replace('_', ' ')} is {_rival(over)}. "
-            f"SynIB's lead over it, seed by seed, with 95 % intervals (Student's t, n = {self.seeds}): {'; '.join(ours)}."
+            f"The best of the balancing methods ({', '.join(BALANCING)}) in {metric.replace('_', ' ')} is "
+            f"{_rival(over)}. SynIB's lead over it, paired by seed, with 95 % confidence intervals (Student's "
+            f"t, n = {self.seeds}): {'; '.join(ours)}."
         )
 
 

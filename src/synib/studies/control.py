@@ -1,7 +1,7 @@
 """The control of a synergy subset: vanilla fusion trained on modalities that were shuffled within each class.
 
-Shuffled so, the modalities hold no interaction. On examples that no unimodal model gets right, the control shows what
-mere disagreement with those models reaches.
+Shuffled this way, the modalities contain no interaction. On examples that no unimodal model predicts correctly, the
+control shows what mere disagreement with those models achieves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ REAL, SHUFFLED = "real", "shuffled"  # values of the factor "training"
 
 @dataclass(frozen=True)
 class Controlled(Experiment):
-    """An experiment with a synergy subset, whose factor ``training`` tells vanilla fusion from its control.
+    """An experiment with a synergy subset, whose factor ``training`` distinguishes vanilla fusion from its control.
 
     Attributes:
         published: Method → the paper's accuracy on the synergy subset, and on all test examples.
@@ -27,7 +27,7 @@ class Controlled(Experiment):
     published: ClassVar[Mapping[str, tuple[float, float]]] = {}
 
     def points_of(self, method: str) -> list[dict[str, Any]]:
-        """Real data, and beside vanilla fusion its control on shuffled data."""
+        """Real data, and for vanilla fusion also its control on shuffled data."""
         trainings = (REAL, SHUFFLED) if method == RIVAL else (REAL,)
         return [point | {"training": training} for point in self.points() for training in trainings]
 
@@ -36,7 +36,7 @@ class Controlled(Experiment):
         return dict(values).get(metric)
 
     def summary(self, results: Sequence[Row]) -> list[Row]:
-        """As usual, with the control as a method of its own, which leads over nobody."""
+        """The standard summary, with the control as a separate method that is not compared as a rival."""
         named = [{**row, "method": CONTROL if row["training"] == SHUFFLED else row["method"]} for row in results]
         return [row for row in super().summary(named) if row["method"] != CONTROL or "_over_" not in row["metric"]]
 

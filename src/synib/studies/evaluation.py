@@ -1,4 +1,4 @@
-"""What experiments on real data build and compute alike: a network on vectors, predictions in batches, calibration."""
+"""Shared by experiments on real data: a network on vectors, predictions in batches, calibration."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,11 +15,11 @@ from synib.training import Learner
 
 
 def vector_model(widths: Mapping[str, int], settings: Mapping[str, Any], classes: int = 1) -> FusionModel:
-    """A network with an encoder of two layers for each modality, linear unimodal heads and one hidden layer of fusion.
+    """A network with a two-layer encoder for each modality, linear unimodal heads and one hidden fusion layer.
 
     Args:
         widths: Modality → its number of features.
-        settings: A cell's, of which ``hidden``, ``latent``, ``dropout`` and ``detach_heads`` are read.
+        settings: Settings of a cell, of which ``hidden``, ``latent``, ``dropout`` and ``detach_heads`` are used.
         classes: Number of outputs; 1 is one logit.
     """
     return FusionModel.mlp(
@@ -47,11 +47,11 @@ def predictions(learner: Learner, modalities: Mapping[str, Modality], batch_size
 
 
 def calibration_scores(on_validation: Tensor, on_test: Tensor, data: Dataset, family: Family) -> dict[str, float]:
-    """Expected calibration error at test, as trained and after temperature scaling on validation data.
+    """Expected calibration error on the test set, before and after temperature scaling on validation data.
 
     Args:
         on_validation, on_test: Predicted parameters.
-        data: With test examples.
+        data: The data set, including test examples.
         family: The predictive distribution.
     """
     assert data.test is not None

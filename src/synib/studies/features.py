@@ -1,4 +1,4 @@
-"""MOSI, MUStARD and RAVDESS from ``features.npz`` files: one vector for each modality of an example."""
+"""MOSI, MUStARD and RAVDESS from ``features.npz`` files: one vector per modality of an example."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,17 +37,19 @@ def mosi(
 ) -> Dataset:
     """CMU-MOSI: is an utterance positive? One vector each for text, audio and video.
 
-    Features are standardised by the training examples; constant ones are 0. The official 31 test videos are tested.
+    Features are standardised by the training examples; constant features are 0. The test set is the official 31 test
+    videos.
 
-    The release's own text and video features look fitted to the labels of all training videos, including those of the
-    validation set in any fold: do not choose settings with them, or leave them out (``modalities=("text", "audio")``).
+    The released text and video features appear to have been fitted to the labels of all training videos, including
+    those of the validation set in any fold: do not choose settings with them, or exclude them (``modalities=("text",
+    "audio")``).
 
     Args:
         root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
-        text: ``"minilm"`` (sentence vectors of the transcripts), or ``"text"``, the release's own.
-        fold: Which fifth of the 62 training videos is the validation set, 0 to 4; ``None``: the 6 videos that the file names,
-            where only 35 % of the examples are positive (51 % in training, 62 % at test).
-        modalities: Of text, audio and video.
+        text: ``"minilm"`` (sentence embeddings of the transcripts), or ``"text"``, the released features.
+        fold: Which fifth of the 62 training videos is the validation set, 0 to 4; ``None`` for the 6 official videos,
+            of which only 35 % of the examples are positive (51 % in training, 62 % in the test set).
+        modalities: A subset of text, audio and video.
     """
     names = check_modalities(modalities, ("text", "audio", "video"))
     check_choice("text", text, ("minilm", "text"))
@@ -77,8 +79,9 @@ def mustard(
 ) -> Dataset:
     """MUStARD: is a line of a TV show sarcastic? Frozen features, standardised by the training examples.
 
-    A clip's source predicts its label: frame size and frame rate alone predict much of it. These, the audio level and the
-    duration are in every split's ``columns``, and ``groups`` makes groups of them, to see what a model relies on.
+    The source of a clip predicts its label: frame size and frame rate alone predict much of it. These, the audio level
+    and the duration are in the ``columns`` of every split, and ``groups`` forms groups of them, to analyse what a model
+    relies on.
 
     Args:
         root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
@@ -86,10 +89,10 @@ def mustard(
             folds. ``"speaker-independent"``: Friends is the test set, and fifth ``fold`` of the other shows' speakers the
             validation set.
         fold: 0 to 4.
-        modalities: Of text, context, audio, audio_logmel and video.
+        modalities: A subset of text, context, audio, audio_logmel and video.
         frames: The mean over a clip's 8 frames, or ``"all"``: (examples, 8, width).
-        groups: Columns whose values become groups: frame_size, fps, audio_level, duration_s, speaker, show. Numbers with more
-            than 5 values are split at the training examples' median.
+        groups: Columns whose values become groups: frame_size, fps, audio_level, duration_s, speaker, show. Columns
+            with more than 5 distinct numbers are split at the median of the training examples.
     """
     names = check_modalities(modalities, ("text", "context", "audio", "audio_logmel", "video"))
     check_choice("scheme", scheme, Scheme)
@@ -127,9 +130,9 @@ def ravdess(
     Args:
         root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
         fold: 0 to 4.
-        standardise: By the ``"training"`` examples, or each ``"actor"`` by the actor's own, without labels: much better, but it
-            needs all recordings of a new actor before the first prediction.
-        modalities: Of audio, audio_logmel and visual.
+        standardise: By the ``"training"`` examples, or each ``"actor"`` by its own examples, without labels: much
+            better, but it needs all recordings of a new actor before the first prediction.
+        modalities: A subset of audio, audio_logmel and visual.
         groups: Columns whose values become groups: actor, intensity, statement, repetition, duration_s.
     """
     names = check_modalities(modalities, ("audio", "audio_logmel", "visual"))
@@ -157,7 +160,7 @@ def _by_fold(folds: Array, test: int) -> list[Array]:
 
 
 def _speakers(table: Table) -> Array:
-    """Speakers by show: "PERSON" is somebody else in every show."""
+    """Speakers by show: "PERSON" is a different speaker in every show."""
     return np.array([f"{show} {speaker}" for show, speaker in zip(table["show"], table["speaker"], strict=True)])
 
 
@@ -191,7 +194,7 @@ MUSTARD = Source(
     "mustard-features",
     "MUStARD: sarcasm in 688 lines of TV shows; frozen features of text, context, audio and video",
     "https://github.com/soujanyaporia/MUStARD, its clips through MiniLM, Whisper and EfficientNet-lite0",
-    "annotations MIT; the shows are their makers', so features are not passed on",
+    "annotations MIT; the shows belong to their makers, so the features are not distributed",
     _file(
         "41cc5a5584f4935c6b21e0bde61da3b0158e03d81544ca88579415219c70f2ff",
         _counts(2, "fold", {"text": 2, "context": 2, "audio": 2, "audio_logmel": 2, "video": 3}),

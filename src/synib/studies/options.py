@@ -1,4 +1,4 @@
-"""Checks of an experiment's options and of changed settings."""
+"""Validation of an experiment's options and of changed settings."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "data", *DEFAULTS)
 
 
 def checked_options(experiment: Any) -> dict[str, Any]:
-    """The options of an experiment; ``ValueError`` if one has another type than its default, or is out of range."""
+    """The options of an experiment; raises ``ValueError`` if one has another type than its default, or is out of range."""
     hints = get_type_hints(type(experiment))
     options = {f.name: getattr(experiment, f.name) for f in fields(experiment)}
     for f in fields(experiment):
@@ -26,60 +26,60 @@ def checked_options(experiment: Any) -> dict[str, Any]:
 
 
 def check_methods(experiment: str, methods: Iterable[str], settings: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` for a method that the experiment has no settings for."""
+    """Raise ``ValueError`` for a method without settings in the experiment."""
     for method in methods:
         if check_method(method) not in settings:
-            raise ValueError(f"{experiment} has no settings for {method!r}; it has {', '.join(settings)}.")
+            raise ValueError(f"{experiment} has no settings for {method!r}; choose from {', '.join(settings)}.")
 
 
 def check_overrides(experiment: Any, method: str, changes: Any, defaults: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` for a changed setting that is impossible or has no effect; a method checks its own settings.
+    """Raise ``ValueError`` for a changed setting that is invalid or has no effect; a method validates its own settings.
 
     Args:
-        experiment: Whose settings are changed.
-        method: The method they are of.
+        experiment: The experiment whose settings are changed.
+        method: The method of the settings.
         changes: The changed settings.
-        defaults: The method's settings without the changes.
+        defaults: The settings of the method without the changes.
     """
     if not isinstance(changes, Mapping):
         raise ValueError(
-            f"{experiment.name} takes overrides in the form {{'{method}': {{'lr': 0.01}}}}; got {changes!r}."
+            f"overrides of {experiment.name} must have the form {{'{method}': {{'lr': 0.01}}}}; got {changes!r}."
         )
     options = {f.name for f in fields(experiment)}
     for name, value in changes.items():
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if name == "lr" and not (number and value > 0):
-            raise ValueError(f"{method}.lr is a number above 0; got {value!r}.")
+            raise ValueError(f"{method}.lr must be a number above 0; got {value!r}.")
         if name == "weight_decay" and not (number and value >= 0):
-            raise ValueError(f"{method}.weight_decay is a number of at least 0; got {value!r}.")
+            raise ValueError(f"{method}.weight_decay must be a number of at least 0; got {value!r}.")
         of_method = name in defaults and name not in OF_TRAINING  # an option and a method's setting may share a name
         if name in options and not of_method:
             raise ValueError(
                 f"{name} is the same for all methods: change the option {name} of {experiment.name}, not {method}.{name}."
             )
         if name in ("batch_size", "epochs") and not (isinstance(value, int) and number and value >= 1):
-            raise ValueError(f"{method}.{name} is a whole number of at least 1; got {value!r}.")
+            raise ValueError(f"{method}.{name} must be a whole number of at least 1; got {value!r}.")
         if name in ("data", "family"):
-            raise ValueError(f"{name} is decided by the experiment and is not a setting of {method}.")
+            raise ValueError(f"{name} is determined by the experiment and is not a setting of {method}.")
 
 
 def _check(experiment: str, f: Field[Any], hint: Any, value: Any) -> None:
     default = f.default if f.default is not MISSING else {}
     if not _like(value, default):
-        raise ValueError(f"{experiment} takes {f.name} in the form {default!r}; got {value!r}.")
+        raise ValueError(f"{f.name} of {experiment} must have the form {default!r}; got {value!r}.")
     choices = get_args(hint)
     if get_origin(hint) is Literal:
         check_choice(f.name, value, hint)
     among = f.metadata.get("among")
     if among and (others := [item for item in (value if isinstance(value, tuple) else (value,)) if item not in among]):
-        raise ValueError(f"{f.name} is one of {', '.join(map(str, among))}; got {others[0]!r}.")
+        raise ValueError(f"{f.name} must be one of {', '.join(map(str, among))}; got {others[0]!r}.")
     if hint is int and value < 1:
-        raise ValueError(f"{f.name} is at least 1; got {value}.")
+        raise ValueError(f"{f.name} must be at least 1; got {value}.")
     if choices[-1:] == (...,):
         if not value:
-            raise ValueError(f"{f.name} names one value or more; got none.")
+            raise ValueError(f"{f.name} must have at least one value; got none.")
         if len(set(value)) < len(value):  # the same model twice would count as two seeds
-            raise ValueError(f"{f.name} names each value once; got {list(value)}.")
+            raise ValueError(f"{f.name} must not repeat a value; got {list(value)}.")
 
 
 def _like(value: Any, default: Any) -> bool:

@@ -28,13 +28,13 @@ LIBRARIES = (
 
 
 def provenance(command: str, device: str, seeds: Iterable[int], data: Any) -> dict[str, Any]:
-    """What a results folder records about how it was made, as plain values.
+    """The provenance record of a results folder, as plain values.
 
     Args:
         command: The command line.
-        device: Where the models are trained.
+        device: Device on which the models are trained.
         seeds: Seeds of all models.
-        data: Checksums, as :func:`data_read_by` or :func:`of_path` makes them.
+        data: Checksums from :func:`data_read_by` or :func:`of_path`.
     """
     return {
         "command": command,
@@ -49,7 +49,7 @@ def provenance(command: str, device: str, seeds: Iterable[int], data: Any) -> di
 
 
 def versions() -> dict[str, str]:
-    """Versions of what determines the numbers."""
+    """Versions of the libraries that determine the numbers."""
     return {
         "synib": synib.__version__,
         "torch": torch.__version__,
@@ -59,7 +59,7 @@ def versions() -> dict[str, str]:
 
 
 def libraries() -> dict[str, str]:
-    """Versions of the other libraries that synib uses, where they are installed."""
+    """Versions of the other installed libraries that synib uses."""
     installed = {}
     for name in LIBRARIES:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -112,7 +112,7 @@ def of_path(path: Path) -> dict[str, Any]:
 
 
 def checksums(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
-    """File → SHA-256; many files have one together.
+    """File → SHA-256; a single checksum for many files.
 
     Args:
         folder: The folder of the files; paths are recorded relative to it.
@@ -142,7 +142,7 @@ def _sha256(path: Path, size: int, time: int) -> str:
 
 
 def changed(before: Any, now: Any) -> list[str]:
-    """Names of the data sets that differ from the recorded ones; none where nothing was recorded."""
+    """Names of the data sets that differ from the recorded ones; none if nothing was recorded."""
     if before is None or before == now:
         return []
     if not isinstance(before, Mapping) or not isinstance(now, Mapping):

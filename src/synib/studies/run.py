@@ -1,4 +1,4 @@
-"""Run an experiment: from its options to a folder with a row for every trained model, and back."""
+"""Run an experiment: from its options to a folder with one row per trained model, and back."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +20,13 @@ LOADER = f"{__name__}:from_config"
 
 @runtime_checkable
 class Widening(Protocol):
-    """An experiment whose results may ask for more cells, as a search does whose best value is the largest that it tried."""
+    """An experiment whose results may require more cells, such as a search whose best value is at the edge of its grid."""
 
     def resumed(self, config: Any) -> Self:
-        """The experiment as far as the config of a folder has widened it."""
+        """The experiment with the extensions in the config of a folder."""
 
     def widened(self, results: Sequence[Mapping[str, Any]]) -> tuple[Self, str] | None:
-        """The experiment with more cells, and why, in words; ``None`` if these results need none."""
+        """The experiment with more cells, and the reason as text; ``None`` if these results need none."""
 
 
 def run(
@@ -42,20 +42,20 @@ def run(
     on_progress: Progress = lambda done, of: None,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> Path:
-    """Train every model of an experiment that is not trained yet; returns the folder of the results.
+    """Train all unfinished models of an experiment; return the folder of the results.
 
     Args:
-        experiment: What to run.
-        out: Where results go; ``runs/<name>`` by default. A run that was stopped goes on there.
+        experiment: The experiment to run.
+        out: Folder for the results; ``runs/<name>`` by default. An interrupted run continues there.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        precision: Of matrix products in training: ``"float32"``, or on CUDA ``"tf32"`` or ``"bf16"``.
-        together: How many models to train at once; by default as many as the memory holds.
-        engine: ``"fleet"`` for many small models at once, ``"solo"`` for one of any size after the other, on Lightning,
-            ``"cluster"`` for the fleet's shards on the nodes of a Ray cluster.
-        cluster: Which one; by default one of this machine, for this run alone.
-        command: What the user typed, for the record.
-        on_progress: Called with the work done and the work there is.
-        say: Called with what the user should know.
+        precision: Precision of matrix products in training: ``"float32"``, or on CUDA ``"tf32"`` or ``"bf16"``.
+        together: Number of models to train at once; by default as many as fit into memory.
+        engine: ``"fleet"`` for many small models at once, ``"solo"`` for one model of any size at a time with
+            Lightning, ``"cluster"`` for the fleet's shards on the nodes of a Ray cluster.
+        cluster: The cluster to use; by default a new one on this machine, for this run only.
+        command: The command line of the user, for the record.
+        on_progress: Called with the work done and the total work.
+        say: Called with messages for the user.
 
     Example:
         >>> import tempfile
@@ -67,11 +67,13 @@ def run(
     """
     check_choice("engine", engine, Engine)
     if cluster is not None and engine != "cluster":
-        raise ValueError(f"A cluster is for the engine 'cluster'; this run has the engine {engine!r}.")
+        raise ValueError(f"cluster requires the engine 'cluster'; this run has the engine {engine!r}.")
     path = Path(out) if out is not None else Path("runs") / experiment.name
     if isinstance(experiment, Widening):
         if engine == "cluster":
-            raise ValueError(f"{experiment.name} decides by its results what to train next: use the engine 'fleet'.")
+            raise ValueError(
+                f"{experiment.name} determines what to train next from its results: use the engine 'fleet'."
+            )
         experiment = experiment.resumed(read_json(path / "config.json") if path.is_dir() else None)
     data = data_read_by(experiment.check)
     cells = experiment.cells()
@@ -107,7 +109,7 @@ def run(
 
 
 def _sweep(experiment: Experiment, folder: Folder, engine: Engine, options: Mapping[str, Any]) -> None:
-    """Train all cells, and those that their results ask for."""
+    """Train all cells, and further cells that their results require."""
     device, precision, together = (options[name] for name in ("device", "precision", "together"))
     while True:
         cells = experiment.cells()
@@ -126,13 +128,13 @@ def _sweep(experiment: Experiment, folder: Folder, engine: Engine, options: Mapp
 
 
 def _check_known(experiment: Experiment) -> None:
-    """Refuse an experiment that the nodes of a cluster cannot find by its name."""
+    """Raise ``ValueError`` for an experiment that the nodes of a cluster cannot find by its name."""
     from synib.studies import EXPERIMENTS
 
     if EXPERIMENTS.get(experiment.name) is not type(experiment):
         raise ValueError(
-            f"Every node of a cluster finds an experiment by its name, and synib has none called {experiment.name!r}: add it "
-            "to synib.studies.EXPERIMENTS on all nodes."
+            "The nodes of a cluster find an experiment by its name, but synib has none called "
+            f"{experiment.name!r}: add it to synib.studies.EXPERIMENTS on all nodes."
         )
 
 
@@ -154,17 +156,17 @@ def _record(folder: Folder, record: Mapping[str, Any]) -> None:
     others = changed(before.get("data"), record["data"])
     if others:
         raise ValueError(
-            f"{folder.path} holds a run on other data: the files of {', '.join(others)} have changed since it began. Put them "
-            "back, or choose another folder."
+            f"{folder.path} holds a run on other data: the files of {', '.join(others)} have changed since it "
+            "started. Restore them, or choose another folder."
         )
 
 
 def load(folder: Path | str) -> Experiment:
-    """The experiment that a results folder was made by, with its options."""
+    """The experiment of a results folder, with its options."""
     from synib.studies import EXPERIMENTS
 
     if Path(folder).is_file():
-        raise ValueError(f"{folder} is a file; give the folder of a finished run.")
+        raise ValueError(f"{folder} is a file: give the folder of a finished run.")
     config = read_json(Path(folder) / "config.json")
     name = config.get("experiment") if isinstance(config, dict) else None
     if not isinstance(name, str) or name not in EXPERIMENTS:
@@ -173,7 +175,7 @@ def load(folder: Path | str) -> Experiment:
 
 
 def from_config(config: Mapping[str, Any]) -> Experiment:
-    """The experiment that a config names, with its options."""
+    """The experiment named in a config, with its options."""
     from synib.studies import EXPERIMENTS
 
     return EXPERIMENTS[config["experiment"]].from_config(config)

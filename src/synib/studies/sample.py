@@ -1,4 +1,4 @@
-"""Which models of a finished run to train again, in the groups in which the run trained them."""
+"""The models of a finished run to train again, in the groups in which the run trained them."""
 
 import math
 import random
@@ -10,10 +10,10 @@ from synib.training.cells import Cell, digest, grouped
 
 
 def recorded_shards(folder: Path, cells: Sequence[Cell]) -> list[list[Cell]]:
-    """The shards that a run trained its cells in; none where its folder does not record them.
+    """The shards in which a run trained its cells; empty if its folder does not record them.
 
-    Without ``shards.json``, as in a published folder, they are found by ``timings.csv``, which has each shard's name (a hash of
-    its cells) and size: a shard is a sequence of consecutive cells of one program.
+    Without ``shards.json``, as in a published folder, they are recovered from ``timings.csv``, which has each shard's
+    name (a hash of its cells) and size: a shard is a sequence of consecutive cells of one program.
     """
     recorded = read_json(folder / "shards.json")
     if recorded is not None:
@@ -21,7 +21,7 @@ def recorded_shards(folder: Path, cells: Sequence[Cell]) -> list[list[Cell]]:
         try:
             return [[by_id[i] for i in shard] for shard in recorded]
         except (KeyError, TypeError) as e:
-            raise ValueError(f"{folder / 'shards.json'} is damaged: it does not hold the cells of the run.") from e
+            raise ValueError(f"{folder / 'shards.json'} is damaged: it does not contain the cells of the run.") from e
     timings = read_csv(folder / "timings.csv") if (folder / "timings.csv").is_file() else []
     names = {row.get("shard") for row in timings}
     sizes = {size for row in timings if isinstance(size := row.get("cells"), int) and size > 0}
@@ -36,18 +36,18 @@ def recorded_shards(folder: Path, cells: Sequence[Cell]) -> list[list[Cell]]:
 
 
 def draw(shards: Sequence[Sequence[Cell]], share: float, cells: int | None, seed: int) -> list[list[Cell]]:
-    """Shards drawn at random, in their order, until they hold enough cells.
+    """Shards drawn at random, in order, until they contain enough cells.
 
     Args:
-        shards: All of the run's.
-        share: How many cells are enough, as a share of all.
-        cells: How many are enough, instead.
-        seed: Decides which shards.
+        shards: All shards of the run.
+        share: The required number of cells, as a fraction of all.
+        cells: The required number of cells, instead of a fraction.
+        seed: Seed of the selection.
     """
     if not 0 < share <= 1:
-        raise ValueError(f"share is a number above 0 and at most 1; got {share}.")
+        raise ValueError(f"share must be a number above 0 and at most 1; got {share}.")
     if cells is not None and cells < 1:
-        raise ValueError(f"cells is a whole number of at least 1; got {cells}.")
+        raise ValueError(f"cells must be a whole number of at least 1; got {cells}.")
     total = sum(map(len, shards))
     enough = math.ceil(round(share * total, 9)) if cells is None else min(cells, total)
     chosen: list[int] = []

@@ -1,7 +1,7 @@
-"""Choosing settings: every method gets the same number of candidates, compared on validation data alone.
+"""Selection of settings: every method has the same number of candidates, compared on validation data only.
 
-A search leaves ``settings.json`` in its folder, with the whole settings of each method: its entries can replace those of the
-same methods in ``studies/*/settings.json``.
+A search writes ``settings.json`` to its folder, with the complete settings of each method: its entries can replace
+those of the same methods in ``studies/*/settings.json``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ SHOWN = 5  # candidates of each method in the tables
 
 @dataclass(frozen=True)
 class Search(Experiment):
-    """Choose settings on validation data: the same number of candidates for every method, test data untouched."""
+    """Choose settings on validation data: the same number of candidates for every method, without test data."""
 
     name: ClassVar[str] = "search"
     title: ClassVar[str] = "Search: which settings to use"
@@ -33,15 +33,15 @@ class Search(Experiment):
     of: str = option("parity", "The experiment whose settings to choose.")
 
     def __post_init__(self) -> None:
-        """All methods that the experiment has candidates for, unless some are named."""
+        """All methods for which the experiment has candidates, unless some are named."""
         candidates = self.experiment.candidates()
         if not candidates:
             searched = [name for name, kind in _others().items() if kind().candidates()]
-            raise ValueError(f"{self.of} has no candidates to search; {', '.join(searched)} have some.")
+            raise ValueError(f"{self.of} has no candidates to search; choose from {', '.join(searched)}.")
         for method in self.methods:
             if method not in candidates:
                 names = ", ".join(candidates)
-                raise ValueError(f"{self.of} has no candidates for {method!r}; it has some for {names}.")
+                raise ValueError(f"{self.of} has no candidates for {method!r}; it has candidates for {names}.")
         object.__setattr__(self, "methods", self.methods or tuple(candidates))
         super().__post_init__()
 
@@ -50,17 +50,17 @@ class Search(Experiment):
         """The experiment that is searched."""
         experiments = _others()
         if self.of not in experiments:
-            raise ValueError(f"No experiment is called {self.of!r}; there are {', '.join(experiments)}.")
+            raise ValueError(f"Unknown experiment {self.of!r}: choose from {', '.join(experiments)}.")
         return experiments[self.of]()
 
     @property
     def about(self) -> str:  # type: ignore[override]  # the searched experiment has the rule
         """A paragraph for the page."""
-        rule = f"{self.experiment.preferred}, the first of them if several are equally good, and stands on top"
-        return f"Every method gets the same number of candidate settings. {rule}; test data is not looked at."
+        rule = f"{self.experiment.preferred} (the first of them in case of a tie), and is listed first"
+        return f"Every method has the same number of candidate settings. {rule}; test data are not used."
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        """What all candidates share: the experiment's settings, and those that it fixes for all methods."""
+        """The settings shared by all candidates: those of the experiment, and those that it fixes for all methods."""
         settings, fixed = self.experiment.defaults(), self.experiment.fixed()
         return {method: settings[method] | fixed for method in self.experiment.candidates()}
 
@@ -77,7 +77,7 @@ class Search(Experiment):
         ]
 
     def described(self) -> dict[str, Mapping[str, Any]]:
-        """What all candidates of a method share."""
+        """The settings shared by all candidates of a method."""
         candidates = self.experiment.candidates()
         return {
             cell.method: {k: v for k, v in cell.settings.items() if k not in candidates[cell.method][0]}
@@ -116,7 +116,7 @@ class Search(Experiment):
         return tables
 
     def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
-        """The chosen candidates, and the whole settings that they make, in the form of a study's ``settings.json``."""
+        """The chosen candidates, and the complete settings, in the form of a study's ``settings.json``."""
         chosen, settings = self.choose(summary), self.experiment.defaults()
         return {"chosen": chosen, "settings": {self.of: {m: settings[m] | chosen[m] for m in self.methods}}}
 

@@ -1,4 +1,4 @@
-"""Tables of features, with an array for each column and a row for each example: reading, folds, scaling, groups."""
+"""Tables of features, with one array per column and one row per example: reading, folds, scaling, groups."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,37 +19,37 @@ Table = dict[str, Array]
 
 
 def read_table(path: Path, features: dict[str, int], others: Sequence[str], classes: int) -> Table:
-    """The columns of an .npz file, checked.
+    """Read and check the columns of an .npz file.
 
     Args:
         path: The file.
         features: Column of numbers → its number of dimensions.
         others: Columns with one value for each example.
-        classes: Number of classes; labels are 0 to one less.
+        classes: Number of classes; labels start at 0.
     """
     table = read_npz(path, ("label", *others, *features))
     label = table["label"]
     if label.ndim != 1 or label.dtype.kind not in "iu" or len(label) == 0:
-        raise ValueError(
-            f"{path}: label should be whole numbers, one for each example; got {label.dtype} {label.shape}."
-        )
+        raise ValueError(f"{path}: label must be whole numbers, one for each example; got {label.dtype} {label.shape}.")
     if outside := sorted(set(label.tolist()) - set(range(classes))):
-        raise ValueError(f"{path}: labels are 0 to {classes - 1}; got {outside[0]}.")
+        raise ValueError(f"{path}: labels must be 0 to {classes - 1}; got {outside[0]}.")
     for name, x in table.items():
         if x.ndim == 0 or len(x) != len(label):
-            raise ValueError(f"{path}: {name} should have a row for each of {len(label)} labels; it is {x.shape}.")
+            raise ValueError(
+                f"{path}: {name} must have one row for each of {len(label)} labels; it has shape {x.shape}."
+            )
         dimensions = features.get(name, 1)
         if x.ndim != dimensions or (dimensions > 1 and x.dtype.kind != "f"):
             kind = f"numbers in {dimensions} dimensions" if dimensions > 1 else "one value for each example"
-            raise ValueError(f"{path}: {name} should be {kind}; got {x.dtype} {x.shape}.")
+            raise ValueError(f"{path}: {name} must be {kind}; got {x.dtype} {x.shape}.")
         if x.dtype.kind == "f" and not np.isfinite(x).all():
             bad = np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))
-            raise ValueError(f"{path}: {name} holds NaN or Inf in {len(bad)} rows, first in row {bad[0]}.")
+            raise ValueError(f"{path}: {name} contains NaN or Inf in {len(bad)} rows, first in row {bad[0]}.")
     return table
 
 
 def grouped_folds(groups: Iterable[object], folds: int) -> Array:
-    """The fold of each example, without randomness: the largest group goes to the smallest fold, then the next largest.
+    """The fold of each example, without randomness: from the largest to the smallest, each group goes to the smallest fold.
 
     Args:
         groups: The group of each example (its video, its speaker); a group is in one fold only.
@@ -66,7 +66,9 @@ def grouped_folds(groups: Iterable[object], folds: int) -> Array:
 
 
 def standardised(x: dict[str, Array], train: Array) -> dict[str, Array]:
-    """Modalities with mean 0 and standard deviation 1 over the training rows (and frames); features constant there are 0."""
+    """Modalities standardised to mean 0 and standard deviation 1 over the training rows (and frames); constant
+    features are 0.
+    """
     return {name: standardisation(v[train].reshape(-1, v.shape[-1]))(v).astype(np.float32) for name, v in x.items()}
 
 
@@ -76,11 +78,11 @@ def dataset(
     """Training, validation and test examples of a table.
 
     Args:
-        table: Holds the labels and columns.
+        table: Contains the labels and columns.
         x: The modalities.
-        rows: Positions of the training, validation and test examples.
-        columns: Those that the splits keep.
-        groups: Those of them that become groups, one for each value.
+        rows: Indices of the training, validation and test examples.
+        columns: The columns kept in the splits.
+        groups: The columns that become groups, one for each value.
     """
     names = [groups] if isinstance(groups, str) else list(groups)
     for name in names:
@@ -103,7 +105,7 @@ def dataset(
 
 
 def _members(column: str, x: Array, train: Array) -> dict[str, Tensor]:
-    """Group → which examples are in it: one for each value of a column, or two where a number has more than 5 values."""
+    """Group → which examples are in it: one for each value of a column, or two if there are more than 5 distinct numbers."""
     if x.dtype.kind == "f" and len(np.unique(x)) > 5:
         high = x > np.median(x[train])
         return {f"{column}=low": torch.from_numpy(~high), f"{column}=high": torch.from_numpy(high)}
@@ -112,17 +114,17 @@ def _members(column: str, x: Array, train: Array) -> dict[str, Tensor]:
 
 
 def check_modalities(modalities: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The modalities, if they are at least two of those known."""
+    """Return the modalities if they are at least two of the known ones."""
     names = [modalities] if isinstance(modalities, str) else list(modalities)
     if len(names) < 2 or len(set(names)) != len(names) or not set(names) <= set(known):
-        raise ValueError(f"modalities are at least two of {', '.join(known)}; got {shown(modalities)}.")
+        raise ValueError(f"modalities must be at least two of {', '.join(known)}; got {shown(modalities)}.")
     return names
 
 
 def check_fold(fold: Any, folds: int) -> int:
-    """The number of a fold, if there are so many folds."""
+    """Return the number of a fold if it is valid."""
     if not is_whole(fold) or not 0 <= fold < folds:
-        raise ValueError(f"fold is a whole number from 0 to {folds - 1}; got {shown(fold)}.")
+        raise ValueError(f"fold must be a whole number from 0 to {folds - 1}; got {shown(fold)}.")
     return int(fold)
 
 
@@ -130,4 +132,4 @@ def check_values(name: str, table: Table, column: str, known: Iterable[object]) 
     """Raise ``ValueError`` if a column of data set ``name`` has an unknown value."""
     allowed = list(known)
     if unknown := sorted(set(table[column].tolist()) - set(allowed), key=str):
-        raise ValueError(f"{name}: {column} is one of {', '.join(map(str, allowed))}; got {shown(unknown[0])}.")
+        raise ValueError(f"{name}: {column} must be one of {', '.join(map(str, allowed))}; got {shown(unknown[0])}.")

@@ -1,4 +1,4 @@
-"""Unimodal baselines without a network: logistic regressions on one modality, and the synergy subset they define."""
+"""Unimodal baselines without a network: logistic regressions on one modality, and the synergy subset that they define."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ ROWS = 64  # averaged at a time: tokens may be memory-mapped, and larger than me
 
 
 def unimodal_labels(data: Dataset) -> dict[str, Tensor]:
-    """Modality → test labels predicted by a logistic regression on it; of tokens, on their mean."""
+    """Modality → test labels predicted by a logistic regression on it (on the mean of tokens)."""
     assert data.test is not None
     parts = (data.train, data.validation, data.test)
     y = [data.train.target, data.validation.target]
@@ -24,7 +24,7 @@ def unimodal_labels(data: Dataset) -> dict[str, Tensor]:
 
 
 def regress(x: Sequence[Tensor], y: Sequence[Tensor]) -> Tensor:
-    """Labels of test rows by a logistic regression on training rows, its penalty chosen by validation log-loss.
+    """Predicted labels of test rows, by a logistic regression on training rows with the penalty chosen by validation log-loss.
 
     Args:
         x: Training, validation and test rows.
@@ -39,7 +39,7 @@ def regress(x: Sequence[Tensor], y: Sequence[Tensor]) -> Tensor:
 
 
 def as_vectors(x: Modality) -> Tensor:
-    """One vector for each example: of tokens their mean, without padding."""
+    """One vector per example: for tokens their mean, without padding."""
     if not isinstance(x, Tokens):
         return x
     pieces = []
@@ -49,7 +49,7 @@ def as_vectors(x: Modality) -> Tensor:
 
 
 def _fit(x: Tensor, y: Tensor, strength: float) -> tuple[Tensor, Tensor]:
-    """Weights and an intercept, which is not penalised."""
+    """Weights and an unpenalised intercept."""
 
     def objective(theta: Tensor) -> Tensor:
         return _loss(x @ theta[:-1] + theta[-1], y) + 0.5 * strength * theta[:-1].square().sum()

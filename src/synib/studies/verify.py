@@ -1,4 +1,4 @@
-"""Are a run's numbers reproducible? Some of its models are trained again and every metric is compared."""
+"""Verification of a run: some of its models are trained again and every metric is compared."""
 
 import math
 import tempfile
@@ -32,14 +32,15 @@ State = Literal["identical", "within tolerance", "differs"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A model that was trained again, beside its row of ``results.csv``.
+    """A retrained model, with its row of ``results.csv``.
 
     Args:
-        cell: Which model.
-        equal, metrics: How many metrics have the same six digits, of how many.
-        largest: The largest difference, relative to a metric's size where that is above 1; infinite where a metric is missing.
-        where: The metric with the largest difference and both of its values; empty if there is no difference.
-        state: What follows from it.
+        cell: The model.
+        equal, metrics: Number of metrics with the same six digits, and total number.
+        largest: The largest difference, relative to the metric's size if that is above 1; infinite if a metric is
+            missing.
+        where: The metric with the largest difference and both of its values; empty if there is none.
+        state: The conclusion.
     """
 
     cell: Cell
@@ -52,13 +53,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome of training some models of a run again.
+    """The result of training some models of a run again.
 
     Args:
-        cells: Those models.
-        total: How many the run has.
-        tolerance: The allowed difference of a metric.
-        differences: What differs from the recorded run (versions, machine, precision, groups), a sentence each.
+        cells: The retrained models.
+        total: Number of models of the run.
+        tolerance: The tolerated difference of a metric.
+        differences: What differs from the recorded run (versions, machine, precision, groups), one sentence each.
         changed_data: Names of the data sets whose files differ from the recorded ones.
     """
 
@@ -87,24 +88,24 @@ def verify(
 ) -> Verification:
     """Train a random part of a run's models again, in a temporary folder, and compare every metric.
 
-    On the run's own device whole shards are trained, since a model's last digits depend on those that are trained with it.
-    On another device, or where the folder does not record the shards, single models are drawn.
+    On the run's device whole shards are trained, since a model's last digits depend on those that are trained with it.
+    On another device, or if the folder does not record the shards, single models are drawn.
 
     Args:
-        folder: Of a finished run: its ``config.json`` and ``results.csv``; ``run.json``, ``timings.csv`` and ``shards.json``
-            where there are any.
-        share: The least share of the models to train again; at least one shard.
-        cells: The least number of models to train again, instead of a share.
-        seed: Decides which are drawn.
-        tolerance: The allowed difference of a metric; by default 0.01, or 0.1 in other groups than the run's, on another
-            machine or with other versions.
-        device: Where to train.
-        on_progress: Called with the work done and the work there is.
-        say: Called with what the user should know.
+        folder: Folder of a finished run, with its ``config.json`` and ``results.csv``; ``run.json``, ``timings.csv``
+            and ``shards.json`` are optional.
+        share: Minimum fraction of the models to train again; at least one shard.
+        cells: Minimum number of models to train again, instead of a fraction.
+        seed: Seed of the selection.
+        tolerance: The tolerated difference of a metric; by default 0.01, or 0.1 in other groups than the run's, on
+            another machine or with other versions.
+        device: Device to train on.
+        on_progress: Called with the work done and the total work.
+        say: Called with messages for the user.
     """
     path = Path(folder)
     if tolerance is not None and not 0 <= tolerance < math.inf:
-        raise ValueError(f"tolerance is a number of at least 0; got {tolerance}.")
+        raise ValueError(f"tolerance must be a number of at least 0; got {tolerance}.")
     experiment = load(path)
     every = experiment.cells()
     rows = _rows(path / "results.csv", every)
@@ -118,7 +119,7 @@ def verify(
     shards = [] if machine or engine == "solo" else recorded_shards(path, every)
     if not shards and engine == "fleet":
         differences.append(
-            "The models are trained in other groups than in the run, so floating-point sums are in another order."
+            "The models are trained in other groups than in the run, so floating-point sums have another order."
         )
     chosen = draw(shards or [[cell] for cell in every], share, cells, seed)
     again = [cell for shard in chosen for cell in shard]
@@ -146,14 +147,14 @@ def verify(
 
 
 def compare(cell: Cell, before: Row, now: Row, tolerance: float) -> Comparison:
-    """Every metric of a model in two tables."""
+    """Compare every metric of a model in two tables."""
     names = [n for n in dict.fromkeys([*before, *now]) if n not in NOT_COMPARED]
     pairs = {n: (before.get(n), now.get(n)) for n in names if before.get(n) is not None or now.get(n) is not None}
     gaps = {name: _gap(*pair) for name, pair in pairs.items()}
     worst = max(gaps, key=lambda name: gaps[name], default="")
     largest = gaps.get(worst, 0.0)
     state: State = "identical" if largest == 0 else "within tolerance" if largest <= tolerance else "differs"
-    where = f"{worst}: {pairs[worst][0]} there, {pairs[worst][1]} now" if largest else ""
+    where = f"{worst}: was {pairs[worst][0]}, now {pairs[worst][1]}" if largest else ""
     metrics = [n for n in gaps if n not in ("method", "seed", "error", *cell.factors)]
     return Comparison(cell, sum(gaps[n] == 0 for n in metrics), len(metrics), largest, where, state)
 
@@ -168,20 +169,20 @@ def _gap(before: Any, now: Any) -> float:
 
 
 def _rows(file: Path, cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
-    """The table's rows by their cell, if it is the table of these cells."""
+    """The rows of the table by cell, if it is the table of these cells."""
     table = read_csv(file)
     if not table or "cell" not in table[0]:
         missing = "column of cells" if table else "rows"
         raise ValueError(f"{file} is damaged: it has no {missing}. Run the experiment again.")
     rows = {row["cell"]: row for row in table}
     if len(rows) < len(table):
-        raise ValueError(f"{file} is damaged: it has a cell twice. Run the experiment again.")
+        raise ValueError(f"{file} is damaged: it contains a cell twice. Run the experiment again.")
     known = {cell.id for cell in cells}
     unknown = [i for i in rows if i not in known]
     if unknown:
         raise ValueError(
-            f"{file} has {len(unknown)} of {len(rows)} cells that are not of its config.json, such as {shown(unknown[0])}: "
-            "it was made with other settings or by another version of synib."
+            f"{file} has {len(unknown)} of {len(rows)} cells that do not belong to its config.json, such as "
+            f"{shown(unknown[0])}: it was written with other settings or by another version of synib."
         )
     if len(rows) < len(known):
         raise ValueError(f"{file} is damaged: it has {len(rows)} of {len(known)} cells. Run the experiment again.")
@@ -189,7 +190,7 @@ def _rows(file: Path, cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
 
 
 def _precision(path: Path, recorded: Mapping[str, Any], device: str) -> tuple[Precision, list[str]]:
-    """The precision to train in, and a sentence if it is not the run's."""
+    """The precision to train in, and a sentence if it differs from the run's."""
     precision = recorded.get("precision", "float32")
     if precision not in get_args(Precision):
         raise ValueError(f"{path / 'run.json'} is damaged: precision is {shown(precision)}.")
@@ -199,7 +200,7 @@ def _precision(path: Path, recorded: Mapping[str, Any], device: str) -> tuple[Pr
 
 
 def _versions(recorded: Mapping[str, Any]) -> list[str]:
-    """A sentence for each version that is not the recorded one."""
+    """One sentence for each version that differs from the recorded one."""
     before, now = recorded.get("versions"), versions()
     if not isinstance(before, Mapping):
         return []

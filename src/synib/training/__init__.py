@@ -1,4 +1,4 @@
-"""Training: one step and one epoch loop, for one model, for many at once, and over machines."""
+"""Training: one step and one epoch loop, for a single model, for many at once, and on a cluster."""
 
 from synib.training.cells import Cell, Examining, Learner, Recipe, Watching
 from synib.training.folder import Folder

@@ -1,4 +1,4 @@
-"""What is trained: a cell, the recipe of its data, model and method, and the learner that these make."""
+"""Cells to train, the recipe of their data, model and method, and the learner built from it."""
 
 import hashlib
 import json
@@ -36,9 +36,9 @@ class Cell:
     Args:
         experiment: Name of the experiment.
         method: Name of the method.
-        factors: What the experiment varies (β, a mixture, a fold); they determine the data.
-        settings: How the model is trained: ``lr``, ``weight_decay``, ``epochs``, ``batch_size``, and the method's own.
-        seed: Determines data, initial weights, order of batches and every other random draw.
+        factors: The factors of the experiment (β, a mixture, a fold); they determine the data.
+        settings: Training settings: ``lr``, ``weight_decay``, ``epochs``, ``batch_size``, and those of the method.
+        seed: Determines data, initial weights, batch order and all other random draws.
     """
 
     experiment: str
@@ -54,20 +54,22 @@ class Cell:
 
     @cached_property
     def program(self) -> str:
-        """A hash of what must be equal for cells to be trained together."""
+        """A hash of everything that must be equal for cells to be trained together."""
         static = {k: v for k, v in self.settings.items() if k not in VARYING}
         return digest([self.experiment, self.method, static])
 
 
 def check_settings(cell: Cell) -> None:
-    """Raise ``ValueError`` if a cell lacks a setting that every training needs."""
+    """Raise ``ValueError`` if a cell lacks a required training setting."""
     missing = [name for name in NEEDED if name not in cell.settings]
     if missing:
-        raise ValueError(f"A cell's settings need {', '.join(missing)}; it has {', '.join(cell.settings) or 'none'}.")
+        raise ValueError(
+            f"The settings of a cell must contain {', '.join(missing)}; it has {', '.join(cell.settings) or 'none'}."
+        )
 
 
 def programs(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """The cells of each program, in the order in which they came."""
+    """The cells of each program, in their given order."""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.program, []).append(cell)
@@ -75,11 +77,11 @@ def programs(cells: Sequence[Cell]) -> list[list[Cell]]:
 
 
 def grouped(cells: Sequence[Cell], size: Callable[[Sequence[Cell]], int]) -> list[list[Cell]]:
-    """Shards of one program each.
+    """Group cells into shards of one program each.
 
     Args:
         cells: The cells to group.
-        size: From the cells of a program to the largest size of its shards.
+        size: Function from the cells of a program to the maximum size of its shards.
     """
     # Neighbours with the same learning rate and weight decay are updated in one call of the optimiser.
     by_program = (
@@ -89,7 +91,7 @@ def grouped(cells: Sequence[Cell], size: Callable[[Sequence[Cell]], int]) -> lis
 
 
 def cut(cells: Sequence[Cell], size: int) -> list[list[Cell]]:
-    """The cells in pieces of at most ``size``, as few and as equal in size as possible."""
+    """The cells in chunks of at most ``size``, as few and as equal in size as possible."""
     pieces = -(-len(cells) // size)
     ends = [-(-len(cells) * i // pieces) for i in range(pieces + 1)]
     return [list(cells[a:b]) for a, b in pairwise(ends)]
@@ -102,22 +104,22 @@ def digest(value: Any) -> str:
 
 
 class Learner(nn.Module):
-    """A model and the method that trains it, as one module with one set of parameters and buffers."""
+    """A model and its training method, as one module with one set of parameters and buffers."""
 
     def __init__(self, model: FusionModel, method: Objective) -> None:
         super().__init__()
         self.model, self.method = model, method
 
     def forward(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Apply a function to this learner, while ``functional_call`` has put other values in place."""
+        """Apply a function to this learner while ``functional_call`` has substituted its values."""
         return function(self, *arguments)
 
 
 class Recipe(Protocol):
-    """What an engine must know to train a cell; experiments provide it.
+    """What an engine needs to train a cell; experiments implement it.
 
     Attributes:
-        curves: Whether accuracies are wanted after every epoch, and not at the end only.
+        curves: Whether to measure accuracies after every epoch instead of only at the end.
     """
 
     curves: ClassVar[bool]
@@ -126,7 +128,7 @@ class Recipe(Protocol):
         """The cell's data."""
 
     def model(self, cell: Cell, data: Dataset) -> FusionModel:
-        """A freshly initialised model; the engine has seeded torch's generator."""
+        """A newly initialised model; the engine has seeded torch's generator."""
 
     def method(self, cell: Cell, data: Dataset) -> Objective:
         """The cell's method."""
@@ -134,22 +136,22 @@ class Recipe(Protocol):
 
 @runtime_checkable
 class Watching(Protocol):
-    """A recipe that records more than accuracies after every epoch, where ``curves`` are wanted."""
+    """A recipe that records further metrics after every epoch, if ``curves`` is set."""
 
     def watch(self, predict: Predict, parameters: Parameters, train: Split, validation: Split) -> dict[str, Tensor]:
-        """Named numbers of one model as it stands; it runs under ``vmap``."""
+        """Metrics of the current model by name; runs under ``vmap``."""
 
 
 @runtime_checkable
 class Examining(Protocol):
-    """A recipe that wants more than accuracies of a trained model."""
+    """A recipe that measures further metrics of a trained model."""
 
     def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
-        """Named numbers of a model when training is over, for its row of results; the model is on the CPU."""
+        """Metrics of a model after training by name, for its row of results; the model is on the CPU."""
 
 
 def prepared(method: Objective, model: FusionModel, data: Dataset) -> Learner:
-    """A learner that is ready to train: the method's buffers and modules are there before an optimiser is made."""
+    """A learner ready for training: the method's buffers and modules exist before the optimiser is created."""
     method.prepare(model, {name: take(x, slice(0, 2)) for name, x in data.train.modalities.items()})
     if isinstance(method, AddsModules):
         method.attach(model)
@@ -159,14 +161,14 @@ def prepared(method: Objective, model: FusionModel, data: Dataset) -> Learner:
 def learner(
     recipe: Recipe, cell: Cell, data: Dataset, model: FusionModel | None = None, *, keyed_dropout: bool = True
 ) -> Learner:
-    """The learner of a cell. Weights depend on the seed alone, so all methods start from the same ones.
+    """The learner of a cell. Initial weights depend on the seed alone, so all methods start from the same ones.
 
     Args:
-        recipe: Gives the model and the method.
+        recipe: Provides the model and the method.
         cell: The cell.
-        data: Its data.
-        model: A model to use instead of a fresh one.
-        keyed_dropout: Whether dropout draws by keys, as models that are trained together must, or from torch's generator.
+        data: Data of the cell.
+        model: A model to use instead of a new one.
+        keyed_dropout: Whether dropout is drawn by keys, as training in a fleet requires, or from torch's generator.
     """
     with torch.random.fork_rng(devices=[]):
         # The CPU's generator alone: the others are the caller's, and to look for them takes longer than a small model.
@@ -180,7 +182,7 @@ def learner(
 
 
 def follow_keys(module: nn.Module) -> list[Dropout]:
-    """Let every :class:`~synib.models.Dropout` in it draw by a key of its own; returns those that did not before."""
+    """Make every :class:`~synib.models.Dropout` draw by its own key; return those that did not before."""
     unkeyed = [part for part in module.modules() if isinstance(part, Dropout) and part.key is None]
     for part in unkeyed:
         part.follow_key()
@@ -188,7 +190,7 @@ def follow_keys(module: nn.Module) -> list[Dropout]:
 
 
 def check_layers(model: nn.Module) -> None:
-    """Refuse layers that cannot be trained under ``vmap``, before it says so in its own words."""
+    """Raise ``ValueError`` for layers that cannot be trained under ``vmap``."""
     for name, layer in model.named_modules():
         if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0:
             hint = "use synib.models.Dropout, which draws by keys"
@@ -197,13 +199,13 @@ def check_layers(model: nn.Module) -> None:
         else:
             continue
         raise ValueError(
-            f"Models that are trained together cannot have {type(layer).__name__} (here {name!r}): {hint}, or train one model "
-            "at a time with the engine 'solo'."
+            f"Models that are trained together cannot contain {type(layer).__name__} (here {name!r}): {hint}, "
+            "or train one model at a time with the engine 'solo'."
         )
 
 
 def cost(method: Objective) -> float:
-    """Roughly what a step of a method costs, in steps of plain fusion; only progress bars ask."""
+    """The approximate cost of a step of a method, in steps of plain fusion, for progress bars."""
     if isinstance(method, Experts):
         return cost(method.synergy) + 1.0
     if isinstance(method, OnLatents):

@@ -1,4 +1,4 @@
-"""Checkpoints of Lightning, written whole or not at all, and read without executing anything."""
+"""Lightning checkpoints that are written atomically and read without executing code."""
 
 import errno
 import hashlib
@@ -24,7 +24,7 @@ LOOKED_AT = 64  # examples of each split that a checkpoint knows its data by, be
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Files that a crash does not leave half-written; the one before is kept, for when this one is damaged."""
+    """Atomic checkpoint files; the previous checkpoint is kept in case the current one is damaged."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
         file = Path(path)
@@ -35,21 +35,21 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         content = load(Path(path))
-        assert content is not None, "whoever resumes has looked whether there is a checkpoint"
+        assert content is not None, "the caller has checked that there is a checkpoint"
         return content
 
 
 def load(path: Path) -> dict[str, Any] | None:
-    """What a checkpoint holds, on the CPU, or ``None`` if there is none. Nothing in it is executed.
+    """The contents of a checkpoint on the CPU, or ``None`` if there is none. No code in it is executed.
 
-    Where the file is damaged, it is the one before, or ``None`` if there is none, and a warning says so.
+    If the file is damaged, the previous checkpoint is used with a warning, or ``None`` if there is none.
     """
     if is_damaged(path):
         content = load(_before(path)) if path != _before(path) else None
-        goes_on = "from the checkpoint before" if content is not None else "from the start"
+        goes_on = "from the previous checkpoint" if content is not None else "from the start"
         warnings.warn(
-            f"{path} is damaged: it is kept as {path.name}.damaged when the next one is written, and training goes on "
-            f"{goes_on}.",
+            f"{path} is damaged: it will be kept as {path.name}.damaged when the next checkpoint is written, "
+            f"and training continues {goes_on}.",
             stacklevel=2,
         )
         return content
@@ -58,14 +58,14 @@ def load(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError, OSError) as e:
-        raise ValueError(f"{path} is damaged or no checkpoint of ours; remove it to train anew.") from e
+        raise ValueError(f"{path} is damaged or not a synib checkpoint; remove it to train from the start.") from e
     if not isinstance(content, dict) or "synib" not in content:
-        raise ValueError(f"{path} is no checkpoint of synib; choose another folder.")
+        raise ValueError(f"{path} is not a synib checkpoint; choose another folder.")
     return content
 
 
 def is_damaged(path: Path) -> bool:
-    """Whether a file began as a checkpoint, a zip archive, and is none any more, or not the one that was written."""
+    """Whether a file started as a checkpoint (a zip archive) but is no longer valid, or differs from what was written."""
     try:
         with path.open("rb") as file:
             begin = file.read(4)
@@ -88,7 +88,7 @@ def _before(path: Path) -> Path:
 
 
 def config(plan: Plan, learner: Learner, data: Dataset, world: int, sharded: bool) -> dict[str, Any]:
-    """What must be equal for a training to go on as it began: settings, method, model's shapes, and a hash of the data."""
+    """What must be equal to resume a training run: settings, method, model shapes, and a hash of the data."""
     shapes = [(name, tuple(p.shape)) for name, p in learner.model.named_parameters()]
     seen = hashlib.sha256()
     for split in (data.train, data.validation):
@@ -109,22 +109,23 @@ def config(plan: Plan, learner: Learner, data: Dataset, world: int, sharded: boo
 
 
 def check_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """Raise ``ValueError`` where a folder holds another training."""
+    """Raise ``ValueError`` if the folder holds a different training run."""
     other = [name for name in now if before.get(name) != now[name]]
     if other:
-        changed = ", ".join(f"{name} {before.get(name)!r} there, {now[name]!r} now" for name in other)
+        changed = ", ".join(f"{name} was {before.get(name)!r}, now {now[name]!r}" for name in other)
         raise ValueError(
-            f"{folder} holds a training with other settings ({changed}); nothing was touched: choose another folder."
+            f"{folder} holds a training run with other settings ({changed}), which was not changed: choose "
+            "another folder."
         )
 
 
 def tensors(module: nn.Module) -> dict[str, Tensor]:
-    """A copy of every parameter and buffer on the CPU, those included that a ``state_dict`` leaves out; whole if sharded."""
+    """A copy of all parameters and buffers on the CPU, including those not in ``state_dict``; gathered if sharded."""
     return {name: _whole(t) for name, t in [*module.named_parameters(), *module.named_buffers()]}
 
 
 def put(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Give a module the parameters and buffers that :func:`tensors` copied."""
+    """Restore the parameters and buffers of a module from the copy made by :func:`tensors`."""
     with torch.no_grad():
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(_spread(tensor, state[name]))
@@ -136,7 +137,7 @@ def _whole(tensor: Tensor) -> Tensor:
 
 
 def _spread(tensor: Any, value: Tensor) -> Tensor:
-    """A whole value as a tensor holds it: spread over the devices if that is."""
+    """A full value in the layout of a tensor: sharded over devices if the tensor is."""
     if not hasattr(tensor, "full_tensor"):
         return value
     from torch.distributed.tensor import distribute_tensor
@@ -145,17 +146,18 @@ def _spread(tensor: Any, value: Tensor) -> Tensor:
 
 
 class Diverged(ValueError):
-    """Training stopped because a parameter was no finite number any more.
+    """Raised when training stops because a loss or parameter is not finite.
 
     Args:
-        good: After how many epochs the model, which is left as it was then, was last good.
-        epochs: How many there should have been.
-        rate: The learning rate of the epoch that failed.
+        good: Number of epochs after which the model was last finite; the model is restored to that state.
+        epochs: Total number of epochs.
+        rate: The learning rate of the failed epoch.
     """
 
     def __init__(self, good: int, epochs: int, rate: float) -> None:
         super().__init__(
-            f"Training stopped in epoch {good + 1} of {epochs}, at learning rate {rate:g}: a loss or a parameter is not "
-            f"finite. The model is left as it was after {good} epochs. Try a smaller learning rate."
+            f"Training stopped in epoch {good + 1} of {epochs} at learning rate {rate:g}, because a loss or a "
+            f"parameter is not finite. The model is restored to its state after {good} epochs. Try a smaller "
+            "learning rate."
         )
         self.good = good

@@ -1,4 +1,4 @@
-"""The cluster engine: the fleet's shards, trained on the nodes of a Ray cluster. First the run's side, then the workers'."""
+"""The cluster engine: trains the fleet's shards on the nodes of a Ray cluster. First the driver, then the workers."""
 
 import importlib
 import json
@@ -38,21 +38,22 @@ def sweep(
     on_progress: Progress = lambda done, total: None,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> None:
-    """Train the cells that are not finished yet on the cluster's nodes, then collect the tables.
+    """Train all unfinished cells on the nodes of the cluster, then collect the tables.
 
-    The shards are the fleet's, and each is written as it comes back, so that either engine can continue a run that ended
-    early. A shard whose node is lost is trained again on another; one that runs out of memory is halved.
+    The shards are those of the fleet, and each is written when it is returned, so that either engine can continue an
+    interrupted run. A shard whose node is lost is trained again on another one; a shard that runs out of memory is
+    halved.
 
     Args:
-        recipe: Provides each cell's data, model and method in this process; workers make their own.
+        recipe: Provides each cell's data, model and method in this process; workers construct their own.
         cells: The models to train.
-        folder: Where results are written.
+        folder: Folder for the results.
         session: The cluster.
-        loader: The function that makes the recipe on a worker, as ``"module:function"``.
+        loader: The function that constructs the recipe on a worker, as ``"module:function"``.
         config: Its argument: plain values.
-        device: Where workers train, as returned by :meth:`Session.place`.
+        device: Device of the workers, as returned by :meth:`Session.place`.
         precision: Precision of matrix products in training.
-        together: How many models to train at once; by default as many as fit into the memory of a worker.
+        together: Number of models to train at once; by default as many as fit into the memory of a worker.
         on_progress: Called with the work done and the total work, in epochs of a vanilla model.
         say: Called with messages for the user.
 
@@ -87,7 +88,10 @@ class _Nodes:
     def room(self) -> int:
         slots = self.session.slots()
         if self.had_slots and not slots:
-            self.say("No node of the cluster has room for a shard any more; waiting for one. Ctrl-C ends the run.")
+            self.say(
+                "No node of the cluster has enough free resources for a shard; waiting for one. Press Ctrl-C to "
+                "end the run."
+            )
         self.had_slots = bool(slots)
         return AHEAD * slots - len(self.submitted)
 
@@ -111,35 +115,35 @@ class _Nodes:
 
 
 def _capacity(session: Session, job: str, cells: Sequence[Cell]) -> int:
-    """How many models like these fit into the memory of a worker, measured there."""
+    """The number of such models that fit into the memory of a worker, measured there."""
     session.submit(MEASURE, job, [cell.id for cell in cells], session.gpus)
     while not (finished := session.results()):
         pass
     ((_, answer),) = finished
     if isinstance(answer, Failure):
         raise ValueError(
-            f"A worker could not measure how many {cells[0].method} models fit into its memory ({answer.value}); run again, "
-            "or set how many to train together."
+            f"A worker could not measure how many {cells[0].method} models fit into its memory "
+            f"({answer.value}): run again, or set the number of models to train together."
         )
     return int(_checked(answer)["number"])
 
 
 def _checked(answer: dict[str, Any]) -> dict[str, Any]:
-    """A worker's answer; raises the ``ValueError`` that it reports."""
+    """The answer of a worker; raises the ``ValueError`` that it reports."""
     if "refused" in answer:
         raise ValueError(answer["refused"])
     return answer
 
 
 def describe_job(loader: str, config: Mapping[str, Any], device: str, precision: Precision) -> str:
-    """What a worker needs besides the cells' ids: plain values, from which its own installed code makes the rest."""
+    """What a worker needs besides the ids of the cells: plain values, from which its installed code constructs the rest."""
     return json.dumps(
         {"loader": loader, "config": config, "device": device, "precision": precision, "versions": _versions()}
     )
 
 
 def _refusing(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """The same function, whose ``ValueError`` is an answer: ``refused``, a sentence for the user."""
+    """Wrap a function so that its ``ValueError`` becomes the answer ``refused`` with the message for the user."""
 
     @wraps(function)
     def answer(*arguments: Any) -> dict[str, Any]:
@@ -153,7 +157,7 @@ def _refusing(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str
 
 @_refusing
 def train(job: str, ids: Sequence[str], threads: int, gpus: float) -> dict[str, Any]:
-    """Train a shard; the answer has its ``content``, and the states of models that failed as bytes of safetensors files."""
+    """Train a shard; the answer contains its ``content``, and the states of failed models as bytes of safetensors files."""
     recipe, shard, device, precision = _received(job, ids, gpus)
     states: dict[str, bytes] = {}
 
@@ -167,19 +171,19 @@ def train(job: str, ids: Sequence[str], threads: int, gpus: float) -> dict[str, 
 
 @_refusing
 def measure(job: str, ids: Sequence[str], gpus: float) -> dict[str, Any]:
-    """Measure how many models like these fit into this worker's part of the device; the answer has their ``number``."""
+    """Measure how many such models fit into this worker's share of the device; the answer contains their ``number``."""
     return {"number": max(1, int(min(1.0, gpus) * fleet.capacity(*_received(job, ids, gpus))))}
 
 
 def _received(job: str, ids: Sequence[str], gpus: float) -> tuple[Recipe, list[Cell], str, Precision]:
-    """The recipe, cells, device and precision of a job, if this worker can do it."""
+    """The recipe, cells, device and precision of a job, after checking that this worker can run it."""
     options = json.loads(job)
     _check_worker(options["versions"])
     recipe, cells = _prepared(options["loader"], json.dumps(options["config"]))
     if not cells.keys() >= set(ids):
         raise ValueError(
-            f"The node {os.uname().nodename} has other cells for this experiment than the driver; install the same synib on "
-            "all nodes."
+            f"The node {os.uname().nodename} has other cells for this experiment than the driver: install the "
+            "same version of synib on all nodes."
         )
     if options["device"] == "cuda" and gpus < 1:  # shards on the same GPU have their own part of its memory
         torch.cuda.set_per_process_memory_fraction(gpus)
@@ -188,25 +192,25 @@ def _received(job: str, ids: Sequence[str], gpus: float) -> tuple[Recipe, list[C
 
 @lru_cache(maxsize=1)
 def _prepared(loader: str, config: str) -> tuple[Recipe, dict[str, Cell]]:
-    """The recipe and its cells by id, made once for all shards that a worker trains."""
+    """The recipe and its cells by id, constructed once for all shards of a worker."""
     module, _, function = loader.partition(":")
     recipe = getattr(importlib.import_module(module), function)(json.loads(config))
     return recipe, {cell.id: cell for cell in recipe.cells()}
 
 
 def _check_worker(versions: Mapping[str, str]) -> None:
-    """Refuse to train with other versions than the driver's, or in a cluster without authentication."""
+    """Raise ``ValueError`` if versions differ from the driver's, or the cluster has no authentication."""
     if os.environ.get("RAY_AUTH_MODE") != "token":
         raise ValueError(
-            "This Ray cluster has no authentication: anyone who reaches it can run code there. Start its nodes with "
-            "RAY_AUTH_MODE=token and a token, and join it again."
+            "This Ray cluster has no authentication: anyone who can reach it can run code on it. Start its "
+            "nodes with RAY_AUTH_MODE=token and a token, then join it again."
         )
     own = _versions()
     if own != versions:
         own_words, driver_words = (", ".join(f"{k} {v}" for k, v in each.items()) for each in (own, versions))
         raise ValueError(
-            f"The node {os.uname().nodename} has {own_words}, but the driver has {driver_words}; install the same versions "
-            "on all nodes."
+            f"The node {os.uname().nodename} has {own_words}, but the driver has {driver_words}: install the "
+            "same versions on all nodes."
         )
 
 

@@ -1,8 +1,8 @@
-"""The process that talks to Ray for a run.
+"""The process that communicates with Ray for a run.
 
-It runs this file alone, with the environment that :mod:`synib.training.cluster_session` chose, so that Ray reads these
-settings whatever the run's own process has imported; and Ray's signal handlers, messages and crashes stay out of that
-process. It imports neither synib nor torch. It ends when the run's process does.
+It runs this file alone, in the environment set by :mod:`synib.training.cluster_session`, so that Ray reads these
+settings whatever the main process has imported, and so that Ray's signal handlers, messages and crashes do not affect
+the main process. It imports neither synib nor torch. It ends with the main process.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ NODE_PROCESS_ENDED = "Ray's node process (raylet) on this machine ended"
 
 
 def main() -> None:
-    """Join or start a cluster, then carry messages between the run and Ray until one of them ends."""
+    """Join or start a cluster, then pass messages between the run and Ray until one of them ends."""
     connection = Connection(int(sys.argv[1]))
     options = json.loads(sys.argv[2])
     import ray
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def join(ray: Any, address: str | None, dashboard: bool) -> str:
-    """Join the cluster at an address, or start one on this machine; returns the address of its dashboard."""
+    """Join the cluster at an address, or start one on this machine; return the address of its dashboard."""
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is not None:
         return str(ray.init(address=address, **quiet).dashboard_url)
@@ -65,10 +65,10 @@ def join(ray: Any, address: str | None, dashboard: bool) -> str:
 
 
 def serve(ray: Any, connection: Connection) -> None:
-    """Submit the tasks that arrive; send back results, failures and, every second, the resources of the living nodes.
+    """Submit incoming tasks; send back results, failures and, every second, the resources of the living nodes.
 
-    Messages are sent by a thread of their own, so that tasks are always read: if both sides waited for the other to read,
-    neither would.
+    A separate thread sends messages, so that tasks are always read: otherwise both sides could wait for each other
+    forever.
     """
     messages: Messages = SimpleQueue()
     sender = threading.Thread(target=send_all, args=(connection, messages), daemon=True)
@@ -81,7 +81,7 @@ def serve(ray: Any, connection: Connection) -> None:
 
 
 def submit_all(ray: Any, connection: Connection, messages: Messages) -> None:
-    """Submit the tasks that arrive, until the run or this machine's node ends."""
+    """Submit incoming tasks until the run or this machine's node ends."""
     # No retries by Ray: the run decides. Any number of calls for each worker (0), or each would import torch again.
     task = ray.remote(max_retries=0, max_calls=0)(call)
     own_node = ray.get_runtime_context().get_node_id()
@@ -109,20 +109,20 @@ def submit_all(ray: Any, connection: Connection, messages: Messages) -> None:
 
 
 def send_all(connection: Connection, messages: Messages) -> None:
-    """Send messages in their order, until ``None`` comes or the run has ended."""
+    """Send messages in order, until ``None`` arrives or the run has ended."""
     with contextlib.suppress(OSError):
         while (message := messages.get()) is not None:
             connection.send(message)
 
 
 def call(function: str, arguments: tuple[Any, ...]) -> Any:
-    """On a worker: call a function of an installed module, named ``"module:function"``, with plain values."""
+    """On a worker: call a function of an installed module, given as ``"module:function"``, with plain values."""
     module, _, name = function.partition(":")
     return getattr(importlib.import_module(module), name)(*arguments)
 
 
 def outcome(ray: Any, future: Future[Any]) -> tuple[str, Any]:
-    """What became of a task: ``("value", value)``, the name of a failure, or ``("error", text)``."""
+    """The outcome of a task: ``("value", value)``, the name of a failure, or ``("error", text)``."""
     error = future.exception()
     failures = {
         "OUT_OF_MEMORY": ray.exceptions.OutOfMemoryError,  # of the node: Ray ends a worker before the system does

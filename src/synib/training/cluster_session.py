@@ -1,4 +1,4 @@
-"""A connection to a Ray cluster for the time of a run, joined or started with a token; nothing is left behind at the end."""
+"""A connection to a Ray cluster during a run, joined or started with a token; nothing is left running at the end."""
 
 import contextlib
 import importlib.metadata
@@ -28,7 +28,7 @@ ANSWER = 10.0  # seconds within which the port of a cluster answers
 CLOSING = 10.0  # seconds that Ray has to end
 ROOM = 60.0  # seconds within which nodes may still join
 SILENCE = 120.0  # seconds without a message after which a cluster is lost
-RESUME = "What is finished is kept; the same run continues from there."
+RESUME = "Finished models are kept; start the same run again to continue."
 
 
 class ClusterLost(ConnectionError):
@@ -40,12 +40,12 @@ class Cluster:
     """Where shards are trained, and the resources of each shard.
 
     Args:
-        address: ``HOST:PORT`` of a running Ray cluster, of which this machine is a node; ``RAY_AUTH_TOKEN`` or
-            ``RAY_AUTH_TOKEN_PATH`` holds its token. Without an address a cluster is started on this machine, and stopped
-            at the end.
-        cpus_per_shard: Cores for each shard, and threads that it computes with.
+        address: ``HOST:PORT`` of a running Ray cluster of which this machine is a node; ``RAY_AUTH_TOKEN`` or
+            ``RAY_AUTH_TOKEN_PATH`` holds its token. Without an address, a cluster is started on this machine and
+            stopped at the end.
+        cpus_per_shard: Number of cores, and of threads, for each shard.
         gpus_per_shard: GPUs for each shard; 0.25 lets four shards share one. By default 1 on CUDA and 0 on a CPU.
-        dashboard: Whether a cluster that is started here has Ray's dashboard, at 127.0.0.1.
+        dashboard: Whether a cluster started here has Ray's dashboard, at 127.0.0.1.
     """
 
     address: str | None = None
@@ -54,7 +54,7 @@ class Cluster:
     dashboard: bool = False
 
     def __post_init__(self) -> None:
-        """Check the values."""
+        """Validate the values."""
         if self.cpus_per_shard < 1:
             raise ValueError(f"cpus_per_shard must be at least 1; got {self.cpus_per_shard}.")
         gpus = self.gpus_per_shard
@@ -66,21 +66,21 @@ class Cluster:
                 raise ValueError(f"address must be HOST:PORT, as `ray start --head` prints it; got {self.address!r}.")
             if self.dashboard:
                 raise ValueError(
-                    "dashboard is for a cluster that the run starts; a running cluster has one if it was started with "
-                    "`ray start --include-dashboard=true`."
+                    "dashboard applies only to a cluster that the run starts; a running cluster has a dashboard if it "
+                    "was started with `ray start --include-dashboard=true`."
                 )
 
     @property
     def on_loopback(self) -> bool:
-        """Whether all of it is on this machine and cannot be reached from others."""
+        """Whether the whole cluster is on this machine and unreachable from others."""
         return self.address is None or self.address.rpartition(":")[0] in (cluster_agent.LOOPBACK, "localhost")
 
 
 class Session:
-    """A connection to a cluster for the time of a run.
+    """A connection to a cluster during a run.
 
     Args:
-        connection: Leads to the process that talks to Ray (:mod:`synib.training.cluster_agent`).
+        connection: Pipe to the process that communicates with Ray (:mod:`synib.training.cluster_agent`).
         cluster: The options of the cluster.
     """
 
@@ -94,7 +94,7 @@ class Session:
         self._last_message = time.monotonic()
 
     def wait_until_joined(self) -> str:
-        """The address of the dashboard, as soon as the cluster is joined and its nodes are known."""
+        """The address of the dashboard, once the cluster is joined and its nodes are known."""
         kind, value = self._receive(SILENCE)
         if kind == "refused":
             raise ValueError(self._refusal(value))
@@ -103,10 +103,10 @@ class Session:
         return str(value)
 
     def place(self, device: str) -> str:
-        """The device that shards are trained on, once some node has the resources that a shard needs."""
+        """The device of the shards, once a node has the resources that a shard needs."""
         if device not in ("auto", "cpu", "cuda"):
             raise ValueError(
-                f"device must be auto, cpu or cuda on a cluster, which assigns each shard its own; got {device!r}."
+                f"device must be auto, cpu or cuda on a cluster, which assigns a device to each shard; got {device!r}."
             )
         if device == "auto":
             device = "cuda" if self.gpus or any(node.get("GPU", 0) for node in self._nodes) else "cpu"
@@ -117,18 +117,18 @@ class Session:
         while not self.slots():
             if time.monotonic() >= deadline:
                 raise ValueError(
-                    f"No node of the cluster has {self.cluster.cpus_per_shard} cores and {self.gpus:g} GPUs for a shard; "
-                    "change cpus_per_shard or gpus_per_shard, or add such a node."
+                    f"No node of the cluster has {self.cluster.cpus_per_shard} cores and {self.gpus:g} GPUs for a "
+                    "shard: change cpus_per_shard or gpus_per_shard, or add such a node."
                 )
             self._update(0.5)
         return device
 
     def slots(self) -> int:
-        """How many shards the living nodes can train at once."""
+        """The number of shards that the living nodes can train at once."""
         return sum(map(self._slots_of, self._nodes))
 
     def submit(self, function: str, *arguments: Any) -> int:
-        """Have a function of an installed module (``"module:function"``) called on some node; returns a ticket."""
+        """Submit a call of a function in an installed module (``"module:function"``) to some node; return a ticket."""
         self._tickets += 1
         resources = {"num_cpus": self.cluster.cpus_per_shard, "num_gpus": self.gpus}
         try:
@@ -138,7 +138,7 @@ class Session:
         return self._tickets
 
     def results(self, wait: float = 1.0) -> list[tuple[int, Any]]:
-        """Tickets that are finished, each with what its function returned or with its :class:`Failure`."""
+        """Finished tickets, each with the return value of its function or its :class:`Failure`."""
         self._update(wait)
         while self._connection.poll():
             self._update(0.0)
@@ -146,7 +146,7 @@ class Session:
         return finished
 
     def _update(self, wait: float) -> None:
-        """Take in one message, if it comes in time."""
+        """Receive one message, if it arrives in time."""
         message = self._receive(wait)
         if message is None:
             return
@@ -179,13 +179,14 @@ class Session:
     def _refusal(self, reason: str) -> str:
         if self.cluster.address is not None:
             return (
-                f"The Ray cluster at {self.cluster.address} could not be joined ({reason}): its token has to be in "
-                "RAY_AUTH_TOKEN or the file RAY_AUTH_TOKEN_PATH, and a node of it has to run on this machine."
+                f"The Ray cluster at {self.cluster.address} could not be joined ({reason}): set RAY_AUTH_TOKEN to "
+                "its token or RAY_AUTH_TOKEN_PATH to the file that holds it, and make sure that one of its nodes "
+                "runs on this machine."
             )
         if "AF_UNIX path" in reason:
             return (
-                f"The path of the folder for temporary files, {tempfile.gettempdir()}, is too long for Ray's sockets; set "
-                "TMPDIR to a shorter one."
+                f"The path of the temporary folder, {tempfile.gettempdir()}, is too long for Ray's sockets: set "
+                "TMPDIR to a shorter path."
             )
         return f"A Ray cluster could not be started on this machine: {reason}"
 
@@ -199,9 +200,9 @@ class Session:
 
 @contextlib.contextmanager
 def joined(cluster: Cluster, say: Callable[[str], None] = lambda sentence: None) -> Iterator[Session]:
-    """Within this context the cluster can be used; afterwards everything that was started is stopped, on all nodes.
+    """Context in which the cluster can be used; afterwards everything that was started is stopped, on all nodes.
 
-    SIGTERM raises ``KeyboardInterrupt`` here, as Ctrl-C does, unless the program handles it in its own way.
+    SIGTERM raises ``KeyboardInterrupt`` here, like Ctrl-C, unless the program handles it.
     """
     _check_installed(cluster)
     if cluster.address is not None:
@@ -224,13 +225,13 @@ def _check_installed(cluster: Cluster) -> None:
         raise ValueError("The cluster engine needs Ray; install it with: pip install 'synib[cluster]'")
     version = importlib.metadata.version("ray")
     if tuple(int(part) for part in version.split(".")[:2]) < (2, 52):
-        raise ValueError(f"The cluster engine needs Ray 2.52 or later, which has tokens; found {version}.")
+        raise ValueError(f"The cluster engine needs Ray 2.52 or later, which supports tokens; {version} is installed.")
     if cluster.dashboard and find_spec("aiohttp_cors") is None:
         raise ValueError("Ray's dashboard needs more packages; install them with: pip install 'ray[default]'")
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address without a token to use there, or without anything that answers."""
+    """Raise ``ValueError`` if there is no token for the address, or nothing answers there."""
     if not os.environ.get("RAY_AUTH_TOKEN"):
         path = os.environ.get("RAY_AUTH_TOKEN_PATH", "")
         if not path:
@@ -239,13 +240,13 @@ def _check_address(address: str) -> None:
                 "or RAY_AUTH_TOKEN to the token itself."
             )
         if not (os.access(path, os.R_OK) and Path(path).is_file() and Path(path).stat().st_size):
-            raise ValueError(f"RAY_AUTH_TOKEN_PATH must name a file with the cluster's token; got {path}.")
+            raise ValueError(f"RAY_AUTH_TOKEN_PATH must be a file with the cluster's token; got {path}.")
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), ANSWER).close()
     except OSError as e:
         raise ValueError(
-            f"Nothing answers at {address} ({e.strerror or e}); address is what `ray start --head` printed."
+            f"Nothing answers at {address} ({e.strerror or e}): use the address that `ray start --head` printed."
         ) from e
 
 
@@ -263,7 +264,9 @@ def _sigterm_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _agent(cluster: Cluster, private: Path | None) -> Iterator[Connection]:
-    """A connection to the process that talks to Ray, in a session of its own, so that no signal of a terminal reaches it."""
+    """A connection to the process that communicates with Ray, in a separate session, so that it receives no terminal
+    signals.
+    """
     ours, its = Pipe()
     options = {"address": cluster.address, "dashboard": cluster.dashboard, "private": private and str(private)}
     # -P: the folder of that file is no place to import from, on workers neither.
@@ -294,7 +297,7 @@ def _agent(cluster: Cluster, private: Path | None) -> Iterator[Connection]:
 
 
 def _environment(cluster: Cluster, private: Path | None) -> dict[str, str]:
-    """The environment of the process that talks to Ray, and of all that it starts: always a token, no usage reports."""
+    """The environment of the process that communicates with Ray, and of its children: always a token, no usage reports."""
     chosen = {
         **os.environ,
         "RAY_AUTH_MODE": "token",

@@ -1,4 +1,4 @@
-"""Devices and precisions: choosing them, describing them, and recognising that memory ran out."""
+"""Devices and precisions: selection, description, and recognition of out-of-memory errors."""
 
 import contextlib
 import gc
@@ -16,14 +16,14 @@ Precision = Literal["float32", "tf32", "bf16"]
 
 
 def device_name(device: str) -> str:
-    """The device in words, for reports and messages."""
+    """A description of the device, for reports and messages."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
 
 def hardware() -> str:
-    """The processor of this machine in words."""
+    """A description of the processor of this machine."""
     model = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -34,7 +34,7 @@ def hardware() -> str:
 
 
 def choose_device(device: str) -> str:
-    """The device to train on: ``"auto"`` is CUDA if it is available. Raises ``ValueError`` for one that is not."""
+    """The device to train on; ``"auto"`` is CUDA if available. Raises ``ValueError`` if the device is not available."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -44,27 +44,27 @@ def choose_device(device: str) -> str:
     if kind not in ("cpu", "cuda"):
         raise ValueError(f"device must be auto, cpu or cuda; got {device!r}.")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device is {device!r}, but torch finds no CUDA device on this machine; use 'cpu'.")
+        raise ValueError(f"device is {device!r}, but torch finds no CUDA device on this machine: use 'cpu'.")
     index = torch.device(device).index
     if kind == "cuda" and index is not None and index >= torch.cuda.device_count():
-        raise ValueError(f"There is no device {device!r}: torch sees {torch.cuda.device_count()} CUDA devices.")
+        raise ValueError(f"Device {device!r} does not exist: torch finds {torch.cuda.device_count()} CUDA devices.")
     return device
 
 
 def choose_precision(precision: str, device: str) -> Precision:
-    """The precision, if the device supports it; otherwise raises ``ValueError``."""
+    """Return the precision if the device supports it; otherwise raise ``ValueError``."""
     check_choice("precision", precision, Precision)
     if precision == "tf32" and not device.startswith("cuda"):
-        raise ValueError("Precision tf32 needs a CUDA device; use float32 on a CPU.")
+        raise ValueError("Precision tf32 needs a CUDA device: use float32 on a CPU.")
     return cast(Precision, precision)
 
 
 @contextlib.contextmanager
 def without_denormals() -> Iterator[None]:
-    """Within this context a CPU treats numbers below 1e-38 as 0.
+    """Context in which a CPU treats denormal numbers (below 1e-38) as 0.
 
-    Adam's averages for a parameter without a gradient (a unit that is never active) shrink to such denormal numbers,
-    with which a CPU is about twenty times slower.
+    Adam's averages for a parameter without gradient (a unit that is never active) shrink to denormal numbers, with
+    which a CPU is about twenty times slower.
     """
     already = (torch.full((1,), 1e-39) * 1.0).item() == 0.0
     torch.set_flush_denormal(True)
@@ -76,7 +76,7 @@ def without_denormals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def matrix_products(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Within this context matrix products have this precision."""
+    """Context in which matrix products have the given precision."""
     if precision == "bf16":
         with torch.autocast(device.type, dtype=torch.bfloat16):
             yield
@@ -92,14 +92,14 @@ def matrix_products(precision: Precision, device: torch.device) -> Iterator[None
 
 
 def release(device: torch.device | str) -> None:
-    """Free the memory that a finished or failed shard held on the device."""
+    """Free the device memory of a finished or failed shard."""
     gc.collect()
     if torch.device(device).type == "cuda":
         torch.cuda.empty_cache()
 
 
 def out_of_memory(e: Exception) -> bool:
-    """Whether an error means that memory ran out."""
+    """Whether an error is an out-of-memory error."""
     # Libraries that bypass torch's allocator raise a plain RuntimeError.
     signs = ("DefaultCPUAllocator:", "out of memory", "ALLOC_FAILED")
     return isinstance(e, torch.OutOfMemoryError | MemoryError) or any(sign in str(e) for sign in signs)

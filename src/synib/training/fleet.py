@@ -1,4 +1,4 @@
-"""The fleet: many small models trained at once on one device, each as if it were alone."""
+"""The fleet: many small models trained at once on one device, each as if trained alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,13 +21,13 @@ USED = 0.85  # of the free memory; the rest is for what the allocator cannot pla
 
 @dataclass(frozen=True)
 class Trained:
-    """What training a shard gave, in the order of its cells.
+    """The result of training a shard, in the order of its cells.
 
     Args:
-        metrics: For each cell, metric → value at the end of training; none for one that failed.
-        curves: For each cell, metric → value after each epoch; none for one that failed.
-        fleet: The trained parameters and buffers; of a cell that failed those of its last good epoch.
-        failures: Number of a cell that failed → why.
+        metrics: For each cell, metric → value after training; empty for a failed cell.
+        curves: For each cell, metric → value after each epoch; empty for a failed cell.
+        fleet: The trained parameters and buffers; for a failed cell those of its last finite epoch.
+        failures: Index of a failed cell → reason.
     """
 
     metrics: list[Metrics]
@@ -37,7 +37,7 @@ class Trained:
 
     @property
     def learners(self) -> list[Learner]:
-        """The trained models with their methods, one module for each cell."""
+        """The trained models with their methods, one module per cell."""
         return [self.fleet.learner(i) for i in range(len(self.metrics))]
 
 
@@ -48,21 +48,21 @@ def train(
     on_epoch: Callable[[], None] = lambda: None,
     precision: Precision = "float32",
 ) -> Trained:
-    """Train cells that share a program, together.
+    """Train cells of one program together.
 
-    Parameters of all models are stacked, a row for each; the step is the cell's own step under ``torch.func.vmap``.
-    Every draw is keyed by the cell's seed and its step, so a cell's result does not depend on its neighbours beyond the
-    order in which a matrix product adds up. Nothing waits for the device before the last epoch, but to record a step on CUDA. A
-    model with a parameter that is no number any more after an epoch has failed: it stays as the epoch before left it, and the
-    others go on.
+    The parameters of all models are stacked, one row each, and the step is the step of a cell under
+    ``torch.func.vmap``. Every draw is keyed by the seed and step of the cell, so its result does not depend on the
+    other cells beyond the summation order of matrix products. Nothing synchronises with the device before the last
+    epoch, except to record a step on CUDA. A model with a parameter that is not finite after an epoch has failed: it is
+    restored to the previous epoch, and the others continue.
 
     Args:
-        recipe: Gives each cell's data, model and method.
+        recipe: Provides each cell's data, model and method.
         cells: Cells of one program.
-        device: Where to train.
+        device: Device to train on.
         on_epoch: Called after each epoch.
-        precision: Of matrix products in training: full, or on CUDA TensorFloat-32 or bfloat16 autocast. Evaluation is
-            always in full precision.
+        precision: Precision of matrix products in training: full, or on CUDA TensorFloat-32 or bfloat16 autocast.
+            Evaluation is always in full precision.
     """
     check_together(cells)
     with ThreadPoolExecutor() as pool:
@@ -104,17 +104,19 @@ def train(
 
 
 def not_finite(cell: Cell, good: int) -> str:
-    """Why a cell failed that was good for so many epochs."""
+    """The error message of a cell that was finite for so many epochs."""
     return (
-        f"{cell.method} with seed {cell.seed} had a loss or a parameter that is no finite number in epoch {good + 1} of "
-        f"{cell.settings['epochs']}, at learning rate {cell.settings['lr']:g}: try a smaller one."
+        f"{cell.method} with seed {cell.seed} had a loss or a parameter that is not finite in epoch "
+        f"{good + 1} of {cell.settings['epochs']} at learning rate {cell.settings['lr']:g}: try a smaller "
+        "one."
     )
 
 
 def capacity(recipe: Recipe, cells: Sequence[Cell], device: torch.device | str, precision: Precision) -> int:
-    """How many models of this program fit into the memory that is free, measured on a few of them for an epoch.
+    """The number of models of this program that fit into free memory, measured on a few models for one epoch.
 
-    On a CPU it is a number that was found to be fast (``benchmarks/fleet_cpu.py``): caches, not memory, decide there.
+    On a CPU it is a number measured to be fast (``benchmarks/fleet_cpu.py``), since caches rather than memory are the
+    limit.
     """
     device = torch.device(device)
     if device.type != "cuda":
@@ -142,7 +144,7 @@ def check_together(cells: Sequence[Cell]) -> None:
     count = len({cell.program for cell in cells})
     if count != 1:
         raise ValueError(
-            f"Cells that are trained together share a program; these have {count}: group them with "
+            f"Cells that are trained together must share a program; these have {count}: group them with "
             "synib.training.cells.programs."
         )
     check_settings(cells[0])
@@ -150,6 +152,6 @@ def check_together(cells: Sequence[Cell]) -> None:
     alone = [k for k, v in DEFAULTS.items() if k != "monitor" and cells[0].settings.get(k, v) != v]
     if alone:
         raise ValueError(
-            f"The fleet trains all epochs at one learning rate, and these cells have {', '.join(alone)}: train them with the "
-            "engine 'solo'."
+            f"The fleet trains all epochs at one learning rate, but these cells have {', '.join(alone)}: train "
+            "them with the engine 'solo'."
         )

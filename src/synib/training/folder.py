@@ -1,4 +1,4 @@
-"""The folder of a run: a finished shard is written at once, atomically, and is never overwritten."""
+"""The folder of a run: a finished shard is written immediately and atomically, and is never overwritten."""
 
 import contextlib
 import hashlib
@@ -19,13 +19,13 @@ Row = Mapping[str, Any]
 class Folder:
     """The folder of a run.
 
-    ``config.json`` holds the options of the run, ``shards.json`` the grouping of its cells, ``shards/`` a file for each
-    finished shard; ``results.csv``, ``curves.csv`` and ``timings.csv`` are collected from these. ``failed/`` holds the last
-    finite parameters of models whose training failed. One run at a time writes to the folder (:meth:`locked`).
+    ``config.json`` contains the options of the run, ``shards.json`` the grouping of its cells, ``shards/`` a file for
+    each finished shard; ``results.csv``, ``curves.csv`` and ``timings.csv`` are collected from these. ``failed/`` holds
+    the last finite parameters of models whose training failed. One run at a time writes to the folder (:meth:`locked`).
 
     Args:
-        path: The folder; made if it does not exist.
-        config: Plain values that decide the results. A folder that holds a run of another config is refused.
+        path: The folder; created if it does not exist.
+        config: Plain values that determine the results. A folder with a run of another config raises ``ValueError``.
     """
 
     def __init__(self, path: Path | str, config: Mapping[str, Any]) -> None:
@@ -43,7 +43,7 @@ class Folder:
             raise unwritable(self.path, str(e.strerror)) from e
 
     def _check(self) -> bool:
-        """Whether the folder is free for a new run; one that holds another run, or other files, is refused."""
+        """Whether the folder is free for a new run; raises ``ValueError`` if it holds another run or other files."""
         names = sorted(os.listdir(self.path)) if self.path.is_dir() else []
         for name in names:
             refuse_link(self.path / name)
@@ -56,28 +56,29 @@ class Folder:
             if others:
                 more = ", ..." if len(others) > 3 else ""
                 raise ValueError(
-                    f"{self.path} holds other files ({', '.join(others[:3])}{more}) and no run; choose another folder."
+                    f"{self.path} contains other files ({', '.join(others[:3])}{more}) and no run: choose another "
+                    "folder."
                 )
         elif config != self._config:
             raise ValueError(
-                f"{self.path} holds a run with other settings ({', '.join(_changes(config, self._config))}); nothing was "
-                "touched. Choose another folder."
+                f"{self.path} holds a run with other settings ({', '.join(_changes(config, self._config))}), which "
+                "was not changed: choose another folder."
             )
         return config is None
 
     @contextlib.contextmanager
     def locked(self, say: Callable[[str], None] = lambda sentence: None) -> Iterator[None]:
-        """Keep other runs from writing to the folder; may be nested. Temporary files of killed runs are removed.
+        """Lock the folder against other runs; may be nested. Temporary files of killed runs are removed.
 
         Args:
-            say: Called with a sentence where the file system has no locks.
+            say: Called with a message if the file system has no locks.
         """
         if self._locked:
             yield
             return
         with locked(self.path) as has_locks:
             if not has_locks:
-                say(f"The file system of {self.path} has no locks: make sure that no other run writes there.")
+                say(f"The file system of {self.path} does not support locks: make sure that no other run writes there.")
             self._locked = True
             try:
                 for folder in (self.path, self.path / "shards", self.path / "failed"):
@@ -87,7 +88,7 @@ class Folder:
                 self._locked = False
 
     def shards(self, cells: Sequence[Cell], propose: Callable[[], Sequence[Sequence[Cell]]]) -> list[list[Cell]]:
-        """The grouping of the cells: the recorded one, or else a proposed one, which is then recorded."""
+        """The recorded grouping of the cells into shards; if there is none, the proposed grouping, which is then recorded."""
         recorded = read_json(self.path / "shards.json")
         if recorded is None:
             groups = [list(shard) for shard in propose()]
@@ -95,12 +96,12 @@ class Folder:
             return groups
         lists = isinstance(recorded, list) and all(isinstance(shard, list) for shard in recorded)
         if not lists or not all(isinstance(i, str) for shard in recorded for i in shard):
-            raise ValueError(f"{self.path}/shards.json is damaged; remove it and run again to restore it.")
+            raise ValueError(f"{self.path}/shards.json is damaged: remove it and run again to restore it.")
         by_id = {cell.id: cell for cell in cells}
         if {i for shard in recorded for i in shard} != set(by_id):
             raise ValueError(
-                f"{self.path}/shards.json was recorded for other cells (another version of synib?); nothing was touched. "
-                "Choose another folder."
+                f"{self.path}/shards.json was recorded for other cells (another version of synib?) and was not "
+                "changed: choose another folder."
             )
         if not (self.path / "config.json").exists():
             write_json(self.path / "config.json", self._config)
@@ -112,14 +113,14 @@ class Folder:
         cells: Sequence[Cell],
         group: Callable[[Sequence[Cell]], Sequence[Sequence[Cell]]],
     ) -> None:
-        """Record a larger version of the run: cells that it did not have get shards of their own, and what is finished stays.
+        """Record a larger version of the run: new cells get new shards, and finished ones are kept.
 
-        A folder in which nothing is recorded yet stays as it is.
+        A folder without a recorded run is not changed.
 
         Args:
-            config: That of the larger version.
+            config: The config of the larger version.
             cells: All of its cells.
-            group: Puts new cells into shards.
+            group: Groups new cells into shards.
         """
         recorded = read_json(self.path / "shards.json")
         if recorded is None:
@@ -133,7 +134,7 @@ class Folder:
             write_json(self.path / "shards.json", [*recorded, *([cell.id for cell in shard] for shard in group(new))])
 
     def regroup(self, left: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-        """Record another grouping of cells that are not finished; that of the others stays."""
+        """Record a new grouping of unfinished cells; finished shards are kept."""
         changed = {cell.id for shard in left for cell in shard}
         before = [shard for shard in read_json(self.path / "shards.json") if not changed.intersection(shard)]
         write_json(self.path / "shards.json", [*before, *([cell.id for cell in shard] for shard in left)])
@@ -142,7 +143,7 @@ class Folder:
     def unfinished(
         self, shards: Sequence[list[Cell]], say: Callable[[str], None] = lambda sentence: None
     ) -> list[list[Cell]]:
-        """The shards that are not written yet. A damaged file is renamed, and ``say`` told so; its shard is one of them."""
+        """The shards that are not written yet. A damaged file is renamed and reported by ``say``; its shard is included."""
         left = []
         for shard in shards:
             try:
@@ -153,8 +154,8 @@ class Folder:
                 aside = next(p for i in range(1, 10**6) if not (p := file.with_suffix(f".damaged{i}")).exists())
                 os.replace(file, aside)
                 say(
-                    f"{file} is damaged: it is kept as {aside.name} and not used, and its {len(shard)} models are trained "
-                    "again. What else is finished is kept."
+                    f"{file} is damaged: it is kept as {aside.name} and not used, and its {len(shard)} models are "
+                    "trained again. Other finished models are kept."
                 )
             left.append(shard)
         return left
@@ -165,13 +166,13 @@ class Folder:
         write_json(self._file(shard), {**plain, "sha256": _checksum(plain)})
 
     def keep_failed(self, cell: Cell, state: bytes) -> None:
-        """Write the last finite parameters and buffers of a model whose training failed, a safetensors file's bytes."""
+        """Write the last finite parameters and buffers of a failed model, as the bytes of a safetensors file."""
         make_folder(self.path / "failed")
         with atomic_file(self.path / "failed" / f"{cell.id}.safetensors") as file:
             file.write(state)
 
     def collect(self, cells: Sequence[Cell]) -> list[Row]:
-        """Write the tables from the finished shards, rows in the order of the cells; returns those of failed cells."""
+        """Write the tables from the finished shards, rows in the order of the cells; return the rows of failed cells."""
         rows: dict[str, Row] = {}
         curves: dict[str, dict[str, list[float]]] = {}
         timings = []
@@ -179,7 +180,7 @@ class Folder:
         for ids in read_json(self.path / "shards.json"):
             shard = [by_id[i] for i in ids]
             content = self._read(shard)
-            assert content is not None, "collect is called when every shard is finished"
+            assert content is not None, "collect needs every shard to be finished"
             for cell, row, curve in zip(shard, content["rows"], content["curves"], strict=True):
                 rows[cell.id], curves[cell.id] = row, curve
             timings.append({"shard": self._file(shard).stem, "cells": len(shard), **content["timing"]})
@@ -199,15 +200,16 @@ class Folder:
         complete = isinstance(content, dict) and {"rows", "curves", "timing"} <= content.keys()
         # Files of earlier versions have no checksum.
         if not complete or content.pop("sha256", None) not in (None, _checksum(content)):
-            raise self._damaged(shard, "its content is not what was written")
+            raise self._damaged(shard, "its content differs from what was written")
         rows = [row.get("cell", cell.id) for cell, row in zip(shard, content["rows"], strict=False)]
         if rows != [cell.id for cell in shard] or not len(content["rows"]) == len(content["curves"]) == len(shard):
-            raise self._damaged(shard, "it holds other models")
+            raise self._damaged(shard, "it contains other models")
         return content
 
     def _damaged(self, shard: Sequence[Cell], why: str) -> ValueError:
         return ValueError(
-            f"{self._file(shard)} is damaged ({why}); run again to train its models again. What else is finished is kept."
+            f"{self._file(shard)} is damaged ({why}): run again to train its models again. Other finished "
+            "models are kept."
         )
 
     def _file(self, shard: Sequence[Cell]) -> Path:
@@ -220,7 +222,7 @@ def _checksum(content: Any) -> str:
 
 
 def _over_seeds(cells: Sequence[Cell], curves: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Row]:
-    """Mean, standard error and n over seeds of every metric after every epoch; single curves stay in the shards.
+    """Mean, standard error and n over seeds of every metric after every epoch; individual curves stay in the shards.
 
     Cells that failed have no curves.
     """
@@ -238,6 +240,6 @@ def _over_seeds(cells: Sequence[Cell], curves: Mapping[str, Mapping[str, Sequenc
 
 def _changes(existing: Any, config: Row) -> list[str]:
     if not isinstance(existing, dict):
-        return ["its config.json is not one of ours"]
+        return ["its config.json was not written by synib"]
     differing = sorted(k for k in {*existing, *config} if existing.get(k) != config.get(k))
-    return [f"{name} {existing.get(name)!r} there, {config.get(name)!r} now" for name in differing]
+    return [f"{name} was {existing.get(name)!r}, now {config.get(name)!r}" for name in differing]

@@ -1,4 +1,4 @@
-"""One model in a plain PyTorch loop: what the fleet does for many, written as one would write it by hand."""
+"""Train one model in a plain PyTorch loop, equivalent to one model of the fleet."""
 
 from collections.abc import Callable, Mapping
 from typing import cast
@@ -29,18 +29,19 @@ def fit(
     on_epoch: Callable[[int], None] = lambda epoch: None,
     on_step: Callable[[int], None] = lambda step: None,
 ) -> None:
-    """Train a model in place, with any method; the model, and what the method brings, end in evaluation mode.
+    """Train a model in place, with any method; the model and the method's modules end in evaluation mode.
 
     The same seed draws the same batches, masks, noise and dropout here and in the fleet.
 
     Args:
-        method: How a step learns.
-        model: What learns. The method may add modules of its own made from it (:class:`~synib.methods.hooks.AddsModules`).
-        data: Training data to learn from; validation data for methods that look at them between epochs or at the end.
-        lr, weight_decay: Of Adam.
-        epochs, batch_size: How long, and in what pieces.
-        seed: Decides every draw.
-        on_epoch, on_step: Called after each epoch and each step with its number, counted from 0.
+        method: The training method.
+        model: The model to train. The method may add modules made from its parts
+            (:class:`~synib.methods.hooks.AddsModules`).
+        data: Training data; validation data for methods that use them between epochs or at the end.
+        lr, weight_decay: Settings of Adam.
+        epochs, batch_size: Number of epochs, and examples per batch.
+        seed: Determines all random draws.
+        on_epoch, on_step: Called after each epoch and each step with its index, counted from 0.
 
     Example:
         >>> import synib
@@ -93,14 +94,14 @@ def fit(
 def revise(
     learner: Learner, data: Dataset, initial: Mapping[str, Tensor], key: Tensor, device: torch.device | None = None
 ) -> None:
-    """Let a method change the model's parameters between epochs; those that are frozen stay.
+    """Let a method change the model's parameters between epochs; frozen parameters do not change.
 
     Args:
-        learner: The model and its method, which is one that revises weights.
-        data: What the method may look at.
-        initial: The parameters that the model began with.
-        key: Decides every draw.
-        device: Where the learner is, if the data are elsewhere.
+        learner: The model and its method, which revises weights.
+        data: The data available to the method.
+        initial: The initial parameters of the model.
+        key: Key of random draws.
+        device: Device of the learner, if the data are on another one.
     """
     parameters = dict(learner.model.named_parameters())
     splits = (whole(data.train, device), whole(data.validation, device))
@@ -112,7 +113,7 @@ def revise(
 
 
 def whole(split: Split, device: torch.device | None = None) -> Batch:
-    """All examples of a split as one batch, on a device or where they are."""
+    """All examples of a split as one batch, optionally moved to a device."""
     if device is None:
         return Batch(split.modalities, split.target, sample_weight=split.sample_weight)
     weight = None if split.sample_weight is None else split.sample_weight.to(device)

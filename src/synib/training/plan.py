@@ -1,4 +1,4 @@
-"""How one model is trained: the optimiser's settings and the learning rate of every step."""
+"""The training plan of one model: the optimiser's settings and the learning rate of every step."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides how a model is trained, and so what it becomes; :func:`synib.training.solo.fit` explains each."""
+    """All settings that determine how a model is trained; :func:`synib.training.solo.fit` explains each."""
 
     lr: float
     weight_decay: float
@@ -44,7 +44,7 @@ class Plan:
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
+        """Raise ``ValueError`` for invalid settings."""
         check_number("lr", self.lr, above=0, below=1e37)  # ten times that is beyond 32 bits, where Adam begins
         check_number("weight_decay", self.weight_decay, least=0)
         for name in ("epochs", "batch_size", "accumulate"):
@@ -57,31 +57,31 @@ class Plan:
             check_number("clip", self.clip, above=0)
         if self.accumulate > self.batch_size:
             raise ValueError(
-                f"accumulate is at most batch_size, {self.batch_size}, since pieces have at least one example; got "
-                f"{self.accumulate}."
+                f"accumulate must be at most batch_size, {self.batch_size}, because each part of a batch needs an "
+                f"example; got {self.accumulate}."
             )
         check_choice("precision", self.precision, MixedPrecision)
         check_choice("schedule", self.schedule, Schedule)
         check_choice("select", self.select, Select)
         if self.monitor is not None and not str(self.monitor).startswith("validation_"):
             raise ValueError(
-                "monitor is a metric on validation data, such as 'validation_accuracy' or 'validation_loss'; got "
-                f"{shown(self.monitor)}."
+                "monitor must be a metric on validation data, such as 'validation_accuracy' or 'validation_loss'; "
+                f"got {shown(self.monitor)}."
             )
 
     @property
     def monitored(self) -> bool:
-        """Whether a metric decides when to stop, or which epoch to keep."""
+        """Whether a metric determines when to stop, or which epoch to keep."""
         return self.patience is not None or self.select == "best"
 
     def best(self, measured: Sequence[Mapping[str, float]]) -> int | None:
-        """The first epoch with the best monitored metric, of what each measured; ``None`` where it is never a number."""
+        """The first epoch with the best monitored metric; ``None`` if the metric is always NaN."""
         sign = 1 if "loss" in str(self.monitor) else -1
         values = [sign * metrics[str(self.monitor)] for metrics in measured]
         return min((i for i, value in enumerate(values) if value == value), key=values.__getitem__, default=None)
 
     def rate(self, step: int, steps: int) -> float:
-        """The learning rate of a step, counted from 0, of so many."""
+        """The learning rate of a step, counted from 0, out of a total number of steps."""
         if step < self.warmup:
             return self.lr * (step + 1) / self.warmup
         if self.schedule == "constant":
@@ -89,6 +89,6 @@ class Plan:
         return self.lr * 0.5 * (1 + math.cos(math.pi * (step - self.warmup) / max(1, steps - self.warmup)))
 
     def pieces(self, rows: Tensor, world: int) -> list[Tensor]:
-        """A batch in pieces as even as can be, as many as the devices take one after the other; fewer of a smaller batch."""
+        """The sizes of the micro-batches of a batch, as even as possible; fewer for a smaller batch."""
         largest = -(-self.batch_size // (self.accumulate * world))
         return list(rows.tensor_split(-(-len(rows) // largest)))

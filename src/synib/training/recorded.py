@@ -1,4 +1,4 @@
-"""A step that is recorded once and then replayed: as a CUDA graph, or on a CPU as a tape of tensor operations."""
+"""A training step that is recorded once and then replayed: as a CUDA graph, or on a CPU as a tape of tensor operations."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,15 +19,15 @@ class Record(Protocol):
     runs: bool
 
     def __call__(self, run: Callable[[], None]) -> Callable[[], None] | None:
-        """The replay; ``None``, or a ``RuntimeError`` before anything was executed, if it cannot be recorded."""
+        """The replay function; ``None``, or a ``RuntimeError`` before anything was executed, if it cannot be recorded."""
 
 
 class Recorded:
-    """Runs a function that changes tensors in place, and does the same with tensors of the same shapes at every call.
+    """Runs a function that changes tensors in place, and replays it for tensors of the same shapes.
 
-    The first call with some shapes is an ordinary one, in which libraries load and an optimiser makes its state; the second is
-    recorded, and from then on arguments are copied to where the recorded one had them. What cannot be recorded (it copies from
-    the host, or there is no memory to keep) goes on as it was.
+    The first call with given shapes runs normally, while libraries are loaded and the optimiser creates its state; the
+    second is recorded, and later calls copy their arguments to the recorded addresses. A function that cannot be
+    recorded (it copies from the host, or memory is insufficient) continues to run normally.
 
     Args:
         record: How to record: :class:`CudaGraphs`, or on a CPU :class:`~synib.training.tape.Tapes`.
@@ -39,15 +39,16 @@ class Recorded:
         self.forget()
 
     def forget(self) -> None:
-        """Record anew: what is done will be something else."""
+        """Discard recordings, because the function will compute something else."""
         self.replays: dict[Any, tuple[list[Tensor], Callable[[], None]] | None] = {}
 
     def __call__(self, run: Callable[..., None], *arguments: Any) -> None:
-        """Do it.
+        """Run or replay the function.
 
         Args:
-            run: The same function at every call. Nothing it reads may move, and nothing may be kept outside of tensors.
-            arguments: Tensors, and whatever torch knows to hold tensors.
+            run: The same function in every call. The tensors that it reads must not move, and all state must be in
+                tensors.
+            arguments: Tensors, or torch pytrees of tensors.
         """
         tensors, form = tree_flatten(arguments)
         shapes = tuple(tensor.shape for tensor in tensors)
@@ -75,7 +76,7 @@ class Recorded:
 
 
 class CudaGraphs:
-    """Records CUDA graphs of a device that share their memory, since one is replayed after the other."""
+    """Records CUDA graphs of a device with shared memory, since only one is replayed at a time."""
 
     runs = False
 

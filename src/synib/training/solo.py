@@ -25,14 +25,13 @@ Strategy = Literal["auto", "ddp", "fsdp"]
 
 @dataclass(frozen=True)
 class Trained:
-    """What training cells one after the other gave, in their order; as :class:`synib.training.fleet.Trained`.
+    """The result of training cells one after the other, in their order; as :class:`synib.training.fleet.Trained`.
 
     Args:
-        metrics: For each cell, metric → value at the end of training; none for one that failed.
-        curves: For each cell, metric → value after each epoch; a cell that stopped early stays where it stopped, one that
-            failed has none.
-        learners: The trained models with their methods, on the CPU; one that failed as its last good epoch left it.
-        failures: Number of a cell that failed → why.
+        metrics: For each cell, metric → value after training; empty for a failed cell.
+        curves: For each cell, metric → value after each epoch; constant after early stopping, empty for a failed cell.
+        learners: The trained models with their methods, on the CPU; a failed one in its last finite state.
+        failures: Index of a failed cell → reason.
     """
 
     metrics: list[dict[str, float]]
@@ -43,12 +42,12 @@ class Trained:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What training one model gave.
+    """The result of training one model.
 
     Args:
-        metrics: Loss and accuracy on validation data of the model as it was left.
-        history: For each epoch what was logged: learning rate, mean losses of its steps, metrics on validation data.
-        best_epoch: The epoch of the best monitored metric, counted from 0; ``None`` if none was monitored.
+        metrics: Loss and accuracy of the final model on validation data.
+        history: The logged values of each epoch: learning rate, mean losses of its steps, metrics on validation data.
+        best_epoch: The epoch of the best monitored metric, counted from 0; ``None`` if no metric was monitored.
         stopped: Whether training stopped before its last epoch.
     """
 
@@ -65,18 +64,18 @@ def train(
     on_epoch: Callable[[], None] = lambda: None,
     precision: Precision = "float32",
 ) -> Trained:
-    """Train cells one after the other, each on Lightning; without dropout the results are those of the fleet up to rounding.
+    """Train cells one after the other with Lightning; without dropout the results equal those of the fleet up to rounding.
 
-    Besides what the fleet knows, a cell's settings may have ``accumulate``, ``warmup``, ``schedule``, ``patience``,
-    ``monitor``, ``select`` and ``clip``, with the meaning they have for :func:`fit`.
+    Besides the settings of the fleet, a cell may have ``accumulate``, ``warmup``, ``schedule``, ``patience``,
+    ``monitor``, ``select`` and ``clip``, as in :func:`fit`.
 
     Args:
-        recipe: Gives each cell's data, model and method.
-        cells: What to train.
-        device: Where to train.
-        on_epoch: Called as often as the fleet would: when all cells together have passed one more epoch.
-        precision: Of matrix products in training: full, or on CUDA TensorFloat-32 or bfloat16 autocast. Evaluation is
-            always in full precision.
+        recipe: Provides each cell's data, model and method.
+        cells: The cells to train.
+        device: Device to train on.
+        on_epoch: Called as often as by the fleet: each time all cells together have completed another epoch.
+        precision: Precision of matrix products in training: full, or on CUDA TensorFloat-32 or bfloat16 autocast.
+            Evaluation is always in full precision.
     """
     run = _lightning()
     device, passed = torch.device(device), 0
@@ -150,39 +149,41 @@ def fit(
     read_ahead: int | None = None,
     on_epoch: Callable[[int], None] = lambda epoch: None,
 ) -> Fitted:
-    """Train one model in place, with any method; it ends on the CPU and in evaluation mode.
+    """Train one model in place, with any method; the model ends on the CPU in evaluation mode.
 
-    The same seed draws the same batches, masks and noise here, in :func:`synib.training.loop.fit` and in the fleet. Dropout
-    draws from torch's generators, which every step seeds. Test data are not looked at.
+    The same seed draws the same batches, masks and noise here, in :func:`synib.training.loop.fit` and in the fleet.
+    Dropout draws from torch's generators, which every step seeds. Test data are not used.
 
     Args:
-        method: How a step learns.
-        model: What learns. The method may add modules of its own made from it (:class:`~synib.methods.hooks.AddsModules`).
-        data: Training data, which may be memory-mapped; validation data to measure after every epoch.
-        lr, weight_decay: Of Adam.
-        epochs: Passes over the training data, at most.
-        batch_size: Examples that one update learns from, whatever ``accumulate`` and ``devices`` are.
-        seed: Decides every draw, also those from torch's generators.
-        precision: ``"32-true"``, ``"bf16-mixed"``, or on CUDA ``"16-mixed"``, of training; evaluation is in full precision.
-        accumulate: Pieces into which each device cuts its part of a batch, to need less memory.
-        warmup: Steps in which the learning rate rises to ``lr``.
-        schedule: Then ``"constant"``, or ``"cosine"`` down to 0 at the last step.
-        clip: The largest norm of a gradient.
-        patience: Stop after so many epochs without a better ``monitor``.
-        monitor: A metric on validation data, ``"validation_accuracy"`` (of a group: ``"validation_accuracy_<group>"``) or
-            ``"validation_loss"``; by default the first where classes are predicted.
-        select: Leave the model of the ``"last"`` epoch, or of the ``"best"`` by ``monitor``.
-        folder: For ``checkpoint.ckpt`` after every epoch, the one before it, and ``metrics.csv``. A training that was stopped
-            goes on from its last finished epoch and ends with the same weights, bit for bit.
+        method: The training method.
+        model: The model to train. The method may add modules made from its parts
+            (:class:`~synib.methods.hooks.AddsModules`).
+        data: Training data, which may be memory-mapped; validation data, measured after every epoch.
+        lr, weight_decay: Settings of Adam.
+        epochs: Maximum number of passes over the training data.
+        batch_size: Number of examples per update, for any ``accumulate`` and ``devices``.
+        seed: Determines all random draws, including those from torch's generators.
+        precision: Training precision, ``"32-true"``, ``"bf16-mixed"``, or on CUDA ``"16-mixed"``; evaluation is in full
+            precision.
+        accumulate: Number of micro-batches into which each device splits its part of a batch, to save memory.
+        warmup: Number of steps in which the learning rate rises to ``lr``.
+        schedule: Learning rate after the warmup: ``"constant"``, or ``"cosine"`` down to 0 at the last step.
+        clip: Maximum norm of the gradient.
+        patience: Stop after so many epochs without improvement of ``monitor``.
+        monitor: A metric on validation data, ``"validation_accuracy"`` (for a group ``"validation_accuracy_<group>"``)
+            or ``"validation_loss"``; the first by default for class targets.
+        select: Return the model of the ``"last"`` epoch, or of the ``"best"`` epoch by ``monitor``.
+        folder: Folder for ``checkpoint.ckpt`` after every epoch, the previous checkpoint, and ``metrics.csv``. An
+            interrupted run resumes from its last finished epoch and ends with bit-identical weights.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        devices: How many.
-        strategy: ``"ddp"`` for a copy of the model on each device, ``"fsdp"`` for parameters spread over them.
-        loggers: ``"tensorboard"``, ``"wandb"``, ``"mlflow"``, or loggers of Lightning, besides ``metrics.csv``.
-        callbacks: Callbacks of Lightning, such as a ``ModelCheckpoint`` of your own.
-        log_every: Steps between entries of losses in the loggers.
+        devices: Number of devices.
+        strategy: ``"ddp"`` for a replica of the model on each device, ``"fsdp"`` to shard parameters over devices.
+        loggers: ``"tensorboard"``, ``"wandb"``, ``"mlflow"``, or Lightning loggers, in addition to ``metrics.csv``.
+        callbacks: Lightning callbacks, such as a ``ModelCheckpoint``.
+        log_every: Number of steps between logged losses.
         progress: Whether to show a progress bar; by default on a terminal.
-        read_ahead: How many pieces of batches a worker reads ahead; by default 2 on CUDA, and none on a CPU.
-        on_epoch: Called after each epoch with its number, counted from 0.
+        read_ahead: Number of micro-batches that a worker prefetches; by default 2 on CUDA, none on a CPU.
+        on_epoch: Called after each epoch with its index, counted from 0.
 
     Example:
         >>> import synib
@@ -212,8 +213,8 @@ def fit(
     _check_method(method, strategy, precision)
     if batch_size < accumulate * devices:
         raise ValueError(
-            f"A batch of {batch_size} cannot be cut into {accumulate} pieces on each of {devices} devices: take a larger "
-            "batch_size."
+            f"A batch of {batch_size} cannot be split into {accumulate} parts on each of {devices} devices: "
+            "use a larger batch_size."
         )
     ahead = check_whole("read_ahead", read_ahead, 0) if read_ahead is not None else 2 * (device == "cuda")
     outputs = {"folder": _checked_folder(folder), "ahead": ahead, "on_epoch": on_epoch}
@@ -233,7 +234,7 @@ def fit(
 
 
 def plan_of(cell: Cell, precision: Precision = "float32") -> Plan:
-    """How a cell is trained."""
+    """The training plan of a cell."""
     check_settings(cell)
     chosen = {name: cell.settings.get(name, default) for name, default in DEFAULTS.items()}
     chosen["monitor"] = chosen["monitor"] or "validation_accuracy"
@@ -242,35 +243,35 @@ def plan_of(cell: Cell, precision: Precision = "float32") -> Plan:
 
 
 def _check_method(method: Objective, strategy: str, precision: str) -> None:
-    """Refuse methods that a strategy or a precision cannot train."""
+    """Raise ``ValueError`` for methods that a strategy or a precision cannot train."""
     if strategy == "fsdp" and isinstance(method, WeighsGradients | TrainsInStages | RevisesWeights):
         raise ValueError(
-            f"strategy='fsdp' trains all parameters by one loss; {type(method).__name__} {needs_trainer(method)}: use "
-            "strategy='ddp'."
+            f"strategy='fsdp' supports methods with a single loss; {type(method).__name__} "
+            f"{needs_trainer(method)}: use strategy='ddp'."
         )
     if precision == "16-mixed" and (strategy == "fsdp" or isinstance(method, WeighsGradients)):
         who = "strategy='fsdp'" if strategy == "fsdp" else f"{type(method).__name__}, which weighs gradients,"
-        raise ValueError(f"{who} takes precision '32-true' or 'bf16-mixed'; got '16-mixed'.")
+        raise ValueError(f"{who} supports precision '32-true' or 'bf16-mixed'; got '16-mixed'.")
 
 
 def _check_monitor(own: Learner, data: Dataset, plan: Plan) -> None:
-    """Refuse a metric that is not measured."""
+    """Raise ``ValueError`` for a metric that is not measured."""
     known = ["validation_loss"]
     if own.method.family.discrete:
         known += ["validation_accuracy", *(f"validation_accuracy_{group}" for group in data.validation.groups)]
     if plan.monitored and plan.monitor not in known:
-        raise ValueError(f"monitor is one of {', '.join(known)}; got {plan.monitor!r}.")
+        raise ValueError(f"monitor must be one of {', '.join(known)}; got {plan.monitor!r}.")
 
 
 def _checked_folder(folder: Path | str | None) -> Path | None:
-    """The folder, made and writable, and of no other program."""
+    """Create the folder and check that it is writable and not used by another program."""
     if folder is None:
         return None
     path = Path(folder)
     check_writable(path)
     path.mkdir(parents=True, exist_ok=True)
     if (path / "metrics.csv").exists() and not (path / "checkpoint.ckpt").exists():
-        raise ValueError(f"{path} holds a metrics.csv and no checkpoint of ours; choose another folder.")
+        raise ValueError(f"{path} contains a metrics.csv but no synib checkpoint: choose another folder.")
     return path
 
 

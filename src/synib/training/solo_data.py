@@ -1,4 +1,4 @@
-"""From a split that may lie on disk to the pieces of batches that one device learns from, as a torch ``DataLoader``."""
+"""The data loader of one device, from a split that may be memory-mapped."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -14,12 +14,12 @@ from synib.training.plan import Plan
 
 
 class PieceRows(NamedTuple):
-    """Which rows one device learns from at once.
+    """The rows of one micro-batch on one device.
 
     Args:
-        rows: The examples.
-        number: Which piece of its batch it is, ``None`` where the batch is one piece.
-        share: Its part of the batch's weight; 0 where the batch had no piece left for this device.
+        rows: Indices of the examples.
+        number: Index of the micro-batch in its batch; ``None`` if the batch is not split.
+        share: Its share of the batch's weight; 0 if the batch has no micro-batch left for this device.
     """
 
     rows: Tensor
@@ -28,11 +28,11 @@ class PieceRows(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What one device learns from at once, a part of a batch; torch and Lightning pin and move the tensors of a named tuple.
+    """One micro-batch on one device; a named tuple, whose tensors torch and Lightning can pin and move.
 
     Args:
         modalities, target, sample_weight: The examples.
-        place: Which they are.
+        place: The rows of the micro-batch.
     """
 
     modalities: dict[str, Modality]
@@ -42,15 +42,15 @@ class Piece(NamedTuple):
 
 
 class Pieces(Sampler[PieceRows]):
-    """The pieces of an epoch that fall to one device.
+    """The micro-batches of one device in an epoch.
 
-    Every device has equally many, since devices wait for each other: one that has no piece left repeats one, which does not
-    count.
+    Every device has equally many, because devices wait for each other: one without a micro-batch repeats another with
+    weight 0.
 
     Args:
-        weight: How much each training example counts.
-        plan: Gives seed, batch size and pieces.
-        rank, world: Which device this is, of how many.
+        weight: Weight of each training example.
+        plan: Provides seed, batch size and number of micro-batches.
+        rank, world: Rank of this device, and number of devices.
     """
 
     def __init__(self, weight: Tensor, plan: Plan, rank: int, world: int) -> None:
@@ -58,7 +58,7 @@ class Pieces(Sampler[PieceRows]):
         self.plan, self.rank, self.world, self.epoch = plan, rank, world, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Which epoch comes next; Lightning calls it."""
+        """Set the next epoch; called by Lightning."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class Pieces(Sampler[PieceRows]):
 
 
 class Rows(Dataset[Piece]):
-    """A split that is asked for many rows at once."""
+    """A split that returns many rows at once."""
 
     def __init__(self, split: Split) -> None:
         self.split = split
@@ -91,14 +91,14 @@ class Rows(Dataset[Piece]):
 
 
 def loader(split: Split, plan: Plan, rank: int, world: int, pin: bool, ahead: int) -> DataLoader[Any]:
-    """The pieces of one device as Lightning takes them.
+    """The data loader of one device for Lightning.
 
     Args:
         split: The training data.
-        plan: Gives seed, batch size and pieces.
-        rank, world: Which device this is, of how many.
-        pin: Whether pieces are put where a GPU can fetch them by itself.
-        ahead: How many pieces a worker reads ahead; 0 for no worker.
+        plan: Provides seed, batch size and number of micro-batches.
+        rank, world: Rank of this device, and number of devices.
+        pin: Whether to use pinned memory, for asynchronous copies to a GPU.
+        ahead: Number of micro-batches that a worker prefetches; 0 for no worker.
     """
     workers: dict[str, Any] = {"num_workers": 1, "prefetch_factor": ahead, "persistent_workers": True} if ahead else {}
     weight = torch.ones(len(split)) if split.sample_weight is None else split.sample_weight.cpu()
@@ -107,5 +107,5 @@ def loader(split: Split, plan: Plan, rank: int, world: int, pin: bool, ahead: in
 
 
 def rows_of(x: Modality, rows: Tensor) -> Modality:
-    """Rows of a modality, wherever it lies."""
+    """Rows of a modality, in memory or memory-mapped."""
     return take(x, rows.to(values(x).device))

@@ -1,4 +1,4 @@
-"""What is measured of one model after an epoch; several devices share the examples among them."""
+"""Metrics of one model after an epoch; several devices share the examples."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,16 +19,16 @@ from synib.training.solo_data import rows_of
 
 @dataclass(frozen=True)
 class Outputs:
-    """What to measure and where to write it; nothing here decides what a model becomes.
+    """What to measure and where to write it; it has no influence on training.
 
     Args:
-        train: Accuracy on the training data too, and not their loss alone.
-        curves: After every epoch, and not at the end only.
-        watching: A recipe that records more after every epoch.
-        folder: Where ``metrics.csv`` and checkpoints go; ``None`` for nowhere.
-        ahead: Pieces of batches that a worker reads ahead.
-        config: What must be equal for a training to go on, for checkpoints.
-        on_epoch: Called after each epoch with its number, counted from 0.
+        train: Whether to measure accuracy on the training data as well as their loss.
+        curves: Whether to measure after every epoch instead of only at the end.
+        watching: A recipe that records further metrics after every epoch.
+        folder: Folder for ``metrics.csv`` and checkpoints; ``None`` to write nothing.
+        ahead: Number of micro-batches that a worker prefetches.
+        config: What must be equal to resume a run, for checkpoints.
+        on_epoch: Called after each epoch with its index, counted from 0.
     """
 
     train: bool = False
@@ -43,7 +43,7 @@ class Outputs:
 def measured(
     learner: Learner, data: Dataset, outputs: Outputs, size: int, device: torch.device, rank: int = 0, world: int = 1
 ) -> dict[str, float]:
-    """What is to be measured of a learner, on all splits that are wanted; the other arguments are :func:`accuracies_of`'s."""
+    """All metrics of a learner on the selected splits; the other arguments are those of :func:`accuracies_of`."""
     splits = {"train": data.train} if outputs.train else {}
     metrics: dict[str, float] = {}
     with torch.no_grad():
@@ -57,15 +57,15 @@ def measured(
 def accuracies_of(
     learner: Learner, split: Split, name: str, size: int, device: torch.device, rank: int = 0, world: int = 1
 ) -> dict[str, float]:
-    """Loss and, of classes, accuracy; overall and for each group.
+    """Loss and, for class targets, accuracy; overall and for each group.
 
     Args:
         learner: The model and its method, in evaluation mode.
-        split: What to measure on.
-        name: Of the split, for the metrics' names.
-        size: How many examples at a time.
-        device: Where the learner is.
-        rank, world: Which device this is, of how many that measure together.
+        split: The split to measure on.
+        name: Name of the split, for the names of the metrics.
+        size: Number of examples per batch.
+        device: Device of the learner.
+        rank, world: Rank of this device, and number of devices that measure together.
     """
     method, family = learner.method, learner.method.family
     of_examples = torch.zeros(2, len(split), dtype=torch.float32, device=device)
@@ -94,7 +94,7 @@ def accuracies_of(
 
 
 def watched(recipe: Watching, learner: Learner, data: Dataset, device: torch.device) -> dict[str, float]:
-    """What a recipe records after every epoch besides accuracies."""
+    """The metrics that a recipe records after every epoch besides accuracies."""
 
     def predict(changed: Mapping[str, Tensor], modalities: Mapping[str, Modality]) -> Tensor:
         def run(learner: Learner) -> Tensor:

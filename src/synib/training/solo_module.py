@@ -1,4 +1,4 @@
-"""One model and its method as a LightningModule, with every hook that the method declares."""
+"""One model and its method as a LightningModule, with all training hooks that the method declares."""
 
 import contextlib
 import copy
@@ -26,17 +26,17 @@ CHECKPOINT, METRICS = "checkpoint.ckpt", "metrics.csv"
 
 
 class SoloModule(LightningModule):
-    """Trains a learner; Lightning gives devices, precision, accumulation, clipping, checkpoints, early stopping, loggers.
+    """Trains a learner; Lightning provides devices, precision, accumulation, clipping, checkpoints, early stopping, loggers.
 
-    A method with one loss is optimised automatically. One that weighs gradients takes them itself (:func:`backward`), which
-    Lightning calls manual optimisation.
+    A method with one loss uses automatic optimisation. A method that combines gradients computes them itself
+    (:func:`backward`), with Lightning's manual optimisation.
 
     Args:
         learner: The model and its method.
-        data: What it learns from and is measured on.
-        plan: How it is trained.
-        outputs: What is measured and kept.
-        sharded: Whether parameters are spread over the devices.
+        data: Data for training and measurement.
+        plan: The training plan.
+        outputs: What to measure and to store.
+        sharded: Whether parameters are sharded over the devices.
     """
 
     def __init__(self, learner: Learner, data: Dataset, plan: Plan, outputs: Outputs, sharded: bool = False) -> None:
@@ -154,14 +154,16 @@ class SoloModule(LightningModule):
     # A step.
 
     def _seed(self, key: Tensor) -> None:
-        """Torch's own generators, for models that draw from them: each step's draws follow from its key, on each device."""
+        """Seed torch's generators for models that draw from them: the seed of each step follows from its key, on
+        each device.
+        """
         seed = int(keys.fold(key, "torch"))
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
             torch.cuda.default_generators[self.device.index or 0].manual_seed(seed)
 
     def _step_by_hand(self, share: float, batch_idx: int) -> None:
-        """Of the pieces of a batch the gradients are added up, each by its share, over all devices; then Adam's step."""
+        """Sum the gradients of the micro-batches, weighted by their shares, over all devices; then take a step of Adam."""
         named = dict(self.learner.named_parameters())
         before = getattr(self, "_added", {})
         self._added = {}
@@ -184,7 +186,7 @@ class SoloModule(LightningModule):
         cast(Any, self.lr_schedulers()).step()
 
     def _note(self, total: Tensor, parts: Mapping[str, Tensor], share: float) -> None:
-        """Add up losses by their piece's share of a batch; nothing waits for the device."""
+        """Sum the losses weighted by each micro-batch's share of a batch, without synchronising with the device."""
         if not share:
             return
         for name, value in {"loss": total.detach(), **parts}.items():
@@ -211,7 +213,7 @@ class SoloModule(LightningModule):
     # Between epochs.
 
     def measure(self) -> dict[str, float]:
-        """Loss and accuracy of the model as it stands, in full precision."""
+        """Loss and accuracy of the current model, in full precision."""
         size, trainer = 4 * -(-self.plan.batch_size // self.plan.accumulate), self.trainer
         with full_precision(self.device.type):
             return measured(
@@ -219,7 +221,7 @@ class SoloModule(LightningModule):
             )
 
     def _check_finite(self) -> None:
-        """Stop where a parameter is not finite any more; the model is put back to its last good state."""
+        """Stop if a parameter is not finite; the model is restored to its last finite state."""
         own: list[Any] = [p.to_local() if hasattr(p, "to_local") else p for p in self.learner.parameters()]
         fine = torch.stack([p.isfinite().all() for p in own]).all().float()
         if self.trainer.world_size > 1:
@@ -233,7 +235,7 @@ class SoloModule(LightningModule):
 
 @contextlib.contextmanager
 def full_precision(device: str) -> Any:
-    """Evaluation in 32 bits, whatever training is in."""
+    """Evaluate in 32-bit precision, whatever the training precision."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -244,7 +246,7 @@ def full_precision(device: str) -> Any:
 
 
 def shard(learner: Learner, mesh: Any) -> None:
-    """Spread the parameters of every encoder, head and fusion over the devices (FSDP2)."""
+    """Shard the parameters of every encoder, head and fusion over the devices (FSDP2)."""
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
     for model in (m for m in learner.modules() if hasattr(m, "encoders") and hasattr(m, "fusion")):

@@ -1,4 +1,4 @@
-"""One training on Lightning: its Trainer, resumed from a checkpoint where there is one; the model left as it is to be."""
+"""One training run with Lightning: its Trainer, resumed from a checkpoint if there is one, and the final model."""
 
 import contextlib
 import logging
@@ -42,7 +42,7 @@ KNOWN = (
 def run(
     own: Learner, data: Dataset, plan: Plan, outputs: dict[str, Any], options: dict[str, Any]
 ) -> tuple[Any, int | None]:
-    """Train a learner, from its checkpoint if there is one; returns its module and the best epoch, if one was monitored."""
+    """Train a learner, from its checkpoint if there is one; return its module and the best epoch, if monitored."""
     with _quiet():
         strategy = options.get("strategy", "auto")
         folder: Path | None = outputs.get("folder")
@@ -75,7 +75,7 @@ def run(
 
 
 def _finish(own: Learner, module: Any, data: Dataset, plan: Plan, best_epoch: int | None) -> None:
-    """Leave the model on the CPU as it is to be, with what its method fits at the end, and measure what that changed."""
+    """Put the final model on the CPU, with what its method fits at the end, and measure it again if that changed."""
     if module.learner is not own:
         checkpoints.put(own, checkpoints.tensors(module.learner))
     own.cpu().eval()
@@ -93,7 +93,7 @@ def _finish(own: Learner, module: Any, data: Dataset, plan: Plan, best_epoch: in
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Lightning would end the whole program where a user only interrupts its fit."""
+    """Prevent Lightning from ending the whole program when a user interrupts the fit."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -105,7 +105,7 @@ def _interruptible() -> Iterator[None]:
 
 
 class OwnCheckpoint(ModelCheckpoint):
-    """A checkpoint of ours, with a state of its own beside those that a user adds."""
+    """The checkpoint callback of synib, with a separate state next to those that a user adds."""
 
     @property
     def state_key(self) -> str:
@@ -113,7 +113,7 @@ class OwnCheckpoint(ModelCheckpoint):
 
 
 class Patience(EarlyStopping):
-    """Early stopping that does not stop on weights which the method has just changed."""
+    """Early stopping that does not stop on weights that the method has just changed."""
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         if not pl_module.revised:
@@ -124,10 +124,10 @@ def _trainer(plan: Plan, module: SoloModule, options: Mapping[str, Any], folder:
     """A trainer of one module.
 
     Args:
-        plan: How it is trained.
-        module: What is trained.
+        plan: The training plan.
+        module: The module to train.
         options: ``accelerator``, ``devices``, ``strategy``, ``loggers``, ``callbacks``, ``progress``, ``log_every``.
-        folder: For a checkpoint after every epoch; ``None`` for none.
+        folder: Folder for a checkpoint after every epoch; ``None`` for no checkpoints.
     """
     callbacks = list(options.get("callbacks", ()))
     mode = "min" if "loss" in str(plan.monitor) else "max"
@@ -174,7 +174,7 @@ def _trainer(plan: Plan, module: SoloModule, options: Mapping[str, Any], folder:
 
 
 def _loggers(names: Any, folder: Path | None) -> list[Any]:
-    """Loggers of Lightning by their names, or as they came."""
+    """Lightning loggers by name, or as given."""
     from lightning.pytorch import loggers
 
     known = ("tensorboard", "wandb", "mlflow")
@@ -184,7 +184,9 @@ def _loggers(names: Any, folder: Path | None) -> list[Any]:
             chosen.append(name)
             continue
         if name not in known:
-            raise ValueError(f"A logger is {', '.join(map(repr, known))} or one of Lightning's; got {shown(name)}.")
+            raise ValueError(
+                f"A logger must be {', '.join(map(repr, known))} or a Lightning logger; got {shown(name)}."
+            )
         where = str(folder if folder is not None else Path("runs") / "solo")
         try:
             if name == "tensorboard":
@@ -200,7 +202,7 @@ def _loggers(names: Any, folder: Path | None) -> list[Any]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what Lightning says about itself; what it says about mistakes still comes through."""
+    """Suppress Lightning's informational messages; its errors are still shown."""
     chatty = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     before = [(log, log.level) for log in chatty]
     with warnings.catch_warnings():

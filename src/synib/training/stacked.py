@@ -1,4 +1,4 @@
-"""Many models of one architecture as one: parameters, buffers and optimiser state stacked, a row for each model."""
+"""Many models of one architecture as one: parameters, buffers and optimiser state stacked, one row per model."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -28,13 +28,13 @@ ORDERED = 1 << 28
 
 
 class StackedModels:
-    """Parameters, buffers and optimiser state of many models of one program, a row for each.
+    """Parameters, buffers and optimiser state of many models of one program, one row per model.
 
     Args:
-        recipe: Gives each cell's model and method.
+        recipe: Provides each cell's model and method.
         cells: Cells of one program.
-        data: The data of each.
-        device: Where to train.
+        data: The data of each cell.
+        device: Device to train on.
     """
 
     def __init__(self, recipe: Recipe, cells: Sequence[Cell], data: Sequence[Dataset], device: torch.device) -> None:
@@ -71,7 +71,7 @@ class StackedModels:
         self.recorded: Recorded | None = Recorded(CudaGraphs(device) if device.type == "cuda" else Tapes())
 
     def _check_varying(self, recipe: Recipe, cells: Sequence[Cell], data: Sequence[Dataset]) -> None:
-        """Refuse a method that keeps as a plain number what may differ between the models: all would get the first's."""
+        """Raise ``ValueError`` for a method that stores a setting which differs between models as a plain number."""
         first = cells[0]
         for name in VARYING:
             other = next((i for i, c in enumerate(cells) if c.settings.get(name) != first.settings.get(name)), None)
@@ -81,12 +81,12 @@ class StackedModels:
             ours, theirs = (plain(recipe.method(cell, data[0])) for cell in (first, changed))
             if ours != theirs:
                 raise ValueError(
-                    f"{first.method} keeps {name} as a plain number, and models trained together differ in it: keep it as a "
+                    f"{first.method} keeps {name} as a plain number, but models trained together differ in it: store it as a "
                     f'buffer, self.register_buffer("{name}", torch.tensor({name})).'
                 )
 
     def _optimiser(self, cells: Sequence[Cell]) -> torch.optim.Adam:
-        """One fused Adam for all; neighbours with the same learning rate and weight decay form a group."""
+        """One fused Adam optimiser for all models; adjacent models with equal learning rate and weight decay form a group."""
         groups = []
         at = 0
         for (lr, decay), same in groupby(cells, lambda cell: (cell.settings["lr"], cell.settings["weight_decay"])):
@@ -104,10 +104,10 @@ class StackedModels:
         self.optimiser.zero_grad()
 
     def stack(self, splits: Sequence[Split]) -> Split:
-        """The same split of all cells, as tensors with the cells in front."""
+        """The same split of all cells, as tensors with the cells in the first dimension."""
         sizes = {len(split.target) for split in splits}
         if len(sizes) > 1:
-            raise ValueError(f"Cells trained together need splits of one size; got {sorted(sizes)} examples.")
+            raise ValueError(f"Cells trained together need splits of equal size; got {sorted(sizes)} examples.")
         first = splits[0]
         weights = [s.sample_weight for s in splits if s.sample_weight is not None]
         return Split(
@@ -118,7 +118,7 @@ class StackedModels:
         )
 
     def epoch(self, split: Split, epoch: int) -> None:
-        """One pass over the training examples, in each cell's own order; the last, smaller batch counts too."""
+        """One pass over the training examples, in each cell's order; the smaller last batch is included."""
         n = split.target.shape[1]
         order = vmap(keys.permutation, in_dims=(0, None))(keys.fold(self.seeds, "order", epoch), n)
         cell = torch.arange(len(order), device=self.device)[:, None]
@@ -141,7 +141,7 @@ class StackedModels:
             self.steps += 1
 
     def begin(self, epoch: int) -> None:
-        """Tell the method that an epoch begins, with which its steps may become others."""
+        """Notify the method of a new epoch, which may change its steps."""
         method = self.template.method
         if isinstance(method, TrainsInStages):
             before = self._stage()
@@ -150,14 +150,14 @@ class StackedModels:
                 self.recorded.forget()
 
     def _stage(self) -> tuple[Any, list[str]]:
-        """What decides a step besides tensors: the method's plain values, and the parameters that it trains now."""
+        """What determines a step besides tensors: the method's plain values, and the parameters that it currently trains."""
         method = self.template.method
         return plain(method, private=True), list(trained(method, self.template.named_parameters()))
 
     def step(
         self, batch: Mapping[str, Modality], target: Tensor, examples: Tensor, key: Tensor, *weight: Tensor
     ) -> None:
-        """A step of every model."""
+        """One step of every model."""
         if self.recorded is None:
             self._step(batch, target, examples, key, *weight)
             return
@@ -169,7 +169,7 @@ class StackedModels:
     def _step(
         self, batch: Mapping[str, Modality], target: Tensor, examples: Tensor, key: Tensor, *weight: Tensor
     ) -> None:
-        """The same in place, so that it can be recorded."""
+        """The same step in place, so that it can be recorded."""
         gradient, left = self.gradient(self.parameters, self.buffers, batch, target, examples, key, *weight)
         self._update(gradient)
         where = {buffer.untyped_storage().data_ptr() for buffer in self.buffers.values()}
@@ -180,9 +180,9 @@ class StackedModels:
             self.buffers[name].copy_(buffer)
 
     def hold_failed(self) -> None:
-        """Put models back to their last good epoch that have failed in this one or before; nothing waits for the device.
+        """Restore models that failed in this or an earlier epoch to their last finite state, without synchronisation.
 
-        A loss that is no number makes its gradient none, and Adam the parameters.
+        A loss that is not finite makes its gradient, and through Adam the parameters, not finite.
         """
         fine = [p.flatten(1).isfinite().all(1) for p in self.parameters.values()]
         self.failed |= ~torch.stack(fine).all(0)
@@ -195,11 +195,11 @@ class StackedModels:
                 now.copy_(kept)  # the optimiser, or a recorded step, holds it
 
     def good_epochs(self) -> list[int]:
-        """After how many epochs each model was last good."""
+        """The number of epochs after which each model was last finite."""
         return cast(list[int], self.good_for.tolist())
 
     def revise(self, train: Split, validation: Split, epoch: int) -> None:
-        """Let the method change parameters between epochs, if this is the time."""
+        """Let the method change parameters between epochs, if this epoch requires it."""
         method = self.template.method
         if not isinstance(method, RevisesWeights) or not method.revises(epoch):
             return
@@ -217,7 +217,7 @@ class StackedModels:
                 self.buffers[name].copy_(buffer)  # a recorded step holds it
 
     def settle(self, validation: Split) -> None:
-        """Let the method fit what it fits when training is over."""
+        """Let the method fit its final buffers after training."""
         if not isinstance(self.template.method, FitsAtEnd):
             return
         self.template.eval()
@@ -228,7 +228,7 @@ class StackedModels:
             )
 
     def accuracies(self, split: Split, name: str, rows: int = 512) -> dict[str, Tensor]:
-        """Accuracy of every cell, overall and for each group; a few rows at a time, since test sets are large."""
+        """The accuracy of every cell, overall and for each group, in batches of rows, because test sets are large."""
         self.template.eval()
         family = self.template.method.family
         hits = []
@@ -244,7 +244,7 @@ class StackedModels:
             return accuracies(torch.cat(hits, 1), split.groups, name, None if counted is None else counted > 0)
 
     def watched(self, recipe: Watching, train: Split, validation: Split) -> dict[str, Tensor]:
-        """What a recipe records of every cell besides accuracies."""
+        """The metrics that a recipe records of every cell besides accuracies."""
         self.template.eval()
 
         def of_cell(parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], *splits: Any) -> dict[str, Tensor]:
@@ -258,7 +258,7 @@ class StackedModels:
             return vmap(of_cell, randomness="error")(self.parameters, self.buffers, *parts)
 
     def learner(self, i: int) -> Learner:
-        """The model and method of cell ``i`` as a module of its own, on the CPU."""
+        """The model and method of cell ``i`` as a separate module on the CPU."""
         own = copy.deepcopy(self.template)
         state = {name: tensor[i].cpu() for name, tensor in (self.parameters | self.buffers).items()}
         with torch.no_grad():
@@ -270,7 +270,7 @@ class StackedModels:
         return own
 
     def retire(self) -> None:
-        """Keep the models alone, on the CPU: training is over, and the device has other work."""
+        """Keep only the models, on the CPU: training is over, and the device is needed for other work."""
         self.parameters = {name: tensor.cpu() for name, tensor in self.parameters.items()}
         self.buffers = {name: tensor.cpu() for name, tensor in self.buffers.items()}
         self.good, self.initial, self.recorded = {}, {}, None
@@ -278,13 +278,13 @@ class StackedModels:
 
     # No attribute of a fleet leads back to it, or its memory would wait for Python to look for garbage.
     def gradient(self, *arguments: Any) -> Any:
-        """Of every model, what its optimiser is given, and its buffers as the step leaves them."""
+        """The gradient of every model for the optimiser, and its buffers after the step."""
         return vmap(self._gradient, randomness="error")(*arguments)
 
     def predict(
         self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], modalities: Mapping[str, Modality]
     ) -> Tensor:
-        """What every model says of its examples, ``(models, examples, outputs)``."""
+        """The predictions of all models for their examples, ``(models, examples, outputs)``."""
         run = vmap(partial(self._call, _predict), randomness="error")
         return cast(Tensor, run(parameters, buffers, modalities))
 
@@ -308,7 +308,7 @@ class StackedModels:
 
 
 def plain(module: nn.Module, private: bool = False) -> list[tuple[str, dict[str, Any]]]:
-    """Every number, text or flag that a module and its parts hold outside of tensors."""
+    """All numbers, strings and flags that a module and its submodules store outside of tensors."""
     kinds = (bool, int, float, str, tuple)
     return [
         (name, {k: v for k, v in vars(part).items() if isinstance(v, kinds) and (private or not k.startswith("_"))})

@@ -1,8 +1,8 @@
-"""One batch's gradient: the same for a plain loop, for many models at once, and for one on several devices.
+"""The gradient of one batch: for a plain loop, for many models at once, and for several devices.
 
 :func:`step` is a pure function of parameters, buffers, batch and key, which the fleet runs under ``torch.func.vmap``.
-:func:`backward` does the same to a model as it is, and fills in ``.grad``. Both train what is asked to be trained: parameters
-that require a gradient and that the method trains in this epoch.
+:func:`backward` does the same for a module and fills in ``.grad``. Both train the parameters that require a gradient
+and that the method trains in this epoch.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,12 +23,12 @@ from synib.training.cells import Learner
 
 
 class Step(NamedTuple):
-    """What one batch gives.
+    """The result of one batch.
 
     Args:
-        gradient: Parameter → what the optimiser is given, for those that are trained now.
-        buffers: All buffers as the step leaves them.
-        parts: The losses to report.
+        gradient: Parameter → gradient for the optimiser, for the parameters that are currently trained.
+        buffers: All buffers after the step.
+        parts: The losses to log.
     """
 
     gradient: dict[str, Tensor]
@@ -37,18 +37,20 @@ class Step(NamedTuple):
 
 
 def losses(method: Objective, model: Any, batch: Batch, key: Tensor) -> tuple[dict[str, Tensor], Parts]:
-    """The losses of a batch whose gradients make the step, and the parts to report; most methods have one loss."""
+    """The losses of a batch whose gradients form the step, and the parts to log; most methods have one loss."""
     if isinstance(method, WeighsGradients):
         return method.losses(model, batch, key)
     total, parts = method.loss(model, batch, key)
     if not isinstance(total, Tensor) or total.ndim:
         kind = f"shape {tuple(total.shape)}" if isinstance(total, Tensor) else type(total).__name__
-        raise ValueError(f"{type(method).__name__}.loss returns one number as its total; got {kind}: take the mean.")
+        raise ValueError(
+            f"{type(method).__name__}.loss must return a single number as its total; got {kind}: take the mean."
+        )
     return {"total": total}, parts
 
 
 def trained(method: Objective, parameters: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    """Those of some named parameters that change in this epoch: they are not frozen, and the method trains them."""
+    """The parameters that change in this epoch: not frozen, and trained by the method."""
     stages = method if isinstance(method, TrainsInStages) else None
     return {name: p for name, p in parameters if p.requires_grad and (stages is None or stages.trains(name))}
 
@@ -56,13 +58,13 @@ def trained(method: Objective, parameters: Iterable[tuple[str, Tensor]]) -> dict
 def step(
     learner: Learner, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], batch: Batch, key: Tensor
 ) -> Step:
-    """A batch's gradient as a pure function; the learner gives the code, and none of its own numbers.
+    """The gradient of a batch as a pure function; the learner provides the code but none of its own values.
 
     Args:
         learner: A model and its method.
-        parameters, buffers: All of theirs, by the learner's names.
+        parameters, buffers: All parameters and buffers, by the learner's names.
         batch: The examples.
-        key: Decides every draw.
+        key: Key of random draws.
     """
     changing = {name: parameters[name] for name in trained(learner.method, learner.named_parameters())}
     fixed = {name: p for name, p in parameters.items() if name not in changing}
@@ -96,16 +98,16 @@ def backward(
     examples: Tensor | None = None,
     sample_weight: Tensor | None = None,
 ) -> tuple[Tensor, Parts]:
-    """The loss of a batch, with the parameters' gradients filled in: ``loss.backward()`` for every method.
+    """The loss of a batch, with the gradients of the parameters filled in: ``loss.backward()`` for every method.
 
-    Methods that weigh the gradients of several losses against each other need this instead of ``loss.backward()``;
-    parameters that a method does not train in this epoch get no gradient. Gradients add up until they are set to zero. Of a
-    model in DistributedDataParallel each process has the mean of all processes' gradients.
+    Methods that combine the gradients of several losses need this function instead of ``loss.backward()``; parameters
+    that a method does not train in this epoch get no gradient. Gradients accumulate until they are set to zero. For a
+    model in DistributedDataParallel, each process gets the mean of all processes' gradients.
 
     Args:
         method: The method.
-        model: The model that it trains, also inside a wrapper that keeps its parameters whole.
-        modalities, target, key, examples, sample_weight: As for calling the method.
+        model: The model to train, possibly inside a wrapper that does not shard its parameters.
+        modalities, target, key, examples, sample_weight: As in a call of the method.
 
     Example:
         >>> import torch, synib
@@ -117,15 +119,15 @@ def backward(
     """
     if not isinstance(model, nn.Module):
         raise ValueError(
-            f"backward fills in the gradients of a module's parameters; got {type(model).__name__}: call the objective, then "
-            "loss.backward()."
+            f"backward fills in the gradients of a module's parameters, but got {type(model).__name__}: call "
+            "the objective, then loss.backward()."
         )
     if not torch.is_grad_enabled():
-        raise ValueError("backward needs gradients, and torch.no_grad() switches them off: call it outside.")
+        raise ValueError("backward needs gradients, but torch.no_grad() disables them: call it outside.")
     if is_sharded(model):
         raise ValueError(
-            f"backward needs whole parameters, and FSDP has sharded those of {type(model).__name__}: call the objective, then "
-            "loss.backward()."
+            f"backward needs unsharded parameters, but FSDP has sharded those of {type(model).__name__}: call "
+            "the objective, then loss.backward()."
         )
     inner, group = unwrap(model), replicas(model)
     names = getattr(inner, "names", None)
@@ -135,7 +137,9 @@ def backward(
     named = ((f"{who}.{name}", p) for who, module in owned for name, p in module.named_parameters())
     changing = trained(method, named)
     if not changing:
-        raise ValueError("There is nothing to train: no parameter of the model or the method takes a gradient now.")
+        raise ValueError(
+            "There is nothing to train: no parameter of the model or the method currently requires a gradient."
+        )
     batch = Batch(modalities, target, examples, sample_weight, group=group, check_values=look)
     try:
         each_loss, parts = losses(method, inner, batch, key)

@@ -1,4 +1,4 @@
-"""Train all shards of a run: halve those that do not fit into memory, train again those that were lost, collect the tables."""
+"""Train all shards of a run: halve those that do not fit into memory, retry those that were lost, collect the tables."""
 
 import time
 from collections import Counter, deque
@@ -23,7 +23,7 @@ ATTEMPTS = 3  # times that a shard may end its process
 
 
 class Failure(Enum):
-    """Why a shard came back without a result."""
+    """Why a shard was returned without a result."""
 
     OUT_OF_MEMORY = "out of memory"
     NODE_LOST = "node lost"
@@ -31,20 +31,20 @@ class Failure(Enum):
 
 
 class Workers(Protocol):
-    """Whoever trains shards: this process, or the nodes of a cluster."""
+    """What trains shards: this process, or the nodes of a cluster."""
 
     @property
     def memory_of(self) -> str:
-        """Whose memory a shard has to fit into, in words."""
+        """Description of the memory that a shard has to fit into."""
 
     def room(self) -> int:
-        """How many more shards can be submitted now."""
+        """The number of shards that can be submitted now."""
 
     def submit(self, shard: list[Cell], on_epoch: Callable[[], None]) -> None:
-        """Accept a shard for training; ``on_epoch`` is called after each epoch, where that can be known."""
+        """Accept a shard for training; ``on_epoch`` is called after each epoch if the workers can report it."""
 
     def results(self) -> Iterable[tuple[list[Cell], dict[str, Any] | Failure]]:
-        """Shards that came back, each with its content for :meth:`Folder.write` or with its failure."""
+        """Returned shards, each with its content for :meth:`Folder.write` or with its failure."""
 
 
 def sweep(
@@ -59,20 +59,20 @@ def sweep(
     on_progress: Progress = lambda done, total: None,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> None:
-    """Train the cells that are not finished yet, then collect the tables.
+    """Train all unfinished cells, then collect the tables.
 
-    A shard that runs out of memory is halved, and training goes on. A model whose loss or parameters are no longer finite
-    fails on its own: the column ``error`` of its row says why. No other run can write to the folder meanwhile.
+    A shard that runs out of memory is halved, and training continues. A model whose loss or parameters are not finite
+    fails alone: the column ``error`` of its row gives the reason. No other run can write to the folder meanwhile.
 
     Args:
         recipe: Provides each cell's data, model and method.
         cells: The models to train.
-        folder: Where results are written. A finished shard is written at once; a second run skips it.
+        folder: Folder for the results. A finished shard is written immediately; a second run skips it.
         device: The device to train on.
         precision: Precision of matrix products in training.
-        together: How many models to train at once; by default as many as fit into the free memory
-            (:func:`fleet.capacity`). A run that is continued keeps the shards it began with.
-        engine: ``"fleet"``, or ``"solo"`` for one model after the other on Lightning (:func:`solo.train`).
+        together: Number of models to train at once; by default as many as fit into free memory
+            (:func:`fleet.capacity`). A continued run keeps its original shards.
+        engine: ``"fleet"``, or ``"solo"`` for one model at a time with Lightning (:func:`solo.train`).
         on_progress: Called with the work done and the total work, in epochs of a vanilla model.
         say: Called with messages for the user.
     """
@@ -88,7 +88,7 @@ def sweep(
 def shards_of(
     recipe: Recipe, cells: Sequence[Cell], device: str, precision: Precision, together: int | None, engine: Engine
 ) -> list[list[Cell]]:
-    """The cells in shards, as :func:`sweep` would train them; arguments are its own."""
+    """The cells in shards, as :func:`sweep` would train them; the arguments are the same."""
     if engine == "solo":  # each model is written as soon as it is trained
         return [[cell] for cell in cells]
     return grouped(cells, lambda same: together or fleet.capacity(recipe, same, device, precision))
@@ -103,11 +103,11 @@ def train_and_collect(
     on_progress: Progress,
     say: Callable[[str], None],
 ) -> None:
-    """Train the unfinished shards of a folder, then write its tables and report models that failed.
+    """Train the unfinished shards of a folder, then write its tables and report failed models.
 
     Args:
         recipe, cells, folder, on_progress, say: As for :func:`sweep`.
-        workers: Who trains.
+        workers: What trains the shards.
         propose: Groups the cells into shards, if the folder has no recorded shards.
     """
     with folder.locked(say):
@@ -117,13 +117,13 @@ def train_and_collect(
         failed = folder.collect(cells)
     if failed:
         say(
-            f"{len(failed)} of {len(cells)} models failed. The first: {failed[0]['error']} The column error of results.csv "
-            "has all of them."
+            f"{len(failed)} of {len(cells)} models failed. The first error: {failed[0]['error']} The column "
+            "error of results.csv lists all of them."
         )
 
 
 def check_cells(cells: Sequence[Cell], engine: Engine) -> None:
-    """Raise ``ValueError`` if an engine cannot train these cells, before a folder is made or anything is trained."""
+    """Raise ``ValueError`` if an engine cannot train these cells, before a folder is created or anything is trained."""
     if engine == "solo":
         for cell in cells:
             solo.plan_of(cell)
@@ -169,13 +169,13 @@ def train_shard(
     engine: Engine,
     keep_failed: Callable[[Cell, bytes], None],
 ) -> dict[str, Any] | Failure:
-    """Train a shard here and now; returns its content for :meth:`Folder.write`, or that memory did not suffice.
+    """Train a shard now; return its content for :meth:`Folder.write`, or the out-of-memory failure.
 
     Args:
         recipe, shard, device, precision, on_epoch: As for :func:`fleet.train`.
         engine: ``"fleet"`` or ``"solo"``.
-        keep_failed: Called with the last good parameters and buffers of each cell that failed, as the bytes of a safetensors
-            file, if safetensors is installed.
+        keep_failed: Called with the last finite parameters and buffers of each failed cell, as the bytes of a
+            safetensors file, if safetensors is installed.
     """
     start = time.perf_counter()
     result: dict[str, Any] | Failure
@@ -212,10 +212,10 @@ def train_shard(
 
 
 def row(cell: Cell, metrics: Mapping[str, float], error: str | None = None) -> dict[str, Any]:
-    """A row of ``results.csv``. It has no times in it, so that a continued run ends with the same bytes.
+    """A row of ``results.csv``. It contains no times, so that a continued run ends with identical bytes.
 
     Args:
-        cell: The model that was trained.
+        cell: The trained cell.
         metrics: Metric → value; NaN values are left out.
         error: Why training failed, if it did.
     """
@@ -234,14 +234,14 @@ def row(cell: Cell, metrics: Mapping[str, float], error: str | None = None) -> d
 
 @dataclass
 class ShardTraining:
-    """Trains every shard that is not finished, and writes each to the folder as soon as it comes back.
+    """Trains every unfinished shard, and writes each to the folder as soon as it is returned.
 
-    A shard that runs out of memory is halved, together with the waiting shards of its program that are as large. A shard
+    A shard that runs out of memory is halved, together with the waiting shards of its program of the same size. A shard
     whose node is lost is trained again as often as needed; one whose process ended, up to three times.
 
     Args:
-        folder: Where results are written.
-        workers: Who trains.
+        folder: Folder for the results.
+        workers: What trains the shards.
         costs: Program → cost of an epoch of one model, in epochs of a vanilla model.
         on_progress: Called with the work done and the total work, in epochs of a vanilla model.
         say: Called with messages for the user.
@@ -283,7 +283,7 @@ class ShardTraining:
                 self.on_progress(self.done, self.total)
 
     def _work(self, shard: Sequence[Cell]) -> float:
-        """Cost of training a shard, in epochs of a vanilla model."""
+        """The cost of training a shard, in epochs of a vanilla model."""
         return self.costs[shard[0].program] * len(shard) * float(shard[0].settings["epochs"])
 
     def _epoch_counter(self, shard: Sequence[Cell]) -> Callable[[], None]:
@@ -299,24 +299,24 @@ class ShardTraining:
 
     def _retry(self, shard: list[Cell], failure: Failure) -> None:
         if failure is Failure.NODE_LOST:
-            self.say(f"A node was lost while it trained {len(shard)} models; they are trained again on another.")
+            self.say(f"A node was lost while training {len(shard)} models; they are trained again on another node.")
         else:
             key = digest([cell.id for cell in shard])
             self.ended_processes[key] += 1
             if self.ended_processes[key] == ATTEMPTS:
                 raise ValueError(
-                    f"The process that trains {len(shard)} {shard[0].method} models ended {ATTEMPTS} times, as happens when "
-                    "the system runs out of memory; train fewer models together. What is finished is kept."
+                    f"The process that trains {len(shard)} {shard[0].method} models ended {ATTEMPTS} times, as happens "
+                    "when the system runs out of memory: train fewer models together. Finished models are kept."
                 )
             self.say(f"The process that trained {len(shard)} models ended; they are trained again.")
         self.waiting.appendleft(shard)
 
     def _halve(self, shard: list[Cell]) -> None:
-        """Halve a shard that did not fit, and the waiting shards of its program that are as large."""
+        """Halve a shard that did not fit, and the waiting shards of its program of the same size."""
         if len(shard) == 1:
             raise ValueError(
-                f"One {shard[0].method} model alone does not fit into the memory of {self.workers.memory_of}; use a smaller "
-                "model or batch_size, or a device with more memory."
+                f"A single {shard[0].method} model does not fit into the memory of {self.workers.memory_of}: use a "
+                "smaller model or batch_size, or a device with more memory."
             )
         halves: list[list[Cell]] = []
         others: list[list[Cell]] = []
@@ -328,6 +328,6 @@ class ShardTraining:
         self.waiting = deque([*self.folder.regroup(halves), *others])
         self.halvings += 1
         self.say(
-            f"Out of memory with {len(shard)} models at once on {self.workers.memory_of}; shards of that size are halved and "
-            "training goes on. What is finished is kept."
+            f"Out of memory with {len(shard)} models at once on {self.workers.memory_of}: shards of that size "
+            "are halved and training continues. Finished models are kept."
         )

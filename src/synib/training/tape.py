@@ -1,8 +1,8 @@
 """A training step on a CPU, recorded as a list of tensor operations that is replayed without autograd and ``vmap``.
 
-The models of a fleet are small, so that most of a step's time on a CPU is spent in Python, autograd and ``vmap``. A tape
-keeps the operations that they issued and runs them again on the same memory: a replayed step has the same digits as an
-ordinary one.
+The models of a fleet are small, so most of a step's time on a CPU is spent in Python, autograd and ``vmap``. A tape
+stores the operations that they issue and runs them again on the same memory: a replayed step gives exactly the same
+values as an ordinary one.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ METHODS = {aten.view.default: "view", aten._unsafe_view.default: "view", aten.mu
 
 
 class Tapes:
-    """Records tapes. The function is run while it is recorded."""
+    """Records tapes. The function runs while it is recorded."""
 
     runs = True
 
@@ -39,11 +39,11 @@ class Tapes:
         """Run a function that changes tensors in place, and record it.
 
         Args:
-            run: Every tensor that it reads or changes must stay in the same memory.
+            run: The function; all tensors that it reads or changes must stay at the same memory address.
 
         Returns:
-            A function that replays it; ``None`` if its control flow depends on values in tensors, or if it allocates more than
-            ``LARGEST`` bytes.
+            A function that replays it; ``None`` if its control flow depends on tensor values, or if it allocates more
+            than ``LARGEST`` bytes.
         """
         tape = _Tape()
         with tape:
@@ -52,7 +52,7 @@ class Tapes:
 
 
 class _Tape(TorchDispatchMode):
-    """Collects the operations of a step in a graph, in which tensors that existed before are constants."""
+    """Collects the operations of a step in a graph, in which existing tensors are constants."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -97,7 +97,7 @@ class _Tape(TorchDispatchMode):
             self.bytes += out.nbytes
 
     def _node(self, x: Tensor) -> fx.Node:
-        """The node of a tensor: of the operation that made it, or of a constant."""
+        """The graph node of a tensor: the operation that created it, or a constant."""
         if id(x) not in self.nodes:
             name = f"constant_{len(self.nodes)}"
             setattr(self.constants, name, x)
@@ -121,7 +121,7 @@ def _item(several: Any, i: int) -> Any:
 
 
 def _depends_on_values(func: Any, args: Any) -> bool:
-    """Whether an operation brings values of tensors to the host, or makes a tensor whose size depends on them."""
+    """Whether an operation copies tensor values to the host, or creates a tensor whose size depends on them."""
     if func is aten.index.Tensor:  # by numbers of rows, its size is theirs; by a mask, what the mask says
         return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
     return torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags

@@ -142,18 +142,18 @@ def test_units_and_inputs():
     ("p", "settings", "sentence"),
     [
         (np.full((2, 2), 0.25), {}, r"two sources, p\[x1, x2, y\]; got an array of 2 dimensions"),
-        (np.full((2, 2, 2, 2), 1 / 16), {}, r"two sources.*got an array of 4 dimensions.*join some"),
+        (np.full((2, 2, 2, 2), 1 / 16), {}, r"two sources.*got an array of 4 dimensions.*combine some"),
         (-COPY, {}, "negative or infinite values or NaN"),
         (COPY * np.nan, {}, "negative or infinite values or NaN"),
-        (COPY * 2, {}, "p sums to 2, not to 1; give normalise=True"),
+        (COPY * 2, {}, "p sums to 2, not to 1: use normalise=True"),
         (COPY * 0, {"normalise": True}, "p sums to 0"),
-        (COPY, {"base": 1.0}, "base is that of a logarithm, a number above 1; got 1.0"),
-        (COPY, {"base": "2"}, "base is that of a logarithm, a number above 1; got '2'"),
+        (COPY, {"base": 1.0}, "base must be the base of a logarithm, a number above 1; got 1.0"),
+        (COPY, {"base": "2"}, "base must be the base of a logarithm, a number above 1; got '2'"),
         (COPY, {"base": np.inf}, "a number above 1; got inf"),
         (COPY, {"base": True}, "a number above 1; got True"),
-        (COPY[..., :1], {"normalise": True}, "Only one value of y has a probability above 0"),
-        (COPY * [1, 0], {"normalise": True}, "Only one value of y has a probability above 0"),
-        ({"p": COPY}, {}, "p is an array of numbers; got a dict"),
+        (COPY[..., :1], {"normalise": True}, "Only one value of y has a positive probability"),
+        (COPY * [1, 0], {"normalise": True}, "Only one value of y has a positive probability"),
+        ({"p": COPY}, {}, "p must be an array of numbers; got a dict"),
     ],
 )
 def test_mistakes_get_a_sentence(p, settings, sentence):
@@ -209,7 +209,9 @@ def test_a_solver_that_fails_or_answers_wrongly_is_not_believed(monkeypatch):
     real = cvxpy.Problem.solve
     with monkeypatch.context() as patch:
         patch.setattr(cvxpy.Problem, "status", property(lambda self: "user_limit"))
-        with pytest.raises(RuntimeError, match=r"answered 'user_limit' for this distribution of shape \(3, 3, 2\)"):
+        with pytest.raises(
+            RuntimeError, match=r"returned status 'user_limit' for this distribution of shape \(3, 3, 2\)"
+        ):
             broja(p)
     with monkeypatch.context() as patch:
 
@@ -217,7 +219,7 @@ def test_a_solver_that_fails_or_answers_wrongly_is_not_believed(monkeypatch):
             raise cvxpy.SolverError("no luck")
 
         patch.setattr(cvxpy.Problem, "solve", broken)
-        with pytest.raises(RuntimeError, match=r"gave up on this distribution.*no luck"):
+        with pytest.raises(RuntimeError, match=r"failed on this distribution.*no luck"):
             broja(p)
 
     def inexact(self, **settings):
@@ -227,7 +229,7 @@ def test_a_solver_that_fails_or_answers_wrongly_is_not_believed(monkeypatch):
         q.value = 0.9 * q.value + 0.1 * p[a, b, y]  # has the marginals and a plausible size, but is not the least
 
     monkeypatch.setattr(cvxpy.Problem, "solve", inexact)
-    with pytest.raises(RuntimeError, match=r"answer is off by .* nats"):
+    with pytest.raises(RuntimeError, match=r"solution is off by .* nats"):
         broja(p)
 
 

@@ -90,7 +90,7 @@ def test_groups_stay_in_one_half_and_intervals_are_over_groups():
 @pytest.mark.parametrize(
     ("groups", "says"),
     [
-        (np.zeros(100), "takes at least 2 of them; got 1"),
+        (np.zeros(100), "needs at least 2 of them; got 1"),
         (np.arange(100) % 2, "one half has no example of some class"),
         (np.arange(50), r"the group of each of 100 examples; got shape \(50,\)"),
     ],

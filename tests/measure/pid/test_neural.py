@@ -76,7 +76,7 @@ def test_a_rare_class_gets_a_sentence_and_one_just_common_enough_a_value():
     x1, x2, y = embedded(lambda a, b: a, n=200)
     few = QUICK | {"epochs": 2, "align_steps": 2, "nulls": 1}
     y[:9] = 2
-    with pytest.raises(ValueError, match="Class 2 has 9 examples, and at least 10 of each are needed"):
+    with pytest.raises(ValueError, match="Class 2 has 9 examples, but at least 10 of each class are needed"):
         pid_neural(x1, x2, y, **few)
     y[9] = 2
     for seed in range(3):

@@ -124,7 +124,7 @@ X, Y = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 2
 
 def test_a_class_too_rare_for_both_halves_gets_a_sentence():
     names = np.array(["a", "b"])[(np.arange(100) < 3).astype(int)]
-    with pytest.raises(ValueError, match="Class 'b' has 3 examples, and at least 4"):
+    with pytest.raises(ValueError, match="Class 'b' has 3 examples, but at least 4"):
         pid_quantised(X, X, names)
 
 

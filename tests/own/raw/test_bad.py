@@ -37,11 +37,11 @@ def test_a_path_that_leaves_the_folder_is_refused_unless_the_root_allows_it(phot
     cells = [f"../{i}.png" for i in range(12)]
     path = media_csv(make, inner, cells)
     modalities = {"text": "review", "photo": "photo:image"}
-    with pytest.raises(ValueError, match=r"row 0 \(from 0\): '../0.png' leads out of .*inner.*with --root DIR"):
+    with pytest.raises(ValueError, match=r"row 0 \(from 0\): '../0.png' points outside of .*inner.*with --root DIR"):
         read(path, modalities=modalities)
     moved = media_csv(make, inner, [f"{i}.png" for i in range(12)], name="b.csv")
     assert read(moved, modalities=modalities, root=tmp_path).present["photo"].all()
-    with pytest.raises(ValueError, match="'/etc/passwd' leads out of"):
+    with pytest.raises(ValueError, match="'/etc/passwd' points outside of"):
         photos("/etc/passwd")
     assert photos(str(tmp_path / "0.png")).present["photo"].all()  # absolute, and inside
     with pytest.raises(ValueError, match=r"root is the folder that holds the files; .*none is not there"):
@@ -52,7 +52,7 @@ def test_a_link_out_of_the_folder_is_refused(photos, make, tmp_path_factory, tmp
     outside = tmp_path_factory.mktemp("outside") / "secret.png"
     outside.write_bytes(make.png())
     os.symlink(outside, tmp_path / "link.png")
-    with pytest.raises(ValueError, match=r"'link.png' leads out of .*, to .*secret.png"):
+    with pytest.raises(ValueError, match=r"'link.png' points outside of .*, to .*secret.png"):
         photos("link.png")
 
 
@@ -112,7 +112,7 @@ def test_sounds_that_are_too_long_or_none_are_one_line(make, tmp_path, monkeypat
     path = media_csv(make, tmp_path, [f"{i}.wav" for i in range(12)], "call")
     table = read(path, modalities={"text": "review", "call": "call:audio"})
     assert "call, row 0 (from 0): 0.wav lasts longer than 1 seconds, and is not decoded." in table.notes
-    assert any(note.startswith("call, row 1 (from 0): 1.wav cannot be read as sound") for note in table.notes)
+    assert any(note.startswith("call, row 1 (from 0): 1.wav cannot be read as audio") for note in table.notes)
     assert np.flatnonzero(~table.present["call"]).tolist() == [0, 1]
 
 

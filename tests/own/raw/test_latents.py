@@ -67,7 +67,7 @@ def test_a_damaged_block_and_a_damaged_array_are_made_again():
     (array,) = cache_folder().rglob("latents-*.npy")
     array.write_bytes(array.read_bytes()[:-1] + b"x")
     anew = Blocks()
-    with pytest.warns(UserWarning, match="is damaged; it is made again"):
+    with pytest.warns(UserWarning, match="is damaged and is computed again"):
         latents = stored(SOURCE, ROWS, WIDTH, STEP, anew)
     assert anew.made == [0, 4, 8]
     assert np.array_equal(latents.values, numbers(0, ROWS))

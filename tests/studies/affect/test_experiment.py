@@ -232,7 +232,7 @@ def test_a_run_leaves_a_row_for_every_cell_and_a_page_for_both_schemes(finished)
     assert [row["cell"] for row in rows] == [cell.id for cell in experiment.cells()]
     assert {r["n"] for r in summary if r["metric"] == "test_accuracy"} == {2}
     page = (path / "README.md").read_text()
-    for text in ("other speakers", "official split", "frame size, without a model", "control", "2 of 5 folds only"):
+    for text in ("other speakers", "official split", "frame size, without a model", "control", "Only 2 of 5 folds"):
         assert text in page
     for name in ("figure.svg", "figure-speaker-independent.svg"):
         assert (path / name).exists()

@@ -124,9 +124,7 @@ def test_small_numbers_are_z_scored_like_large_ones(content, write):
 
 def test_a_video_or_an_example_in_two_splits_is_refused(content, write):
     content["test"]["id"][0] = "train_0[77]"
-    with pytest.raises(
-        ValueError, match="Every video belongs to one part of the data; train_0 is in train and in test"
-    ):
+    with pytest.raises(ValueError, match="Every video must be in one split only; train_0 is in both train and test"):
         multibench.mosi(write(content))
     assert len(multibench.ur_funny(write(content, "humor.pkl")).test) == 4
     content["test"]["id"][0] = "train_0[0]"
@@ -164,17 +162,26 @@ def wrong(change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: [], "should hold a dict of train, valid, test, each a dict of arrays; it holds list"),
+        (lambda c: [], "must contain a dict of train, valid, test, each a dict of arrays; got list"),
         (lambda c: {"train": {}}, "it holds train"),
-        (wrong(lambda c: c["valid"].pop("text")), r"valid: text should be an array of numbers \(.*\); got none"),
+        (wrong(lambda c: c["valid"].pop("text")), r"valid: text must be an array of numbers \(.*\); got none"),
         (wrong(lambda c: c["test"].update(text=np.zeros((4, 7)))), r"text should be .*; got float64 \(4, 7\)"),
         (wrong(lambda c: c["test"].update(text=np.array([["a"]]))), "text should be"),
-        (wrong(lambda c: c["test"].update(text=np.zeros((4, STEPS, 7)))), "test: no example has a text"),
-        (wrong(lambda c: c["test"].update(labels=np.zeros(3))), r"labels should be 4 finite numbers.*; got float64"),
-        (wrong(lambda c: c["test"].update(labels=np.full(4, np.nan))), "labels should be 4 finite"),
+        (
+            wrong(lambda c: c["test"].update(text=np.zeros((4, STEPS, 7)))),
+            "test: every example has a text of zeros only",
+        ),
+        (wrong(lambda c: c["test"].update(labels=np.zeros(3))), r"labels must be 4 finite numbers.*; got float64"),
+        (wrong(lambda c: c["test"].update(labels=np.full(4, np.nan))), "labels must be 4 finite"),
         (wrong(lambda c: c["test"].update(labels=[1, 0, 1, 0])), "got list"),
-        (wrong(lambda c: c["test"].update(id=["a", ["b", "c"], "d"])), "id should be one for each of 4 texts; got 3"),
-        (wrong(lambda c: c["test"].update(id=[["a", doubling()]] * 4)), "An id is a text or a number.*; got list"),
+        (
+            wrong(lambda c: c["test"].update(id=["a", ["b", "c"], "d"])),
+            "there must be one id for each of 4 texts; got 3",
+        ),
+        (
+            wrong(lambda c: c["test"].update(id=[["a", doubling()]] * 4)),
+            "An id must be a string or a number.*; got list",
+        ),
         (wrong(lambda c: c["test"].update(vision=np.ones((4, 3, 6)))), r"vision is \(4, 3, 6\) and text \(4, 50, 7\)"),
     ],
 )
@@ -185,13 +192,13 @@ def test_a_file_in_another_form_is_refused(content, write, change, message):
 
 @pytest.mark.parametrize("modalities", ["text", ("text", "text"), ("text", "video")])
 def test_modalities_are_at_least_two_of_those_in_the_file(tmp_path, modalities):
-    with pytest.raises(ValueError, match="modalities are at least two of vision, audio, text; got"):
+    with pytest.raises(ValueError, match="modalities must be at least two of vision, audio, text; got"):
         multibench.mosi(tmp_path, modalities=modalities)
 
 
 def test_a_payload_in_place_of_the_data_is_refused(write):
     root = write(print)
-    with pytest.raises(ValueError, match=r"mosi_raw\.pkl is not read: it asks for builtins\.print"):
+    with pytest.raises(ValueError, match=r"mosi_raw\.pkl cannot be read: it requests builtins\.print"):
         multibench.mosi(root)
     assert check(multibench.MOSI, root).findings[0].state == "broken"
 

@@ -65,7 +65,7 @@ def test_the_target_is_the_joint_judgement_and_groups_say_where_the_modalities_a
         (lambda head, rows: [head, *rows[1:]], "1 of 360 clips without votes in all 3 conditions"),
         (lambda head, rows: [head, *rows, rows[0]], "twice, or without votes"),
         (lambda head, rows: [head, ["9", *rows[0][1:]], *rows[1:]], "for voice, face and both; got '9'"),
-        (lambda head, rows: [head, [rows[0][0], "many", *rows[0][2:]], *rows[1:]], "that are no numbers"),
+        (lambda head, rows: [head, [rows[0][0], "many", *rows[0][2:]], *rows[1:]], "that are not numbers"),
     ],
 )
 def test_a_table_that_is_another_is_refused_in_a_sentence(crema_votes_root, tmp_path, change, sentence):
@@ -78,7 +78,7 @@ def test_a_table_that_is_another_is_refused_in_a_sentence(crema_votes_root, tmp_
 
 
 def test_missing_votes_are_named_with_where_to_get_them(tmp_path):
-    with pytest.raises(ValueError, match=r"holds no .*tabulatedVotes.csv .*get it from https://"):
+    with pytest.raises(ValueError, match=r"contains no .*tabulatedVotes.csv .*download it from https://"):
         crema_votes(tmp_path)
 
 
@@ -92,7 +92,7 @@ def test_every_method_is_trained_and_stands_in_the_table(kind, root, tmp_path):
     shown = list(experiment.columns)
     assert table.columns[: len(shown)] == shown
     assert all(row[0]["n"] == 2 for row in table.rows.values())
-    assert "not the sounds and frames" in (folder / "README.md").read_text()
+    assert "not the audio and frames" in (folder / "README.md").read_text()
 
 
 def test_the_real_table_is_read_where_it_is():

@@ -217,21 +217,21 @@ WRONG = {
     "eight bits": (lambda r, w: w(one(r), np.zeros(900), width=1), "has 8000 Hz, 8 bits, 1 channels; expected"),
     "no wav": (lambda r, w: one(r).write_text("three" * 200), "3_anna_0.wav is not a readable WAV file .*RIFF"),
     "empty": (lambda r, w: cut(r, 0), r"is not a readable WAV file \(it ends too early\)"),
-    "cut in a sample": (lambda r, w: cut(r, 44 + 701), "3_anna_0.wav is truncated: it holds 701 of .* bytes"),
+    "cut in a sample": (lambda r, w: cut(r, 44 + 701), "3_anna_0.wav is truncated: it contains 701 of .* bytes"),
     "a folder": (lambda r, w: (one(r).unlink(), one(r).mkdir()), "3_anna_0.wav is not a readable WAV file"),
-    "too short": (lambda r, w: w(one(r), np.zeros(255)), "shorter than 0.032 s: it holds 255 samples"),
+    "too short": (lambda r, w: w(one(r), np.zeros(255)), "shorter than 0.032 s: it contains 255 samples"),
     "two speakers": (
         lambda r, w: [f.unlink() for f in r.glob("recordings/*") if f.name.split("_")[1] not in ("anna", "carl")],
         "Three disjoint splits need recordings of at least 3 speakers; .* has 2",
     ),
     "small images": (lambda r, w: save(r, inputs=np.zeros((10, 64))), r"\(10, 64\) and targets .*expected \(n, 784\)"),
     "fewer labels": (lambda r, w: save(r, targets=np.zeros(9, int)), r"targets \(9,\); expected"),
-    "bytes": (lambda r, w: save(r, inputs=np.full((10, 784), 255)), "inputs other than numbers from 0 to 1 .*divide"),
-    "not finite": (lambda r, w: save(r, inputs=np.full((10, 784), np.nan)), "inputs other than numbers from 0 to 1"),
+    "bytes": (lambda r, w: save(r, inputs=np.full((10, 784), 255)), "inputs outside of 0 to 1 .*divide"),
+    "not finite": (lambda r, w: save(r, inputs=np.full((10, 784), np.nan)), "inputs outside of 0 to 1"),
     "letters": (lambda r, w: save(r, targets=np.arange(10) + 1), "targets other than whole numbers from 0 to 9"),
     "one image": (lambda r, w: save(r, n=1), "mnist-valid.npz holds 1 images; expected at least 2"),
-    "a recording elsewhere": (lambda r, w: lead_out(r, "recordings/3_anna_0.wav"), "leads out of"),
-    "images elsewhere": (lambda r, w: lead_out(r, "mnist-test.npz"), "leads out of"),
+    "a recording elsewhere": (lambda r, w: lead_out(r, "recordings/3_anna_0.wav"), "points outside of"),
+    "images elsewhere": (lambda r, w: lead_out(r, "mnist-test.npz"), "points outside of"),
 }  # fmt: skip
 
 
@@ -284,5 +284,5 @@ def test_other_rules_make_labels_that_neither_digit_tells_and_cues_that_do(digit
 
 
 def test_an_unknown_rule_is_refused(digits_root):
-    with pytest.raises(ValueError, match="rule is 'parity', 'halves' or 'modulo-3'; got 'sum'"):
+    with pytest.raises(ValueError, match="rule must be 'parity', 'halves' or 'modulo-3'; got 'sum'"):
         digits(digits_root, PLAIN, rule="sum", **SIZES)

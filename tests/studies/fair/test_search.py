@@ -104,7 +104,7 @@ def test_a_search_goes_on_until_no_choice_is_at_an_edge_trains_new_cells_only_an
     assert len(sought) == len(set(sought)) == 23
     assert read_json(folder / "config.json")["extend"] == [f"pid-xor | vanilla | {name}" for name in extended]
     assert [s for s in said if "at an edge" in s] == [
-        f"Forms with a chosen value at an edge of what was tried: 1. Candidates added: {'; '.join(entries)}."
+        f"Forms with a chosen value at an edge of the grid: 1. Candidates added: {'; '.join(entries)}."
         for entries in ([f"pid-xor | vanilla | {n}" for n in part] for part in (extended[:1], extended[1:]))
     ]
     assert len(read_csv(folder / "results.csv")) == 23

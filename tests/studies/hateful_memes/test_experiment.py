@@ -141,8 +141,8 @@ def test_what_is_above_the_control_is_seed_by_seed(home):
     assert found["vanilla", "subset_accuracy"]["mean"] == pytest.approx(0.5)
     assert (CONTROL, "test_accuracy_over_vanilla") not in found
     note = experiment.tables(summary)[0].note
-    assert "2 memes without a readable picture were left out" in note
-    assert "were cut" not in note
+    assert "2 memes without a readable image were excluded" in note
+    assert "were truncated" not in note
 
 
 def test_frozen_encoders_are_computed_once_and_their_tokens_are_the_data(home, monkeypatch):
@@ -244,13 +244,13 @@ def test_memes_without_pictures_are_named_and_left_out_only_on_request(copy):
 
 def test_a_missing_jsonl_is_reported_with_where_to_get_it(copy):
     (copy / "hateful-memes" / "dev_unseen.jsonl").unlink()
-    refused(small(copy), r"holds no dev_unseen\.jsonl .*get it from https://hatefulmemes")
+    refused(small(copy), r"contains no dev_unseen\.jsonl .*download it from https://hatefulmemes")
 
 
 def test_weights_that_cannot_be_loaded_are_reported(copy):
     refused(small(copy, vision=str(copy / "hateful-memes")), r"hateful-memes has no config\.json")
     refused(small(copy, vision=str(copy / "deberta")), "a model of type 'deberta-v2'; expected 'clip'")
-    refused(small(copy, vision="nobody/no-such-clip"), r"'nobody/no-such-clip' is no folder here and no model")
+    refused(small(copy, vision="nobody/no-such-clip"), r"'nobody/no-such-clip' is neither a folder nor a model")
     refused(small(copy, text="nobody/no-such-deberta"), "tokenizer of nobody/no-such-deberta .* not in the cache")
     refused(small(copy, text=str(copy / "none" / "at all")), "tokenizer of .*at all")
 

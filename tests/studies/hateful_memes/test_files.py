@@ -73,9 +73,9 @@ def test_a_path_that_leaves_the_folder_is_refused(root, img):
     Image.new("RGB", (2, 2)).save(root.parent / "secret.png")
     (root / "img" / "link.png").symlink_to(root.parent / "secret.png")
     write(root / "train.jsonl", [{"id": 1, "img": img, "label": 0, "text": ""}])
-    with pytest.raises(ValueError, match="leads out of"):
+    with pytest.raises(ValueError, match="points outside of"):
         load(root)
-    with pytest.raises(ValueError, match="leads out of"):
+    with pytest.raises(ValueError, match="points outside of"):
         load(root, skip_broken=True)
 
 
@@ -97,7 +97,7 @@ def test_a_broken_picture_is_named_and_left_out_only_on_request(root, harm):
 
 def test_a_picture_that_unpacks_to_too_much_is_refused(root, monkeypatch):
     monkeypatch.setattr("synib.studies.hateful_memes.files.MAX_PIXELS", 40)
-    with pytest.raises(BrokenFile, match="unpacks to 8 × 6 pixels, more than the 40 allowed"):
+    with pytest.raises(BrokenFile, match="has 8 × 6 pixels, more than the 40 allowed"):
         read_picture(root / "img" / "00000.png")
 
 
@@ -109,10 +109,10 @@ VALID = {"id": 1, "img": "img/00000.png", "label": 0, "text": "a"}
     [
         ("{", r"train\.jsonl, line 2: expected a JSON object; got '\{'"),
         ("[1]", "line 2: expected a JSON object"),
-        (json.dumps(VALID | {"label": 2}), "line 2: a label is 0 or 1; got 2"),
-        (json.dumps(VALID | {"label": True}), "label is 0 or 1; got True"),
-        (json.dumps({k: v for k, v in VALID.items() if k != "label"}), "label is 0 or 1; got none"),
-        (json.dumps(VALID | {"text": None}), "line 2: a meme has an id, a path img and a text"),
+        (json.dumps(VALID | {"label": 2}), "line 2: a label must be 0 or 1; got 2"),
+        (json.dumps(VALID | {"label": True}), "label must be 0 or 1; got True"),
+        (json.dumps({k: v for k, v in VALID.items() if k != "label"}), "label must be 0 or 1; got none"),
+        (json.dumps(VALID | {"text": None}), "line 2: a meme must have an id, a path img and a text"),
         (json.dumps(VALID | {"id": 0}), "line 2: meme 0 is listed twice"),
     ],
 )
@@ -129,10 +129,10 @@ def test_a_file_without_memes_or_that_is_no_text_or_missing_is_refused(root):
     with pytest.raises(ValueError, match=r"train\.jsonl has no meme\."):
         load(root)
     (root / "train.jsonl").write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match="is not text in UTF-8"):
+    with pytest.raises(ValueError, match="is not UTF-8 text"):
         load(root)
     (root / "train.jsonl").unlink()
-    with pytest.raises(ValueError, match=r"holds no train\.jsonl .*: get it from https://hatefulmemes"):
+    with pytest.raises(ValueError, match=r"contains no train\.jsonl .*: download it from https://hatefulmemes"):
         load(root)
     with pytest.raises(ValueError, match=r"none\.jsonl is missing"):
         read_memes(root / "none.jsonl")
@@ -220,7 +220,7 @@ def test_a_meme_in_two_splits_and_a_tokenizer_that_does_not_pad_are_refused(root
     with pytest.raises(ValueError, match="pad_token_id is None"):
         dataset(load(root), tokenizer, tmp_path)
     shutil.copy(root / "train.jsonl", root / "dev_unseen.jsonl")
-    with pytest.raises(ValueError, match="Every meme belongs to one part of the data"):
+    with pytest.raises(ValueError, match="Every meme must be in one split only"):
         dataset(load(root), Tokenizer(), tmp_path)
 
 

@@ -26,10 +26,10 @@ def clips():
 
 
 def test_an_actor_in_two_parts_is_refused(clips):
-    with pytest.raises(ValueError, match="Every actor belongs to one part of the data; 3 is in train and in test"):
+    with pytest.raises(ValueError, match="Every actor must be in one split only; 3 is in both train and test"):
         clips.dataset(PARTS | {"train": np.array([0, 4]), "test": np.array([5])})
     irony = Irony.make(clips.ids, [0, 1] * 3, TWO, {"train": [0, 4], "validation": [2], "test": [5]}, 0.0)
-    with pytest.raises(ValueError, match="Every actor belongs to one part"):
+    with pytest.raises(ValueError, match="Every actor must be in one split"):
         clips.dataset({}, irony)
 
 

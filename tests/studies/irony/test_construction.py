@@ -94,5 +94,5 @@ def test_another_file_is_refused(tmp_path):
 def test_a_clip_in_two_splits_is_refused():
     with pytest.raises(ValueError, match="Clip 'b' is in two splits, 'train' and 'test'"):
         Irony.make(["a", "b"], [0, 1], CREMA_D, {"train": [0, 1], "test": [1]}, 0.0)
-    with pytest.raises(ValueError, match="positions of 2 clips; got 0 to 2"):
+    with pytest.raises(ValueError, match="indices of 2 clips; got 0 to 2"):
         Irony.make(["a", "b"], [0, 1], CREMA_D, {"train": [0, 2]}, 0.0)

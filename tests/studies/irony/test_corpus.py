@@ -109,7 +109,7 @@ def test_broken_clips_are_named_and_left_out_only_on_request(root):
     missing, short = "1002_DFA_SAD_XX", "1003_DFA_HAP_XX"
     video = root / "VideoFlash" / f"{short}.flv"
     video.write_bytes(video.read_bytes()[: video.stat().st_size // 2])
-    message = rf"{short}\.flv is truncated: .*: get the files again, or .* skip_broken=True"
+    message = rf"{short}\.flv is truncated: .*: download the files again, or .* skip_broken=True"
     with pytest.raises(ValueError, match=message):
         load(root, **SIZE)
     (root / "AudioWAV" / f"{missing}.wav").unlink()
@@ -137,5 +137,5 @@ def test_a_link_out_of_the_folder_is_refused(root, tmp_path, write_sound):
     outside = write_sound(tmp_path / "other.wav")
     (root / "AudioWAV" / "1001_DFA_ANG_XX.wav").unlink()
     (root / "AudioWAV" / "1001_DFA_ANG_XX.wav").symlink_to(outside)
-    with pytest.raises(ValueError, match="leads out of"):
+    with pytest.raises(ValueError, match="points outside of"):
         load(root, **SIZE)

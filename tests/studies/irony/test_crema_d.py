@@ -40,7 +40,7 @@ def test_a_name_describes_its_clip():
     "name", ["1001_DFA_ANG", "1001_DFA_JOY_XX", "../1001_DFA_ANG_XX_", "", "1001_dfa_ANG_XX", "٠٠٠١_DFA_ANG_X!"]
 )
 def test_another_name_is_refused(name):
-    with pytest.raises(ValueError, match=r"A clip of CREMA-D is named .*; got|The emotions of CREMA-D are"):
+    with pytest.raises(ValueError, match=r"A clip of CREMA-D must be named .*; got|The emotions of CREMA-D are"):
         parse(name)
 
 
@@ -73,9 +73,9 @@ def test_the_order_of_clips_does_not_matter_and_the_seed_does():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"fold": 5}, "fold is a whole number from 0 to 4; got 5"),
-        ({"fold": -1}, "fold is a whole number from 0 to 4; got -1"),
-        ({"folds": 0}, "folds is a whole number of at least 1; got 0"),
+        ({"fold": 5}, "fold must be a whole number from 0 to 4; got 5"),
+        ({"fold": -1}, "fold must be a whole number from 0 to 4; got -1"),
+        ({"folds": 0}, "folds must be a whole number of at least 1; got 0"),
         ({"share": 0.5}, "share .* got 0.5"),
         ({"actors": [1, 2]}, "need more actors; got 2"),
     ],
@@ -99,7 +99,9 @@ def test_the_clips_come_from_the_list_or_else_from_the_files(root):
 
 
 def test_a_folder_without_clips_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"has neither SentenceFilenames.csv nor AudioWAV/\*\.wav: get CREMA-D from"):
+    with pytest.raises(
+        ValueError, match=r"has neither SentenceFilenames.csv nor AudioWAV/\*\.wav: download CREMA-D from"
+    ):
         list_clips(tmp_path)
 
 

@@ -80,7 +80,7 @@ def test_balanced_donors_leave_nothing_to_tell_from_one_modality(contradictions,
     try:
         out = with_irony(y, alpha, contradictions, donors="balanced", seed=seed)
     except ValueError as e:
-        assert "in no more than half" in str(e)  # noqa: PT017
+        assert "in at most half" in str(e)  # noqa: PT017
         assert n < 4 or 2 * max(sizes) * n / len(y) > n - 2
         return
     ironic = out.label == classes
@@ -137,22 +137,22 @@ def test_donors_can_be_held_to_the_same_actor(donors):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"alpha": 7}, "alpha is at most 6; alpha=7 needs 70 ironic examples, and split 'train' has 60"),
+        ({"alpha": 7}, "alpha must be at most 6; alpha=7 needs 70 ironic examples, but split 'train' has 60"),
         ({"alpha": 5.99}, r"makes all examples of '\w+' in split 'train' ironic, which leaves the class empty"),
         ({"alpha": 6, "donors": "balanced"}, "leaves the class empty"),
-        ({"alpha": -1}, "alpha is a number of at least 0; got -1"),
-        ({"alpha": 0.1, "donors": "balanced"}, "no more than half of the ironic examples; in split 'train' 1 of 1 are"),
-        ({"donors": "mine"}, "donors is 'paper' or 'balanced'; got 'mine'"),
-        ({"seed": 0.5}, "seed is a whole number; got 0.5"),
-        ({"label": np.full(60, 6)}, r"Labels are class numbers 0 to 5 \(NEU, .*\); got 6"),
-        ({"label": np.zeros(60)}, "label is a list of whole numbers; got an array of float64"),
-        ({"label": np.zeros(3, int)}, "of one length; got 60, 60 and 3"),
+        ({"alpha": -1}, "alpha must be a number of at least 0; got -1"),
+        ({"alpha": 0.1, "donors": "balanced"}, "at most half of the ironic examples, but in split 'train' 1 of 1 are"),
+        ({"donors": "mine"}, "donors must be 'paper' or 'balanced'; got 'mine'"),
+        ({"seed": 0.5}, "seed must be a whole number; got 0.5"),
+        ({"label": np.full(60, 6)}, r"Labels must be class indices 0 to 5 \(NEU, .*\); got 6"),
+        ({"label": np.zeros(60)}, "label must be a list of whole numbers; got an array of float64"),
+        ({"label": np.zeros(3, int)}, "equal length; got 60, 60 and 3"),
         ({"label": np.full(60, 1)}, "no donor for 'HAP': no example of 'SAD' or 'FEA' or 'DIS' or 'ANG'"),
-        ({"within": [0]}, "within has a key for each of the 60 examples; got 1"),
+        ({"within": [0]}, "within must have a key for each of the 60 examples; got 1"),
         ({"within": list(range(60))}, "no donor for .* with "),
         ({"contradictions": {"a": ("b",), "b": ("c",)}}, r"each class to others among 'a', 'b'; got 'b' → \('c',\)"),
         ({"contradictions": {"a": ("a",), "b": ("a",)}}, "to others among 'a', 'b'; got 'a'"),
-        ({"contradictions": {}}, "contradictions map at least 2 classes"),
+        ({"contradictions": {}}, "contradictions must map at least 2 classes"),
     ],
 )
 def test_an_invalid_argument_is_refused(arguments, message):

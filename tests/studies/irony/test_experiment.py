@@ -146,8 +146,8 @@ def test_the_search_prefers_the_best_ranking_among_those_nearly_best_in_macro_f1
 
 
 def test_missing_media_are_reported_before_training(tmp_path):
-    for message in (r"holds no AudioWAV/\*\.wav", r"holds no VideoFlash/\*\.flv or"):
-        with pytest.raises(ValueError, match=f"{message}.*: get it from https://github.com/Cheyney"):
+    for message in (r"contains no AudioWAV/\*\.wav", r"contains no VideoFlash/\*\.flv or"):
+        with pytest.raises(ValueError, match=f"{message}.*: download it from https://github.com/Cheyney"):
             IronyRates(source="crema-d", root=str(tmp_path)).check()
         (tmp_path / "AudioWAV").mkdir(exist_ok=True)
         (tmp_path / "AudioWAV" / "1001_DFA_ANG_XX.wav").touch()

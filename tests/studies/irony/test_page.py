@@ -29,7 +29,7 @@ def test_tables_show_scores_leads_and_leaks_of_both_schemes_with_intervals(small
     assert len(tables["irony without a model"].rows) == 6
     assert all(cell["n"] == 3 for row in tables["irony without a model"].rows.values() for cell in row)
     page = (path / "report.html").read_text()
-    assert "Tested on 3 of 5 folds only." in page
+    assert "Tested on only 3 of 5 folds." in page
 
 
 def test_no_line_is_drawn_through_a_single_rate(small, finished):

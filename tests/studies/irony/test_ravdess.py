@@ -48,7 +48,7 @@ def test_a_name_describes_its_clip():
     "name", ["03-02-05-01-02-01-12", "03-01-09-01-02-01-12", "03-01-05-01-02-01-25", "03-01-05", "x"]
 )
 def test_another_name_is_refused(name):
-    with pytest.raises(ValueError, match=r"A speech clip of RAVDESS is named .*; got"):
+    with pytest.raises(ValueError, match=r"A speech clip of RAVDESS must be named .*; got"):
         parse(name)
 
 
@@ -62,9 +62,9 @@ def test_every_actor_is_tested_once_and_is_in_one_split_only():
         assert people["validation"] == set(FOLDS[(fold + 1) % 5])
         tested += people["test"]
     assert sorted(tested) == list(range(1, 25))
-    with pytest.raises(ValueError, match="fold is a whole number from 0 to 4; got 5"):
+    with pytest.raises(ValueError, match="fold must be a whole number from 0 to 4; got 5"):
         actor_splits(actors, 5)
-    with pytest.raises(ValueError, match="numbered 1 to 24; got 25"):
+    with pytest.raises(ValueError, match="numbers 1 to 24; got 25"):
         actor_splits([25])
 
 
@@ -98,7 +98,7 @@ def test_wav_comes_before_opus_songs_are_ignored_and_missing_files_are_named(roo
 
 
 def test_a_folder_without_clips_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"has no files such as .*: get RAVDESS from https"):
+    with pytest.raises(ValueError, match=r"has no files such as .*: download RAVDESS from https"):
         list_clips(tmp_path)
 
 

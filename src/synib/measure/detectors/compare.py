@@ -1,4 +1,4 @@
-"""What each detector adds to an additive model of the modalities, on held-out rows."""
+"""The gain of each detector over an additive model of the modalities, on held-out rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ COLUMNS = 8  # of a residual at most: that of more classes is projected
 
 @dataclass(frozen=True)
 class Extension:
-    """Held-out predictions of the additive model with and without the interaction that a detector found.
+    """Held-out predictions of the additive model with and without the interaction of a detector.
 
     Args:
-        without: Linear predictor with what the detector says of each modality alone, ``(rows, columns)``.
+        without: Linear predictor with the detector's unimodal features, ``(rows, columns)``.
         extended: The same with the interaction.
         without_loss, loss: Log-loss of each row, in nats.
     """
@@ -35,7 +35,7 @@ class Extension:
 
     @property
     def gain(self) -> Tensor:
-        """What the interaction adds to the log-likelihood of each row, in nats."""
+        """The gain in log-likelihood of each row through the interaction, in nats."""
         return self.without_loss - self.loss
 
 
@@ -45,7 +45,7 @@ class Comparison:
 
     Args:
         additive: Linear predictor of the additive model, ``(rows, columns)``.
-        loss: Its log-loss of each row, in nats.
+        loss: Log-loss of each row under the additive model, in nats.
         detectors: Detector → the additive model extended by it.
     """
 
@@ -55,25 +55,26 @@ class Comparison:
 
 
 class Detectors:
-    r"""Detectors of interactions between modalities, prepared for some rows and usable with any target.
+    r"""Detectors of interactions between modalities, prepared for a set of rows and usable with any target.
 
     - ``products-k``: the product of one direction in each of two modalities, among k leading principal components;
     - ``kernel``: ridge regression with the product of two centred Gaussian kernels, one of each modality;
     - ``table``: a table of means over the clusters of two modalities, shrunk to 0.
 
-    Each extends the same additive model, a regression on unimodal predictions and on what the same three detectors find
-    *within* each modality. Where two modalities hold the same thing, a product of both is a square of one: a product is
-    therefore compared with products that each modality can make alone, of its own factor and its prediction of the other.
+    Each detector extends the same additive model, a regression on unimodal predictions and on what the same three
+    detectors find *within* each modality. If two modalities contain the same variable, a product of both is a square of
+    one: a product is therefore compared with the products that each modality can form alone, from its own factor and
+    its prediction of the other.
 
     Everything that uses the target is fitted on the other parts of the rows. Principal components, kernels and clusters use all
     rows, without their targets.
 
     Args:
         modalities: Name → ``(rows, width)``; two or more.
-        present: Name → which rows have it.
-        part: The part of each row, from 0; rows that depend on each other are in one part.
+        present: Name → which rows have the modality.
+        part: The part (fold) of each row, from 0; dependent rows are in one part.
         seed: Seed of landmarks and clusters.
-        only_products: Look for products alone, among so many leading components; by default for all that is named above.
+        only_products: Use only product detectors with so many leading components; by default all detectors.
     """
 
     def __init__(
@@ -106,13 +107,13 @@ class Detectors:
             self._together[detector] = {pair: RidgeFolds(x, part, self.parts) for pair, x in pairs.items()}
 
     def compare(self, response: Response, base: Tensor, offset: Tensor) -> Comparison:
-        """The additive model and its extensions, each row predicted from fits on the other parts.
+        """The additive model and its extensions; each row is predicted from fits on the other parts.
 
         Args:
             response: The target.
             base: Linear predictors of unimodal and additive models that were not trained on these rows,
                 ``(models, rows, columns)``.
-            offset: The linear predictor of one of them, whose residual products are looked for in.
+            offset: The linear predictor of one of these models; products are searched in its residual.
         """
         base, offset = base.double(), offset.double()
         projection = _projection(response.columns, offset)
@@ -144,7 +145,7 @@ class Detectors:
     def _found(
         self, across: Mapping[tuple[str, str], list[spectral.Directions]], residual: Tensor, fold: int
     ) -> Iterator[tuple[str, Tensor, Tensor]]:
-        """Each detector with its interactions of every pair of modalities, and what goes with them within modalities.
+        """Each detector with its interaction features of every pair of modalities, and the matching unimodal features.
 
         Both as ``(features, rows, columns)``.
         """
@@ -165,15 +166,15 @@ class Detectors:
 def extend(
     response: Response, eta: Tensor, alone: Tensor, interaction: Tensor, train: Tensor, test: Tensor, into: Extension
 ) -> None:
-    """Extend an additive model by an interaction, fitted on training rows, and write down its test rows.
+    """Extend an additive model by an interaction, fitted on training rows, and store the predictions for test rows.
 
     Args:
         response: The target.
         eta: The additive model's linear predictor.
-        alone: What the candidate says of modalities alone, ``(features, rows, columns)``; possibly nothing.
-        interaction: What it says of them together, likewise.
-        train, test: Row numbers.
-        into: Where the test rows' predictions and losses are written.
+        alone: The unimodal features of the detector, ``(features, rows, columns)``; possibly empty.
+        interaction: Its interaction features, in the same shape.
+        train, test: Indices of the rows.
+        into: Storage for the predictions and losses of the test rows.
     """
     for more, predictor, losses in (
         (alone, into.without, into.without_loss),
@@ -185,7 +186,7 @@ def extend(
 
 
 def _projection(columns: int, like: Tensor) -> Tensor:
-    """From columns of a residual to a few: themselves, or of many classes some random orthogonal contrasts."""
+    """A few columns of a residual: the residual itself, or random orthogonal contrasts if there are many classes."""
     if columns <= COLUMNS:
         return torch.eye(columns).to(like)
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Principal components of a modality, computed once, without labels, for all detectors."""
+"""Principal components of a modality, computed once without labels and shared by all detectors."""
 
 from typing import NamedTuple
 
@@ -12,11 +12,11 @@ BLOCK = 4096  # rows in double precision at a time
 
 
 class Components(NamedTuple):
-    """A modality by its principal components, from the largest variance to the smallest.
+    """The principal components of a modality, by decreasing variance.
 
     Args:
         leading: The first ``LEADING`` components with their variances, ``(rows, components)``.
-        white: All of them with variance 1, outliers clipped.
+        white: All components with variance 1 and clipped outliers.
     """
 
     leading: Tensor
@@ -24,7 +24,7 @@ class Components(NamedTuple):
 
 
 def components(x: Tensor, present: Tensor) -> Components:
-    """The principal components of standardised features; rows without the modality are 0.
+    """The principal components of standardised features; 0 for rows without the modality.
 
     Args:
         x: ``(rows, width)``.

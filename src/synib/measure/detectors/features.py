@@ -1,4 +1,4 @@
-"""Features of interactions that are no products of directions: kernels, and tables over clusters."""
+"""Features of interactions other than products of directions: kernels, and tables over clusters."""
 
 import torch
 from torch import Tensor
@@ -10,17 +10,17 @@ ROUNDS = 12  # of k-means
 
 
 def gaussian_kernel(x: Tensor, landmarks: Tensor) -> Tensor:
-    """exp(-d² / median d²) of each row and each landmark."""
+    """exp(-d² / median d²) for each row and landmark."""
     square = torch.cdist(x, landmarks).square()
     return torch.exp(-square / square[:: max(1, len(x) // 1000)].median().clamp(min=1e-12))
 
 
 def nystrom(kernel: Tensor, among: Tensor) -> Tensor:
-    """Features whose inner products approximate a kernel, of mean 0, with a mean square length of the number of landmarks.
+    """Features whose inner products approximate a kernel, with mean 0 and mean squared norm equal to the number of landmarks.
 
     Args:
-        kernel: Of each row and each landmark.
-        among: Of the landmarks themselves.
+        kernel: Kernel between rows and landmarks.
+        among: Kernel between landmarks.
     """
     values, vectors = torch.linalg.eigh(among.double())
     kept = values > 1e-4 * values.max()
@@ -30,7 +30,7 @@ def nystrom(kernel: Tensor, among: Tensor) -> Tensor:
 
 
 def kernel_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
-    """Nyström features of each modality's Gaussian kernel, and of the product of two centred ones."""
+    """Nyström features of each modality's Gaussian kernel, and of the product of two centred kernels."""
     first = next(iter(leading.values()))
     n = len(first)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).to(first.device)
@@ -54,7 +54,7 @@ def kernel_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Te
 
 
 def clusters(near: Tensor, count: int, seed: int) -> Tensor:
-    """The cluster of each row by k-means, from a start spread out over the rows (k-means++)."""
+    """The k-means cluster of each row, with k-means++ initialisation."""
     draws = torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(near.device)
     pick = int(draws[0] * len(near))
     centres = near[pick : pick + 1]
@@ -74,9 +74,9 @@ def clusters(near: Tensor, count: int, seed: int) -> Tensor:
 
 
 def table_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
-    """Indicators of each modality's clusters (finer), and of the cells of a table over the clusters of two.
+    """Indicators of each modality's (finer) clusters, and of the cells of a table over the clusters of two modalities.
 
-    Those of cells are without the effects of rows and columns, which one modality explains alone.
+    Cell indicators exclude row and column effects, which one modality explains alone.
     """
     n = len(next(iter(leading.values())))
     count = int(min(MOST, max(FEWEST, (n / ROWS_EACH) ** 0.5)))
@@ -94,6 +94,6 @@ def table_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Ten
 
 
 def _indicators(label: Tensor, count: int) -> Tensor:
-    """Whether a row is in each cluster, minus the cluster's share."""
+    """Cluster indicators minus the share of each cluster."""
     member = torch.nn.functional.one_hot(label, count).float()
     return member - member.mean(0)

@@ -1,7 +1,7 @@
-"""What is predicted, as the response of a regression: one of several classes, several labels at once, or a number.
+"""The target as the response of a regression: one of several classes, several labels, or a number.
 
-A response turns *linear predictors* (logits, or means), ``(rows, columns)``, into log-losses and residuals, and fits how much
-each of a few features should be trusted.
+A response turns *linear predictors* (logits or means), ``(rows, columns)``, into log-losses and residuals, and fits
+weights of a few features.
 """
 
 from abc import ABC, abstractmethod
@@ -22,8 +22,8 @@ class Response(ABC):
     """The target of each row.
 
     Attributes:
-        y: What is predicted: ``(rows,)``, of several labels ``(rows, labels)``.
-        columns: How many numbers a linear predictor has for each row.
+        y: The targets: ``(rows,)``, or ``(rows, labels)`` for several labels.
+        columns: Number of columns of a linear predictor.
     """
 
     y: Tensor
@@ -35,28 +35,28 @@ class Response(ABC):
 
     @abstractmethod
     def combine(self, features: Tensor, rows: Tensor, trust: Tensor | None = None) -> Predict:
-        """Fit a weight for each feature and an intercept for each column on some rows.
+        """Fit one weight per feature and one intercept per column on some rows.
 
         Args:
             features: ``(features, rows, columns)``.
-            rows: The rows to fit on, as numbers.
-            trust: For each feature 1, or less where its weight should be shrunk more; ``(features,)``.
+            rows: Indices of the rows to fit on.
+            trust: Prior scale of each feature: 1, or less to shrink its weight more; ``(features,)``.
 
         Returns:
-            From features of any rows to their linear predictor.
+            A function from the features of any rows to their linear predictor.
         """
 
     @abstractmethod
     def extend(self, eta: Tensor, features: Tensor, rows: Tensor) -> Predict:
-        """Fit how much features should be trusted beside a linear predictor, which keeps a weight of its own.
+        """Fit the weights of features added to a linear predictor, which keeps its own weight.
 
         Args:
             eta: The linear predictor, ``(rows, columns)``.
             features: ``(features, rows, columns)``.
-            rows: The rows to fit on.
+            rows: Indices of the rows to fit on.
 
         Returns:
-            From ``(1 + features, rows, columns)``, the predictor first, to the extended linear predictor.
+            A function from ``(1 + features, rows, columns)``, the predictor first, to the extended linear predictor.
         """
 
     @abstractmethod
@@ -65,14 +65,15 @@ class Response(ABC):
 
         Args:
             eta: Linear predictor of these rows.
-            fitted: That of the rows it was fitted on, from which a number's variance is estimated.
-            fitted_rows: Which these are.
-            rows: Which rows ``eta`` belongs to.
+            fitted: Linear predictor of the rows it was fitted on, from which the variance of a real target is
+                estimated.
+            fitted_rows: Indices of those rows.
+            rows: Indices of the rows of ``eta``.
         """
 
 
 class OneOf(Response):
-    """One of two or more classes; two have one column, the log-odds of the second."""
+    """One of two or more classes; two classes have one column, the log-odds of the second."""
 
     def __init__(self, y: Tensor, classes: int) -> None:
         self.y, self.classes = y.long(), classes
@@ -106,7 +107,7 @@ class OneOf(Response):
 
 
 class Labels(Response):
-    """Several labels, each there or not; a row's log-loss is the sum over its labels."""
+    """Several binary labels; the log-loss of a row is the sum over its labels."""
 
     def __init__(self, y: Tensor) -> None:
         self.y = y.double()
@@ -131,7 +132,7 @@ class Labels(Response):
 
 
 class Number(Response):
-    """A number, with normal errors of one variance."""
+    """A real-valued target with normal errors of constant variance."""
 
     columns = 1
 
@@ -163,19 +164,19 @@ class Number(Response):
 
 
 def _size(x: Tensor, over: tuple[int, ...], trust: Tensor | None) -> Tensor:
-    """What features are divided by: their root mean square, or more where they are trusted less."""
+    """The scale that features are divided by: their root mean square, or more for features with less trust."""
     size = x.square().mean(over, keepdim=True).sqrt().clamp(min=1e-12)
     return size if trust is None else size / trust.to(size).reshape(-1, *[1] * len(over))
 
 
 def _newton(x: Tensor, truth: Tensor, several: bool, first: Tensor) -> Tensor:
-    """Weights of a logistic regression without intercept: the first starts at, and is drawn to, ``first``, the others to 0.
+    """Weights of a logistic regression without intercept; the first is shrunk towards ``first``, the others towards 0.
 
     Args:
         x: ``(features, rows, columns)``.
-        truth: One-hot, or of two classes whether it is the second, ``(rows, columns)``.
-        several: Whether columns are those of several classes.
-        first: The weight that leaves the first feature as it is.
+        truth: One-hot targets, or for two classes the indicator of the second, ``(rows, columns)``.
+        several: Whether columns belong to several classes.
+        first: The weight that leaves the first feature unchanged.
     """
     start = torch.zeros(len(x), dtype=x.dtype, device=x.device)
     start[0] = first

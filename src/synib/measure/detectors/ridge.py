@@ -1,4 +1,4 @@
-"""Ridge regression on fixed features, factored once for each fold and solved for any residual."""
+"""Ridge regression on fixed features, factorised once for each fold and solved for any residual."""
 
 import torch
 from torch import Tensor
@@ -7,14 +7,14 @@ PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # against features of variance about 1
 
 
 class RidgeFolds:
-    """Ridge regressions that leave out one part each.
+    """Ridge regressions that each leave out one part.
 
-    The factorisation does not depend on what is predicted, so that a test can be repeated with other targets at little cost.
+    The factorisation does not depend on the target, so a test can be repeated with other targets at little cost.
 
     Args:
         features: ``(rows, features)``, of mean about 0.
         part: The part of each row.
-        parts: How many parts there are.
+        parts: Number of parts.
     """
 
     def __init__(self, features: Tensor, part: Tensor, parts: int) -> None:
@@ -28,9 +28,9 @@ class RidgeFolds:
             self.turned.append(features @ vectors.to(features))
 
     def scores(self, residual: Tensor, test: int) -> Tensor:
-        """Predictions of the residual, ``(rows, columns)``: of training rows by leave-one-out, of test rows by all others.
+        """Predictions of the residual, ``(rows, columns)``: leave-one-out for training rows, from all others for test rows.
 
-        The penalty with the least leave-one-out error is chosen on the training rows.
+        The penalty with the smallest leave-one-out error on the training rows is chosen.
         """
         values, z = self.values[test], self.turned[test]
         train = self.part != test

@@ -1,8 +1,9 @@
-r"""Products of one direction in each of two modalities, found as the leading singular pair of a matrix of moments.
+r"""Products of one direction in each of two modalities, from the leading singular pair of a matrix of moments.
 
-For a residual r and whitened components a, b the mean of :math:`r\,a\,b^\top` has a large singular value where a product of
-directions :math:`(u \cdot a)(v \cdot b)` explains r. Moments of disjoint parts of the rows add up, and the moments of
-the leading k components are a corner of those of all: one pass over the rows serves all folds and all numbers of components.
+For a residual r and whitened components a, b the mean of :math:`r\,a\,b^\top` has a large singular value if a product
+of directions :math:`(u \cdot a)(v \cdot b)` explains r. Moments of disjoint parts of the rows add up, and the moments
+of the leading k components are a corner of those of all: one pass over the rows is enough for all folds and all numbers
+of components.
 """
 
 from typing import NamedTuple
@@ -16,7 +17,7 @@ LEVELS = (16, 64, 256)  # numbers of leading components, beside all
 
 
 def levels(*widths: int) -> list[int]:
-    """The numbers of components to look at, given how many each modality has."""
+    """The numbers of components to try, given the number of components of each modality."""
     most = max(widths)
     return [*(level for level in LEVELS if level < most), most]
 
@@ -33,12 +34,12 @@ def moments(a: Tensor, b: Tensor, residual: Tensor, part: Tensor, parts: int) ->
 
 
 class Pair(NamedTuple):
-    """Whitened components of two modalities, and what each says linearly of the other.
+    """Whitened components of two modalities, and their linear predictions from each other.
 
     Args:
         a, b: Components, ``(rows, components)``.
-        a_from_b, b_from_a: Their predictions from the other modality, fitted on other parts of the rows; 0 where the modalities
-            are independent.
+        a_from_b, b_from_a: Linear predictions from the other modality, fitted on other parts of the rows; 0 if the
+            modalities are independent.
     """
 
     a: Tensor
@@ -48,16 +49,16 @@ class Pair(NamedTuple):
 
     @classmethod
     def of(cls, a: Tensor, b: Tensor, part: Tensor, parts: int) -> "Pair":
-        """The pair with its predictions."""
+        """The pair with these predictions."""
         return cls(a, b, predicted(b, a, part, parts), predicted(a, b, part, parts))
 
     def leading(self, level: int) -> "Pair":
-        """The same with so many leading components."""
+        """The same pair with only its leading components."""
         return Pair(*(x[:, :level] for x in self))
 
 
 def predicted(x: Tensor, y: Tensor, part: Tensor, parts: int) -> Tensor:
-    """A linear prediction of each row of ``y`` from ``x``, by ridge regression on the other parts of the rows."""
+    """Linear predictions of each row of ``y`` from ``x``, by ridge regression on the other parts of the rows."""
     rows = [part == p for p in range(parts)]
     gram = torch.stack([x[r].mT @ x[r] for r in rows])
     cross = torch.stack([x[r].mT @ y[r] for r in rows])
@@ -70,13 +71,13 @@ def predicted(x: Tensor, y: Tensor, part: Tensor, parts: int) -> Tensor:
 
 
 class Directions:
-    """Leading directions of a pair of modalities for every two parts left out, among the leading ``level`` components.
+    """Leading directions of a pair of modalities for every two left-out parts, among the first ``level`` components.
 
     Args:
         pair: Components of two modalities.
         sums: Moments of each part.
         part: The part of each row.
-        level: How many leading components to use.
+        level: Number of leading components.
     """
 
     def __init__(self, pair: Pair, sums: Tensor, part: Tensor, level: int) -> None:
@@ -93,9 +94,9 @@ class Directions:
         self._left, self._right = leading_pair(without)
 
     def scores(self, test: int) -> tuple[Tensor, list[Tensor]]:
-        """For every row the product, and products that each modality can make alone, ``(rows, columns)`` each.
+        """The product for every row, and the products that each modality can form alone, ``(rows, columns)`` each.
 
-        A modality alone knows its own factor and a linear prediction of the other one, so that it can make their product and
+        A modality alone has its own factor and a linear prediction of the other one, and can form their product and
         both squares. Directions are fitted without the row's own part and without part ``test``.
         """
         columns = [x.new_empty(len(x), self._left.shape[1]) for x in self.pair]

@@ -1,4 +1,4 @@
-"""What two modalities tell about a target: together, each alone, and only in combination."""
+"""Partial information decomposition: the redundant, unique and synergistic information of two modalities about a target."""
 
 from synib.measure.pid.broja import broja
 from synib.measure.pid.decomposition import PID, PIDEstimate

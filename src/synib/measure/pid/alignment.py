@@ -1,4 +1,4 @@
-"""Pairs of examples weighted so that together they tell as little as the marginals allow."""
+"""The joint distribution over pairs of examples with the least information that the marginals allow."""
 
 import math
 
@@ -11,15 +11,15 @@ SIZE = 16  # of the embeddings
 
 
 class Alignment(nn.Module):
-    r"""Similarity of every x1 to every x2, for each class: a kernel that Sinkhorn scales into a joint distribution.
+    r"""Similarity of every x1 to every x2 for each class: a kernel that Sinkhorn scales to a joint distribution.
 
     .. math:: K(i, j, y) = \exp\big(r \tanh(f_1(x_{1,i}, y) \cdot f_2(x_{2,j}, y) / r)\big)
 
     The range r keeps the scaling well conditioned.
 
     Args:
-        widths: Of the two sources.
-        classes: How many.
+        widths: Widths of the two sources.
+        classes: Number of classes.
         hidden: Width of the hidden layer.
         reach: r.
     """
@@ -38,14 +38,14 @@ class Alignment(nn.Module):
 
 
 def sinkhorn(kernel: Tensor, rows: Tensor, columns: Tensor, steps: int) -> Tensor:
-    """The kernel with its rows and columns scaled until they sum to what they should.
+    """The kernel with rows and columns scaled to the given sums.
 
-    Columns are scaled last and are exact; rows get there with the steps.
+    Columns are scaled last and are exact; rows converge with the number of steps.
 
     Args:
         kernel: Positive, ``(classes, n, m)``.
         rows, columns: Positive sums, ``(classes, n)`` and ``(classes, m)``, with equal totals for each class.
-        steps: How many times both are scaled.
+        steps: Number of iterations.
     """
     v = torch.ones_like(columns)
     for _ in range(steps):
@@ -55,13 +55,13 @@ def sinkhorn(kernel: Tensor, rows: Tensor, columns: Tensor, steps: int) -> Tenso
 
 
 def aligned_information(kernel: Tensor, p1: Tensor, p2: Tensor, prior: Tensor, steps: int) -> Tensor:
-    r"""Each pair's share of :math:`I_q(X_1, X_2; Y)`, in nats, where q is the kernel scaled to the marginals.
+    r"""The contribution of each pair to :math:`I_q(X_1, X_2; Y)`, in nats, where q is the kernel scaled to the marginals.
 
     Args:
         kernel: ``(classes, n, n)``.
         p1, p2: p(y | x1) and p(y | x2) of the n examples, ``(n, classes)``.
         prior: p(y).
-        steps: Of Sinkhorn.
+        steps: Number of Sinkhorn iterations.
 
     Returns:
         ``(n, n)``, whose sum is the information.

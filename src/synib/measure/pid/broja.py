@@ -1,4 +1,4 @@
-"""The decomposition of Bertschinger, Rauh, Olbrich, Jost and Ay, exactly, for discrete variables."""
+"""The exact decomposition of Bertschinger, Rauh, Olbrich, Jost and Ay (BROJA) for discrete variables."""
 
 import warnings
 from dataclasses import dataclass
@@ -25,21 +25,21 @@ def broja(p: ArrayLike | Tensor, base: float = 2.0, *, normalise: bool = False) 
     r"""Redundant, unique and synergistic information of two discrete sources about a target.
 
     Among all joint distributions with the same :math:`p(x_1, y)` and :math:`p(x_2, y)`, the one with the least
-    :math:`I_q(X_1, X_2; Y)` has no synergy; the others follow from it:
+    :math:`I_q(X_1, X_2; Y)` has no synergy; the components follow from it:
 
     .. math:: S = I_p(X_1, X_2; Y) - I_q, \quad U_1 = I_q - I(X_2; Y), \quad U_2 = I_q - I(X_1; Y), \quad
         R = I(X_1; Y) + I(X_2; Y) - I_q
 
     (Bertschinger et al., "Quantifying unique information", Entropy 2014). The convex problem, exponential cones under
-    linear constraints, goes to Clarabel; a dual bound has to agree with what comes back.
+    linear constraints, is solved by Clarabel, and the solution is verified by a dual bound.
 
-    Two noisy copies of the same bit have synergy here: together they tell more than either. That is pooling, not
-    interaction.
+    Two noisy copies of the same bit have synergy in this definition: together they are more informative than either.
+    That is pooling, not interaction.
 
     Args:
         p: ``p[x1, x2, y]``, probabilities that sum to 1.
-        base: Of the logarithm: 2 for bits, ``math.e`` for nats.
-        normalise: Take counts, or weights that sum to anything, and divide by their sum.
+        base: Base of the logarithm: 2 for bits, ``math.e`` for nats.
+        normalise: Whether to divide counts or other weights by their sum.
 
     Example:
         >>> import numpy as np
@@ -49,21 +49,21 @@ def broja(p: ArrayLike | Tensor, base: float = 2.0, *, normalise: bool = False) 
         redundant 0.0000, unique1 0.0000, unique2 0.0000, synergy 1.0000 (total 1.0000 bits)
     """
     if isinstance(base, bool) or not isinstance(base, Real) or not 1 < base < np.inf:
-        raise ValueError(f"base is that of a logarithm, a number above 1; got {base!r}.")
+        raise ValueError(f"base must be the base of a logarithm, a number above 1; got {base!r}.")
     joint = as_numbers(p, "p")
     if joint.ndim != 3:
         raise ValueError(
-            f"BROJA decomposes two sources, p[x1, x2, y]; got an array of {joint.ndim} dimensions (for more sources, "
-            "join some into one)."
+            f"BROJA decomposes two sources, p[x1, x2, y]; got an array of {joint.ndim} dimensions (for more "
+            "sources, combine some into one)."
         )
     if not np.isfinite(joint).all() or (joint < 0).any():
-        raise ValueError("p holds negative or infinite values or NaN; probabilities are numbers from 0 to 1.")
+        raise ValueError("p contains negative or infinite values or NaN; probabilities must be numbers from 0 to 1.")
     if joint.sum() == 0:
         raise ValueError("p sums to 0, so there is nothing to decompose.")
     if not normalise and abs(joint.sum() - 1) > 1e-6:
-        raise ValueError(f"p sums to {joint.sum():.6g}, not to 1; give normalise=True if these are counts.")
+        raise ValueError(f"p sums to {joint.sum():.6g}, not to 1: use normalise=True if these are counts.")
     if (joint.sum((0, 1)) > 0).sum() == 1:
-        raise ValueError("Only one value of y has a probability above 0, so there is no information to decompose.")
+        raise ValueError("Only one value of y has a positive probability, so there is no information to decompose.")
     solution = solve(joint / joint.sum())
     unit = {2.0: "bits", float(np.e): "nats"}.get(float(base), f"logarithm to base {base:g}")
     parts = decompose(solution.both, solution.first, solution.second, solution.aligned)
@@ -72,13 +72,13 @@ def broja(p: ArrayLike | Tensor, base: float = 2.0, *, normalise: bool = False) 
 
 @dataclass(frozen=True)
 class Solution:
-    """What a joint distribution tells, in nats, and what each of its cells adds to that.
+    """The information of a joint distribution in nats, and the contribution of each cell.
 
     Args:
         both, first, second, aligned: I(X1,X2;Y), I(X1;Y), I(X2;Y) and the least I_q(X1,X2;Y).
-        cells: Arrays like p, one for each of these; the mean over p is the information, and deviations from it say how
-            the information changes with p.
-        bound: What the dual proves ``aligned`` to be at least.
+        cells: Arrays like p, one for each of these; the mean over p is the information, and deviations from it are the
+            derivatives with respect to p.
+        bound: The lower bound on ``aligned`` proved by the dual.
     """
 
     both: float
@@ -90,9 +90,10 @@ class Solution:
 
 
 def solve(p: Array) -> Solution:
-    """BROJA's problem for a joint distribution that is in order.
+    """Solve BROJA's problem for a valid joint distribution.
 
-    A solver that doubts its answer is believed if the dual bound agrees; otherwise it tries again in other ways.
+    A solution that the solver reports as inaccurate is accepted if the dual bound agrees; otherwise other solver
+    settings are tried.
     """
     cp = _cvxpy()
     p1, p2 = p.sum(1), p.sum(0)
@@ -114,11 +115,11 @@ def solve(p: Array) -> Solution:
                 warnings.filterwarnings("ignore", "Solution may be inaccurate")  # which is looked into below
                 problem.solve(solver=cp.CLARABEL, warm_start=False, **settings)
         except cp.SolverError as e:
-            failures.append(f"The solver gave up on this distribution of shape {p.shape}: {e}")
+            failures.append(f"The solver failed on this distribution of shape {p.shape}: {e}")
             continue
         if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
             failures.append(
-                f"The solver answered {problem.status!r} for this distribution of shape {p.shape}, not optimal."
+                f"The solver returned status {problem.status!r} for this distribution of shape {p.shape}, not optimal."
             )
             continue
         aligned[a, b, y] = np.maximum(q.value, 0.0)
@@ -127,14 +128,14 @@ def solve(p: Array) -> Solution:
         if error <= TOLERANCE:
             return solution
         failures.append(
-            f"The solver's answer is off by {error:.1e} nats for this distribution of shape {p.shape}, more than "
+            f"The solution is off by {error:.1e} nats for this distribution of shape {p.shape}, more than "
             f"{TOLERANCE:.0e}."
         )
     raise RuntimeError(failures[0])
 
 
 def _solution(p: Array, q: Array, multipliers: Array) -> tuple[Solution, float]:
-    """What follows from the distribution and the multipliers that a solver found, and how far off these may be."""
+    """The information values from the solver's distribution and multipliers, and a bound on their error."""
     p1, p2, py = p.sum(1), p.sum(0), p.sum((0, 1))
     value = _information(q)
     # Lagrange multipliers: -H_q(Y | X1, X2) >= E_p[m1(x1, y) + m2(x2, y)] if exp(m1 + m2) sums to at most 1 over y.
@@ -153,7 +154,7 @@ def _solution(p: Array, q: Array, multipliers: Array) -> tuple[Solution, float]:
 
 
 def _cells(p: Array) -> tuple[Array, ...]:
-    """Each cell's log p(y | what is seen) / p(y), for both sources and for each."""
+    """The log-ratio log p(y | observed sources) / p(y) for each cell, for both sources and for each alone."""
     p1, p2, py = p.sum(1), p.sum(0), p.sum((0, 1))
     seen = p, np.broadcast_to(p1[:, None], p.shape), np.broadcast_to(p2, p.shape)
     of = p.sum(2)[..., None], p1.sum(1)[:, None, None], p2.sum(1)[None, :, None]

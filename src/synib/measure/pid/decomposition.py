@@ -13,7 +13,7 @@ COMPONENTS = ("redundant", "unique1", "unique2", "synergy")
 
 @dataclass(frozen=True)
 class PID:
-    """What two sources tell about Y: both of them, only one of them, and only the two together."""
+    """The information of two sources about Y: redundant, unique to each, and synergistic."""
 
     redundant: float
     unique1: float
@@ -53,15 +53,15 @@ def decompose(both: Any, first: Any, second: Any, aligned: Any) -> dict[str, Any
 
 @dataclass(frozen=True)
 class PIDEstimate:
-    """A decomposition told from examples, with intervals, and what the same procedure finds in permuted labels.
+    """A decomposition estimated from examples, with intervals and a permutation null.
 
-    An estimate means something by as much as it exceeds its null: a null far above 0 is bias, not information. The
-    bias of the null is not exactly that of the estimate, so it is shown beside it and not taken off.
+    Interpret an estimate by how far it exceeds its null: a null well above 0 is bias, not information. The bias of the
+    null is not exactly that of the estimate, so it is reported next to it and not subtracted.
 
     Args:
-        redundant, unique1, unique2, synergy: With the interval that resampling the held-out examples gives.
-        null: The decompositions found after permuting the labels.
-        unit: Of all of them.
+        redundant, unique1, unique2, synergy: The components, with intervals from resampling the held-out examples.
+        null: The decompositions after permuting the labels.
+        unit: The unit of all values.
     """
 
     redundant: Estimate
@@ -88,12 +88,13 @@ class PIDEstimate:
 
     @property
     def p_value(self) -> dict[str, float]:
-        """How often permuted labels give as much as these, counting these among them; at least 1 / (permutations + 1).
+        """Permutation p-value of each component, at least 1 / (permutations + 1).
 
-        NaN where the value or one of the permutations is.
+        NaN if the value or one of the permutations is NaN.
 
-        Permuted labels are told by nothing. So a small one says that there is information, not that this component holds
-        some of it: where another component is large, see whether this one's interval leaves 0.
+        Permuted labels are independent of everything. A small p-value therefore shows that there is information, not
+        that this component contains some of it: if another component is large, check whether the interval of this one
+        excludes 0.
         """
         return {name: p_value(getattr(self, name).value, draws) for name, draws in self._draws()}
 

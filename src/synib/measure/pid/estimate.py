@@ -1,4 +1,4 @@
-"""From examples to a decomposition with intervals and a null, whatever measures it."""
+"""From examples to a decomposition with intervals and a null, for any estimator."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,18 +27,18 @@ def estimate(
     level: float,
     groups: Array | None = None,
 ) -> PIDEstimate:
-    """The result of a procedure, and of the same procedure on permuted labels.
+    """Run an estimator on the labels and on permuted labels.
 
     Args:
-        measured: From labels, and the number of the permutation or 0 for the labels themselves, to every held-out example's
-            share of each component, in nats; the mean is the component.
+        measured: Function from labels, and the index of the permutation (0 for the original labels), to every held-out
+            example's share of each component, in nats; the mean is the component.
         y: Labels.
-        parts: The rows of the two halves. Labels are permuted in each, so that both keep their classes.
-        held_out: The rows that shares are of, in order.
-        nulls: How many permutations.
+        parts: The rows of the two halves. Labels are permuted within each half, so that both keep their classes.
+        held_out: The rows of the shares, in order.
+        nulls: Number of permutations.
         seed: Seed for the permutations.
         level: Confidence level.
-        groups: The group of each row, from 0: labels are then permuted by groups, and intervals are over groups.
+        groups: The group of each row, from 0: labels are then permuted by group, and intervals are over groups.
     """
     shares = measured(y, 0)
     of_groups = None if groups is None else groups[held_out]
@@ -57,20 +57,20 @@ def estimate(
 
 
 def _rounded(x: float) -> float:
-    """Without what is left of a 0 by rounding, so that zeros are equal and none is negative."""
+    """Round values that are 0 up to rounding error to 0, so that zeros are equal and none is negative."""
     return round(float(x), 12) + 0.0
 
 
 def in_halves(y: Array, seed: int, groups: ArrayLike | None) -> tuple[tuple[Array, Array], Array | None]:
-    """The rows of two halves that each hold every class, and the number of each row's group."""
+    """The rows of two halves that each contain every class, and the index of each row's group."""
     if groups is None:
         return halves(y, seed), None
     number = group_numbers(groups, len(y))
     parts = halves(y, seed, number)
     if any(len(np.unique(y[rows])) <= y.max() for rows in parts):
         raise ValueError(
-            "Groups are kept together in one of two halves, and one half has no example of some class: give groups of which "
-            "at least two hold each class, or leave out groups."
+            "Groups are kept together in one of two halves, and one half has no example of some class: use "
+            "groups such that each class occurs in at least two, or leave out groups."
         )
     return parts, number
 
@@ -78,42 +78,44 @@ def in_halves(y: Array, seed: int, groups: ArrayLike | None) -> tuple[tuple[Arra
 def checked(
     x1: ArrayLike | Tensor, x2: ArrayLike | Tensor, y: ArrayLike | Tensor, nulls: int, least: int, each: int
 ) -> tuple[Array, Array, Array, int]:
-    """Features as ``(examples, width)``, labels as 0, 1, …, and how many classes there are.
+    """Features as ``(examples, width)``, labels as 0, 1, …, and the number of classes.
 
     Args:
-        x1, x2, y, nulls: As they came.
-        least: How many examples are needed.
-        each: How many of each class.
+        x1, x2, y, nulls: The arguments of the caller.
+        least: Minimum number of examples.
+        each: Minimum number of examples per class.
     """
     check_whole("nulls", nulls, least=0)
     features = [as_numbers(x1, "x1"), as_numbers(x2, "x2")]
     labels = without_column(y, "y")
     if labels.ndim != 1:
-        raise ValueError(f"Labels are one class for each example; got an array of shape {labels.shape}.")
+        raise ValueError(f"Labels must be one class for each example; got an array of shape {labels.shape}.")
     missing = sum(map(_missing, labels.tolist()))
     if missing:
         what = "NaN" if labels.dtype.kind == "f" else "None or NaN"
-        raise ValueError(f"Labels hold {missing} {what}; drop those examples.")
+        raise ValueError(f"Labels contain {missing} {what}: drop those examples.")
     n = len(labels)
     for name, x in zip(("x1", "x2"), features, strict=True):
         if x.ndim == 0 or len(x) != n:
-            raise ValueError(f"{name} needs a row for each of the {n} labels; got an array of shape {x.shape}.")
+            raise ValueError(f"{name} needs one row for each of the {n} labels; got an array of shape {x.shape}.")
         if not np.isfinite(x).all():
-            raise ValueError(f"{name} holds NaN or infinite values; drop those examples or fill them in.")
+            raise ValueError(f"{name} contains NaN or infinite values: drop those examples or impute them.")
     if n < least:
         raise ValueError(f"These settings need at least {least} examples; got {n}.")
     try:
         classes, labels, counts = np.unique(labels, return_inverse=True, return_counts=True)
     except TypeError:
-        raise ValueError("Labels are all numbers or all texts; got both.") from None
+        raise ValueError("Labels must be all numbers or all strings; got both.") from None
     if len(classes) < 2:
         raise ValueError(f"All {n} labels are {classes.tolist()[0]!r}, so there is no information to decompose.")
     if len(classes) > n // 4:
-        raise ValueError(f"Labels are classes, each with some examples; got {len(classes)} values in {n} examples.")
+        raise ValueError(
+            f"Labels must be classes with several examples each; got {len(classes)} values in {n} examples."
+        )
     if counts.min() < each:
         raise ValueError(
-            f"Class {classes.tolist()[counts.argmin()]!r} has {counts.min()} examples, and at least {each} of each are "
-            "needed; leave its examples out or join it with another class."
+            f"Class {classes.tolist()[counts.argmin()]!r} has {counts.min()} examples, but at least {each} of "
+            "each class are needed: leave its examples out or merge it with another class."
         )
     return features[0].reshape(n, -1), features[1].reshape(n, -1), labels, len(classes)
 

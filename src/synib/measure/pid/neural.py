@@ -1,4 +1,4 @@
-"""PID of continuous features, by networks: the batch estimator of Liang et al. 2023."""
+"""PID of continuous features by neural networks: the batch estimator of Liang et al. 2023."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,37 +43,38 @@ def pid_neural(
 ) -> PIDEstimate:
     r"""Redundant, unique and synergistic information of two sources of continuous features, in bits.
 
-    On one half of the examples, and of each class, three small networks learn p(y|x1), p(y|x2) and p(y|x1,x2), each
-    stopped where a fifth of that half, kept back, says so. An :class:`Alignment` network learns a joint
-    :math:`q(x_1, x_2, y)` over the pairs of a batch, scaled by Sinkhorn's iterations to the marginals of the first two,
-    that tells as little of Y as it can: :math:`\min_q I_q(X_1, X_2; Y)`. The other half says how much information all of
-    them hold, and the components follow as in :func:`broja` (Liang et al., "Quantifying & Modeling Multimodal
-    Interactions", NeurIPS 2023, their BATCH).
+    On one half of the examples, stratified by class, three small networks learn p(y|x1), p(y|x2) and p(y|x1,x2), with
+    early stopping on a fifth of that half. An :class:`Alignment` network learns a joint :math:`q(x_1, x_2, y)` over the
+    pairs of a batch, scaled by Sinkhorn's iterations to the marginals of the first two, with minimal information about
+    Y: :math:`\min_q I_q(X_1, X_2; Y)`. The other half is used to evaluate the information, and the components follow as
+    in :func:`broja` (Liang et al., "Quantifying & Modeling Multimodal Interactions", NeurIPS 2023, their BATCH).
 
-    Networks that are too sure of themselves claim information that is not there. So predictions are first recalibrated on
-    the held-out half by a logistic regression (one slope, one intercept for each class; for p(y|x1,x2) the slopes of all
-    three networks). Then the mean entropy of a prediction is its cross-entropy: what is counted is what predicts.
+    Overconfident networks claim information that does not exist. Predictions are therefore recalibrated on the held-out
+    half by a logistic regression (one slope, one intercept for each class; for p(y|x1,x2) the slopes of all three
+    networks). The mean entropy of a prediction then equals its cross-entropy, so only predictive information is
+    counted.
 
-    Too small a fusion network lowers S, and too short an alignment moves R and S to the unique parts. S may come out
-    below 0. The interval is over the held-out examples, with the networks as they are; training again with another seed
-    moves the result too, and the null, for which all is trained again on permuted labels, shows by how much at least.
+    A fusion network that is too small lowers S, and an alignment that is too short moves R and S to the unique parts. S
+    may be negative. The interval is over the held-out examples, given the networks; retraining with another seed also
+    changes the result, and the null, for which everything is retrained on permuted labels, shows at least by how much.
 
     Args:
-        x1, x2: Features, a row for each example; standardised inside.
-        y: Class of each example; at least 10 of each.
+        x1, x2: Features, one row per example; standardised internally.
+        y: Class of each example; at least 10 examples per class.
         hidden: Width of the networks, which have two hidden layers.
-        epochs: Of the predictors, at most.
-        align_steps: Of the alignment network.
-        sinkhorn_steps: Iterations in each of these; four times as many at the end.
-        batch: Examples in a step.
+        epochs: Maximum number of epochs of the predictors.
+        align_steps: Number of steps of the alignment network.
+        sinkhorn_steps: Sinkhorn iterations in each step; four times as many at the end.
+        batch: Number of examples per step.
         lr: Learning rate of Adam.
-        nulls: How many permutations of the labels, in each half. Each costs as much as the estimate, and p cannot go
-            below 1 / (nulls + 1): 5 show the bias, 19 are the least for p = 0.05.
+        nulls: Number of permutations of the labels, within each half. Each costs as much as the estimate, and p cannot
+            be below 1 / (nulls + 1): 5 show the bias, 19 are the minimum for p = 0.05.
         level: Confidence level.
-        groups: The group of each example (a speaker, a video), where examples of one are not independent: halves keep groups
-            together, the null permutes by groups (:func:`~synib.measure.stats.permutations`), intervals are over groups.
-        seed: Seed for everything random.
-        device: Where to train: the CPU or a CUDA device.
+        groups: The group of each example (a speaker, a video) if examples of one group are dependent: halves keep
+            groups together, the null permutes by group (:func:`~synib.measure.stats.permutations`), and intervals are
+            over groups.
+        seed: Seed of all random draws.
+        device: Device to train on: the CPU or a CUDA device.
     """
     steps = {"epochs": epochs, "align_steps": align_steps, "sinkhorn_steps": sinkhorn_steps}
     check_resampling(seed, level, hidden=hidden, **steps, batch=batch)
@@ -109,17 +110,19 @@ def _device(device: str | torch.device) -> torch.device:
     try:
         chosen = torch.device(device)
     except (RuntimeError, TypeError) as e:
-        raise ValueError(f"device is 'cpu', 'cuda' or 'cuda:1' and so on; got {device!r}.") from e
+        raise ValueError(f"device must be 'cpu', 'cuda', or a CUDA device such as 'cuda:1'; got {device!r}.") from e
     if chosen.type not in ("cpu", "cuda"):  # others lack float64 or a random state that can be put back
-        raise ValueError(f"device is 'cpu', 'cuda' or 'cuda:1' and so on; got {device!r}.")
+        raise ValueError(f"device must be 'cpu', 'cuda', or a CUDA device such as 'cuda:1'; got {device!r}.")
     if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"There is no device {str(chosen)!r}: torch sees {torch.cuda.device_count()} CUDA devices.")
+        raise ValueError(
+            f"Device {str(chosen)!r} does not exist: torch finds {torch.cuda.device_count()} CUDA devices."
+        )
     return chosen
 
 
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Random numbers from a seed, on the CPU and on a CUDA device; the caller's go on afterwards as if nothing was."""
+    """Seeded random numbers on the CPU and on a CUDA device; the caller's generator state is restored afterwards."""
     cuda = [torch.cuda.current_device() if device.index is None else device.index] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would also reach devices that are not used here
@@ -135,7 +138,7 @@ def _standardised(x: Array, fitted: Tensor, device: torch.device) -> Tensor:
 def _scores(
     x: Tensor, target: Tensor, fitted: Tensor, classes: int, hidden: int, epochs: int, batch: int, lr: float
 ) -> Tensor:
-    """Log-probabilities of every example's classes, by a network that learnt from some of the fitted ones."""
+    """Class log-probabilities of every example, by a network trained on some of the fitted examples."""
     model = mlp([x.shape[1], hidden, hidden, classes], dropout=0.5).to(x.device)
     stopping = max(1, len(fitted) // 5)
     stop_rows, train_rows = fitted[:stopping], fitted[stopping:]
@@ -163,8 +166,8 @@ def _scores(
 def _recalibrated(scores: list[Tensor], target: Tensor, held_out: Tensor) -> Tensor:
     """Class probabilities of every example: scores times slopes plus intercepts, fitted on the held-out examples.
 
-    A single slope is not negative: a network worse than chance knows nothing, and not the opposite. Ridge keeps slopes
-    finite where the classes are told apart without error.
+    A single slope is non-negative: a network worse than chance is uninformative, not inverted. Ridge keeps slopes
+    finite if the classes are separable.
     """
     stacked = torch.stack(scores).clamp(min=LOWEST)
     stacked = stacked - stacked.mean(2, keepdim=True)
@@ -176,7 +179,7 @@ def _recalibrated(scores: list[Tensor], target: Tensor, held_out: Tensor) -> Ten
 
 
 def _information_shares(p: Tensor, prior: Tensor, target: Tensor) -> Tensor:
-    """Each example's share of the information in predictions; the mean is that of KL(p(y | x) || p(y))."""
+    """The contribution of each example to the information in predictions; the mean is that of KL(p(y | x) || p(y))."""
     expected = (p * (p.log() - prior.log())).sum(1)
     seen = p.gather(1, target[:, None])[:, 0].log() - prior.log()[target]
     return _centred(seen) + expected.mean()  # labels were drawn too: their spread belongs to the interval
@@ -186,9 +189,9 @@ def _aligned(
     aligner: Callable[[Tensor, Tensor], Tensor], sources: list[Tensor], singles: list[Tensor], prior: Tensor,
     target: Tensor, held_out: Tensor, scalings: int,
 ) -> Tensor:  # fmt: skip
-    """Each held-out example's share of I_q, both as an x1 and as an x2.
+    """The contribution of each held-out example to I_q, both as an x1 and as an x2.
 
-    The gradient with respect to p(y | x) says what a label that differs from its prediction would have changed.
+    The gradient with respect to p(y | x) gives the effect of a label that differs from its prediction.
     """
     shares = torch.empty(len(held_out), dtype=prior.dtype, device=prior.device)
     for part in torch.arange(len(held_out), device=held_out.device).tensor_split(-(-len(held_out) // CHUNK)):
@@ -214,7 +217,7 @@ def _aligner(
     sources: list[Tensor], singles: list[Tensor], prior: Tensor, fitted: Tensor, hidden: int, steps: int, scalings: int,
     batch: int, lr: float,
 ) -> Alignment:  # fmt: skip
-    """The alignment network, trained so that the aligned pairs tell as little as possible."""
+    """The alignment network, trained to minimise the information of the aligned pairs."""
     x1, x2 = sources
     model = Alignment((x1.shape[1], x2.shape[1]), len(prior), hidden).to(x1.device)
     optimiser = torch.optim.Adam(model.parameters(), lr)

@@ -1,4 +1,4 @@
-"""PID of continuous features, by clusters and counts."""
+"""PID of continuous features by clustering and counts."""
 
 from typing import Any
 
@@ -25,29 +25,31 @@ def pid_quantised(
     groups: ArrayLike | None = None,
     seed: int = 0,
 ) -> PIDEstimate:
-    r"""BROJA of which cluster each source is in, in bits, with its bias shown by permuted labels.
+    r"""BROJA of the cluster of each source, in bits, with its bias shown by permuted labels.
 
-    The examples are cut in two, and so is each class. k-means centres found in one half sort the examples of the other
-    into clusters, whose counts with the label are decomposed by :func:`broja`; then the halves change places and the two
-    results are averaged. The null does the same with labels permuted in each half.
+    The examples are split into two stratified halves. k-means centres from one half assign the examples of the other to
+    clusters, whose counts with the label are decomposed by :func:`broja`; then the halves are swapped and the two
+    results averaged. The null does the same with labels permuted within each half.
 
-    What clusters do not keep is lost: a fine or weak signal among strong coordinates is not seen. What counts invent is
-    added: about :math:`(k^2 - 1)(c - 1)/(n \ln 2)` bits for k clusters, c classes and n examples, nearly all of it as
-    synergy. Read every component against its null. k-means follows the largest coordinates: standardise first if their
+    Information within clusters is lost: a fine or weak signal among strong coordinates is not detected. Counting adds
+    bias: about :math:`(k^2 - 1)(c - 1)/(n \ln 2)` bits for k clusters, c classes and n examples, nearly all of it as
+    synergy. Compare every component with its null. k-means follows the largest coordinates: standardise first if their
     units differ.
 
-    The interval is over the held-out examples, with clusters and labels as found: it is that of the mean of each
-    example's share, where the shares in :math:`I_q` are BROJA's Lagrange multipliers. That is exact to first order in the
-    counts and costs no further solving. It is about the spread, not the bias; near 0 the null says more than it does.
+    The interval is over the held-out examples, given clusters and labels: it is that of the mean of each example's
+    contribution, where the contributions to :math:`I_q` are BROJA's Lagrange multipliers. That is exact to first order
+    in the counts and needs no further solving. It describes the spread, not the bias; near 0 the null is more
+    informative.
 
     Args:
-        x1, x2: Features, a row for each example.
-        y: Class of each example; at least 4 of each.
-        clusters: For each source; fewer where there are fewer different rows.
-        nulls: How many permutations of the labels; p cannot go below 1 / (nulls + 1).
+        x1, x2: Features, one row per example.
+        y: Class of each example; at least 4 examples per class.
+        clusters: Number of clusters for each source; fewer if there are fewer distinct rows.
+        nulls: Number of permutations of the labels; p cannot be below 1 / (nulls + 1).
         level: Confidence level.
-        groups: The group of each example (a speaker, a video), where examples of one are not independent: halves keep groups
-            together, the null permutes by groups (:func:`~synib.measure.stats.permutations`), intervals are over groups.
+        groups: The group of each example (a speaker, a video) if examples of one group are dependent: halves keep
+            groups together, the null permutes by group (:func:`~synib.measure.stats.permutations`), and intervals are
+            over groups.
         seed: Seed for halves, clusters and permutations.
 
     Example:
@@ -82,7 +84,7 @@ def pid_quantised(
 
 
 def _clusters(x: Array, fitted: Array, rows: Array, k: int, seed: int) -> Array:
-    """The cluster of some rows, by centres found in others."""
+    """The cluster of some rows, by centres fitted on others."""
     model = _kmeans()(min(k, len(np.unique(x[fitted], axis=0))), n_init=4, random_state=seed)
     return np.asarray(model.fit(x[fitted]).predict(x[rows]))
 

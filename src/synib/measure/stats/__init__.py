@@ -1,4 +1,4 @@
-"""Every rule of statistics in the package, once: intervals, folds, null distributions, scaling, temperature."""
+"""All statistical procedures of the package: intervals, folds, null distributions, scaling, temperature."""
 
 from synib.measure.stats.folds import assign, assign_groups, check_folds, deal, group_numbers, halves
 from synib.measure.stats.intervals import (

@@ -1,4 +1,4 @@
-"""Standard errors of means whose rows may come in groups: cluster-robust, with a small-sample correction."""
+"""Cluster-robust standard errors of means over rows in groups, with a small-sample correction."""
 
 from typing import NamedTuple
 
@@ -12,15 +12,15 @@ ROUNDING = 1e-12  # of the largest absolute value: a smaller standard error is r
 
 
 class ClusteredMeans(NamedTuple):
-    """Means of k quantities over the same rows, and what their distribution needs.
+    """Means of k quantities over the same rows, with what their sampling distribution needs.
 
     Args:
         mean: ``(k,)``.
         se: Standard errors (CR2), ``(k,)``; NaN with a single cluster.
         df: Degrees of freedom of these standard errors; 0 with a single cluster.
-        skewness: Skewness of the distribution of each mean, ``(k,)``: that of the rows divided by the square root of their
-            number. 0 for groups, of which there are too few to estimate it.
-        scores: Leverage-adjusted residual sums of the clusters, ``(k, clusters)``: their squares add up to the variances.
+        skewness: Skewness of the distribution of each mean, ``(k,)``: that of the rows divided by the square root of
+            their number. 0 for groups, which are too few to estimate it.
+        scores: Leverage-adjusted residual sums of the clusters, ``(k, clusters)``: their squares sum to the variances.
     """
 
     mean: Numbers
@@ -37,15 +37,15 @@ def clustered_means(x: Array, weights: Array | None = None, groups: ArrayLike | 
 
     .. math:: V = \frac1{N^2} \sum_g \frac{e_g^2}{1 - n_g / N},
 
-    the CR2 estimator of a regression on a constant, which is unbiased for independent rows whatever the sizes of the groups
-    (Bell & McCaffrey 2002). Its degrees of freedom are theirs, by Satterthwaite's approximation: one less than the number
-    of groups where all are of one size, fewer where a few hold most rows. Without groups each row is a cluster, and both are
-    Student's.
+    the CR2 estimator of a regression on a constant, which is unbiased for independent rows whatever the sizes of the
+    groups (Bell & McCaffrey 2002). Its degrees of freedom follow from Satterthwaite's approximation: the number of
+    groups minus one if all have the same size, fewer if a few groups contain most rows. Without groups each row is a
+    cluster, and both are those of Student's t.
 
     Args:
-        x: ``(k, rows)``; sums over the units of a row, where these have weights.
-        weights: ``(rows,)``, of which each mean is a ratio of sums; 1 by default.
-        groups: The group of each row; each row on its own by default.
+        x: ``(k, rows)``; with weights, sums over the units of a row.
+        weights: ``(rows,)``, so that each mean is a ratio of sums; 1 by default.
+        groups: The group of each row; by default each row is a separate cluster.
     """
     sizes = np.ones(x.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64)
     sums: Numbers = np.asarray(x, dtype=np.float64)
@@ -87,10 +87,10 @@ def _degrees_of_freedom(sizes: Numbers) -> float:
 
 
 def numbered(groups: ArrayLike, rows: int) -> NDArray[np.int64]:
-    """The number of each row's group, from 0; ``ValueError`` where there is not one for each row."""
+    """The index of each row's group, from 0; raises ``ValueError`` unless there is one for each row."""
     names = np.asarray(groups)
     if names.shape != (rows,):
-        raise ValueError(f"groups names the group of each of {rows} examples; got shape {names.shape}.")
+        raise ValueError(f"groups must be the group of each of {rows} examples; got shape {names.shape}.")
     _, number = np.unique(names.astype(str) if names.dtype.kind == "O" else names, return_inverse=True)
     return number
 

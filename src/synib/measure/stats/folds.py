@@ -1,4 +1,4 @@
-"""Folds: which examples are fitted and which are held out, with classes spread evenly and groups kept together."""
+"""Cross-validation folds, stratified by class and with groups kept together."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,15 +13,15 @@ Rows = NDArray[np.int64]
 def assign(rows: int, folds: int, seed: int, strata: Rows | None = None, groups: Rows | None = None) -> Rows:
     """The fold of each row, from 0 to ``folds`` - 1.
 
-    Without groups every stratum is dealt out evenly, up to one row. Groups stay together: the largest first, each goes to the
-    fold where it adds least to the sum of squared shares of strata and of rows.
+    Without groups, every stratum is distributed evenly, up to one row. Groups stay together: from the largest to the
+    smallest, each is assigned to the fold where it adds least to the sum of squared shares of strata and of rows.
 
     Args:
         rows: Number of rows.
         folds: Number of folds.
-        seed: Seed of the order in which rows, or groups, are dealt out.
-        strata: The class of each row, as a number; ``None`` for one class.
-        groups: The group of each row, as a number from 0.
+        seed: Seed of the random order of rows or groups.
+        strata: The class of each row, as an integer; ``None`` for one class.
+        groups: The group of each row, as an integer from 0.
     """
     key = keys.fold(keys.key(seed), "folds")
     if groups is None:
@@ -38,7 +38,7 @@ def assign(rows: int, folds: int, seed: int, strata: Rows | None = None, groups:
 
 
 def deal(order: Rows, folds: int, strata: Rows | None = None) -> Rows:
-    """The fold of each row, dealt out in this order, one stratum after the other."""
+    """The fold of each row, assigned in this order, one stratum after the other."""
     if strata is not None:
         order = order[np.argsort(strata[order], kind="stable")]
     fold = np.empty(len(order), dtype=np.int64)
@@ -47,11 +47,11 @@ def deal(order: Rows, folds: int, strata: Rows | None = None) -> Rows:
 
 
 def assign_groups(weights: NDArray[np.float64], order: Rows, folds: int) -> Rows:
-    """The fold of each group: in this order, each goes where it adds least to the sum of the folds' squared weights.
+    """The fold of each group: in this order, each is assigned where it adds least to the sum of the folds' squared weights.
 
     Args:
         weights: The number of rows of each group, ``(groups, 1)``, or its shares of several strata, ``(groups, strata)``.
-        order: The groups, in the order in which they are placed; large ones first leaves the folds even.
+        order: The order of assignment; starting with large groups gives even folds.
         folds: Number of folds.
     """
     fold, totals = np.zeros(len(weights), dtype=np.int64), np.zeros((folds, weights.shape[1]))
@@ -62,12 +62,12 @@ def assign_groups(weights: NDArray[np.float64], order: Rows, folds: int) -> Rows
 
 
 def halves(labels: Rows, seed: int, groups: Rows | None = None) -> tuple[Rows, Rows]:
-    """Rows in two random parts of about equal size, with half of each class in both, as far as groups allow.
+    """Rows in two random halves, stratified by class as far as groups allow.
 
     Args:
-        labels: The class of each row, as a number from 0.
+        labels: The class of each row, as an integer from 0.
         seed: Seed of the random order.
-        groups: The group of each row, as a number from 0; groups stay together.
+        groups: The group of each row, as an integer from 0; groups stay together.
     """
     if groups is not None:
         part = assign(len(labels), 2, seed, labels, groups)
@@ -87,18 +87,20 @@ def halves(labels: Rows, seed: int, groups: Rows | None = None) -> tuple[Rows, R
 
 
 def check_folds(rows: int, folds: int, least: int = 2) -> None:
-    """Raise ``ValueError`` where so many rows cannot be split into so many folds of at least two."""
+    """Raise ``ValueError`` if so many rows cannot be split into so many folds of at least two."""
     half = rows // 2
     if half < least:
         raise ValueError(f"{('Two', 'Three')[least - 2]} folds need at least {2 * least} examples; got {rows}.")
     if not is_whole(folds) or not least <= folds <= half:
-        raise ValueError(f"folds is a whole number between {least} and half the examples, {half}; got {shown(folds)}.")
+        raise ValueError(
+            f"folds must be a whole number between {least} and half the number of examples, {half}; got {shown(folds)}."
+        )
 
 
 def group_numbers(groups: ArrayLike, rows: int, least: int = 2) -> Rows:
-    """The number of each row's group, from 0; ``ValueError`` where there are fewer groups than are needed."""
+    """The index of each row's group, from 0; raises ``ValueError`` if there are too few groups."""
     number = numbered(np.asarray(groups).astype(str), rows)
     count = int(number.max(initial=-1)) + 1
     if count < least:
-        raise ValueError(f"Groups are held out whole, which takes at least {least} of them; got {count}.")
+        raise ValueError(f"Holding out whole groups needs at least {least} of them; got {count}.")
     return number

@@ -1,4 +1,4 @@
-"""Intervals: a number with the range in which the truth lies, by the bootstrap or from a standard error."""
+"""Confidence intervals, by the bootstrap or from a standard error."""
 
 import inspect
 import math
@@ -16,7 +16,7 @@ from synib.measure.arrays import Array, as_array
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, its interval at confidence ``level``, and the number of examples behind it; NaN where these are too few."""
+    """A value, its confidence interval at ``level``, and the number of examples; NaN if there are too few."""
 
     value: float
     low: float
@@ -37,35 +37,40 @@ def bootstrap(
     vectorized: bool = True,
     method: Literal["percentile", "basic"] = "percentile",
 ) -> Estimate:
-    """A statistic of examples, with its bootstrap interval.
+    """A statistic of examples with its bootstrap confidence interval.
 
     >>> import numpy as np
     >>> print(bootstrap(np.mean, [0.0, 1.0, 1.0, 1.0] * 50))
     0.750 [0.690, 0.815]
 
     Args:
-        statistic: A function of one or more arrays. If ``vectorized`` it takes ``axis``, as numpy's functions do.
-        data: One or more arrays with a row for each example; rows of several arrays are resampled together.
+        statistic: A function of one or more arrays. If ``vectorized`` it accepts ``axis``, as NumPy's functions do.
+        data: One or more arrays with one row per example; rows of several arrays are resampled together.
         level: Confidence level.
         draws: Number of resamples.
         seed: Seed of the resampling.
-        vectorized: Whether the statistic takes ``axis``.
-        method: The resamples' percentiles, or these mirrored at the value (``"basic"``), for a biased statistic.
+        vectorized: Whether the statistic accepts ``axis``.
+        method: The percentiles of the resamples, or these reflected about the value (``"basic"``), for a biased
+            statistic.
     """
     check_resampling(seed, level, draws=draws)
     if not callable(statistic):
-        raise ValueError(f"statistic is a function such as np.mean, before the data; got {type(statistic).__name__}.")
+        raise ValueError(
+            f"statistic must be a function such as np.mean, given before the data; got {type(statistic).__name__}."
+        )
     if vectorized and not _takes_axis(statistic):
-        raise ValueError("statistic takes axis, as np.mean does; give vectorized=False for one that does not.")
+        raise ValueError("statistic must accept axis, as np.mean does: use vectorized=False for one that does not.")
     from scipy.stats import bootstrap as resample  # slow to import
 
     arrays = [as_array(x) for x in data]
     if not arrays or not all(x.ndim for x in arrays):
         got = "a single number" if arrays else "none"
-        raise ValueError(f"The bootstrap needs at least one array with a row for each example; got {got}.")
+        raise ValueError(f"The bootstrap needs at least one array with one row per example; got {got}.")
     n = len(arrays[0])
     if any(len(x) != n for x in arrays):
-        raise ValueError(f"Arrays that are resampled together have as many rows; got {[len(x) for x in arrays]} rows.")
+        raise ValueError(
+            f"Arrays that are resampled together need the same number of rows; got {[len(x) for x in arrays]} rows."
+        )
     if n == 0:
         return unknown(0, level)
     try:
@@ -74,7 +79,7 @@ def bootstrap(
         not_numeric = [str(x.dtype) for x in arrays if x.dtype.kind not in "biufc"]
         if not not_numeric:
             raise
-        raise ValueError(f"The statistic takes numbers; got {', '.join(not_numeric)}.") from None
+        raise ValueError(f"The statistic needs numbers; got {', '.join(not_numeric)}.") from None
     if n == 1:
         return Estimate(value, np.nan, np.nan, 1, level)
     limits = resample(
@@ -85,11 +90,11 @@ def bootstrap(
 
 
 def statistics(numbers: Sequence[float]) -> dict[str, float | int | None]:
-    """Mean, standard error of the mean, and n; ``None`` where there are too few numbers."""
+    """Mean, standard error of the mean, and n; ``None`` if there are too few numbers."""
     try:
         n, total = len(numbers), sum(numbers)
     except TypeError:
-        raise ValueError(f"Statistics are those of a list of numbers; got {shown(numbers)}.") from None
+        raise ValueError(f"Statistics need a list of numbers; got {shown(numbers)}.") from None
     if n == 0:
         return {"mean": None, "se": None, "n": 0}
     average = total / n
@@ -105,15 +110,13 @@ def interval(
     """The confidence interval of a mean of ``n`` normal numbers (Student's t).
 
     Args:
-        mean, se, n: As :func:`statistics` has them.
+        mean, se, n: As returned by :func:`statistics`.
         level: Confidence level.
-        test_share: For numbers of ``n`` train-test splits of the same rows, the share of rows that each tests. The interval is
-            then wider, since splits share rows (:func:`~synib.measure.stats.corrected_resampled_t`).
+        test_share: For results of ``n`` train-test splits of the same rows, the fraction of rows in each test set. The
+            interval is then wider, because splits share rows (:func:`~synib.measure.stats.corrected_resampled_t`).
     """
     if mean is None or se is None:
-        raise ValueError(
-            "An interval needs a mean and its standard error, which only 2 numbers or more have; got None."
-        )
+        raise ValueError("An interval needs a mean and its standard error, which require at least 2 numbers; got None.")
     from scipy.stats import t as student  # slow to import
 
     overlap = 0.0 if test_share is None else test_share / (1 - test_share)
@@ -122,12 +125,12 @@ def interval(
 
 
 def widen(estimate: Estimate, without: Sequence[float], correction: float = 1.0) -> Estimate:
-    """An interval made wider by a second, independent source of error, known from a jackknife over groups of draws.
+    """An interval widened by a second, independent source of error, from a jackknife over groups of draws.
 
     Args:
-        estimate: With the interval of the first source of error.
+        estimate: The estimate with the interval of the first source of error.
         without: The value with each group of draws left out in turn.
-        correction: What the jackknife's standard error is multiplied with: below 1 for draws from a finite set.
+        correction: Factor of the jackknife's standard error: below 1 for draws from a finite set.
     """
     groups = len(without)
     if groups < 2 or correction == 0.0 or not np.isfinite([*without, estimate.low]).all():
@@ -141,27 +144,27 @@ def widen(estimate: Estimate, without: Sequence[float], correction: float = 1.0)
 
 
 def check_resampling(seed: int, level: float = 0.95, **counts: int) -> None:
-    """Raise ``ValueError`` where the settings of an interval are wrong.
+    """Raise ``ValueError`` if the settings of an interval are invalid.
 
     Args:
         seed: Seed of the resampling.
         level: Confidence level.
-        counts: Whole numbers of at least 1, such as the number of resamples, by the caller's names for them.
+        counts: Whole numbers of at least 1, such as the number of resamples, by the caller's names.
     """
     check_whole("seed", seed, least=0)
     if not is_number(level) or not 0 < level < 1:
-        raise ValueError(f"level, the confidence of the interval, lies between 0 and 1; got {shown(level)}.")
+        raise ValueError(f"level, the confidence level of the interval, must be between 0 and 1; got {shown(level)}.")
     for name, count in counts.items():
         check_whole(name, count)
 
 
 def unknown(n: int, level: float = 0.95) -> Estimate:
-    """The estimate where n examples are not enough for one."""
+    """The estimate if n examples are too few for one."""
     return Estimate(np.nan, np.nan, np.nan, n, level)
 
 
 def ratio(part: Array, whole: Array, axis: int) -> Array:
-    """A sum divided by another: a statistic for :func:`bootstrap`."""
+    """A ratio of sums: a statistic for :func:`bootstrap`."""
     return part.sum(axis) / whole.sum(axis)
 
 
@@ -175,5 +178,5 @@ def _takes_axis(statistic: Callable[..., Any]) -> bool:
 
 def _single_number(value: Any) -> float:
     if np.size(value) != 1:
-        raise ValueError(f"A statistic of examples is one number; got shape {np.shape(value)}.")
+        raise ValueError(f"A statistic of examples must be a single number; got shape {np.shape(value)}.")
     return float(value)

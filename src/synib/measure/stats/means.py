@@ -1,4 +1,4 @@
-"""Intervals of means: of rows, of rows in groups, and of differences fold by fold."""
+"""Confidence intervals of means: over rows, over rows in groups, and of differences by fold."""
 
 import math
 
@@ -13,28 +13,28 @@ from synib.measure.stats.intervals import Estimate, check_resampling, interval, 
 
 
 def mean(x: ArrayLike | Tensor, groups: ArrayLike | None = None, level: float = 0.95) -> Estimate:
-    """The mean of examples, with an interval over examples, or over whole groups where these are given.
+    """The mean over examples, with a confidence interval over examples, or over groups if given.
 
     *Rows*: Student's t after Hall's (1992) transformation, which removes the skewness of the studentised mean. Gains in
-    log-loss are skewed by a few rows that one model gets badly wrong; with 100 of them a plain t interval lies wholly above
-    the truth two to four times as often as it should, and this one about as often as it should.
+    log-loss are skewed by a few rows that one model predicts badly; with 100 rows a plain t interval lies entirely
+    above the truth two to four times as often as its level allows, and this interval about as often as it should.
 
-    *Groups*: the cluster-robust t interval CR2 with Bell and McCaffrey's degrees of freedom. It covers 93 to 98 % for 4
-    to 30 groups, of equal size or not. With 2 or 3 groups there are 1 or 2 degrees of freedom, and it is wide
-    (12.7 and 4.3 standard errors to each side); of a single group nothing is known, and both ends are NaN.
+    *Groups*: the cluster-robust t interval CR2 with Bell and McCaffrey's degrees of freedom. Its coverage is 93 to 98 %
+    for 4 to 30 groups of equal or unequal size. With 2 or 3 groups there are 1 or 2 degrees of freedom, and it is wide
+    (12.7 and 4.3 standard errors on each side); with a single group both ends are NaN.
 
     >>> print(mean([0.1, 0.4, 0.2, 0.3, 0.0, 0.2]))
     0.200 [0.052, 0.348]
 
     Args:
-        x: A number for each example.
-        groups: The group of each example, where examples of one group are not independent.
+        x: One number for each example.
+        groups: The group of each example, if examples of one group are dependent.
         level: Confidence level.
     """
     check_resampling(0, level)
     values = as_numbers(x, "x")
     if values.ndim != 1:
-        raise ValueError(f"A mean is over one number for each example; got shape {values.shape}.")
+        raise ValueError(f"A mean needs one number for each example; got shape {values.shape}.")
     if not len(values):
         return unknown(0, level)
     from scipy.stats import t as student  # slow to import
@@ -49,9 +49,9 @@ def mean(x: ArrayLike | Tensor, groups: ArrayLike | None = None, level: float = 
 
 
 def corrected_resampled_t(differences: ArrayLike | Tensor, test_share: float, level: float = 0.95) -> Estimate:
-    r"""The mean of differences between two methods over train-test splits of one data set, with its interval.
+    r"""The mean difference between two methods over train-test splits of one data set, with its confidence interval.
 
-    Splits share training rows, so that their differences are not independent and the plain standard error is too small. The
+    Splits share training rows, so their differences are dependent and the plain standard error is too small. The
     variance of the mean of J differences is estimated as
 
     .. math:: \Big(\frac1J + \frac{n_\mathrm{test}}{n_\mathrm{train}}\Big) s^2,
@@ -64,13 +64,13 @@ def corrected_resampled_t(differences: ArrayLike | Tensor, test_share: float, le
 
     Args:
         differences: One for each split, ``(folds,)`` or ``(repeats, folds)``.
-        test_share: Share of the rows that is tested in each split: 1 / folds for cross-validation.
+        test_share: Fraction of the rows in each test set: 1 / folds for cross-validation.
         level: Confidence level.
     """
     check_resampling(0, level)
     if not is_number(test_share) or not 0 < test_share < 1:
         raise ValueError(
-            f"test_share, the share of rows tested in each split, lies between 0 and 1; got {shown(test_share)}."
+            f"test_share, the fraction of rows in each test set, must be between 0 and 1; got {shown(test_share)}."
         )
     values = as_numbers(differences, "differences").reshape(-1)
     n = len(values)
@@ -81,13 +81,13 @@ def corrected_resampled_t(differences: ArrayLike | Tensor, test_share: float, le
 
 
 def resampled_p_value(mean: float, se: float, n: int, test_share: float | None = None) -> float:
-    """The two-sided p-value of a mean difference of 0, by the t statistic that :func:`interval` inverts.
+    """The two-sided p-value of a zero mean difference, by the t statistic that :func:`interval` inverts.
 
     >>> round(resampled_p_value(0.03, 0.00707, 5, test_share=0.2), 3)
     0.047
 
     Args:
-        mean, se, n: As :func:`statistics` has them.
+        mean, se, n: As returned by :func:`statistics`.
         test_share: As in :func:`interval`.
     """
     from scipy.stats import t as student  # slow to import

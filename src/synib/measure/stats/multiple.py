@@ -1,4 +1,4 @@
-"""Several comparisons at once: simultaneous intervals for the best of k, and Holm's adjusted p-values."""
+"""Multiple comparisons: simultaneous intervals for the best of k, and Holm's adjusted p-values."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,10 @@ class Simultaneous:
     """The result of :func:`simultaneous`.
 
     Attributes:
-        estimates: The mean gain of each candidate; all intervals hold together at the level.
-        statistic: The studentised mean gain of each candidate, without skewness (``(k,)``).
+        estimates: The mean gain of each candidate; all intervals hold simultaneously at the level.
+        statistic: The studentised mean gain of each candidate, corrected for skewness (``(k,)``).
         p_values: Adjusted p-value of each candidate, against a mean gain of at most 0 (``(k,)``).
-        critical: How large a statistic has to be, in absolute value, for an interval to leave out 0.
+        critical: The absolute value of the statistic above which an interval excludes 0.
     """
 
     estimates: list[Estimate]
@@ -42,26 +42,28 @@ def simultaneous(
     draws: int = 2000,
     seed: int = 0,
 ) -> Simultaneous:
-    r"""Intervals and p-values of several candidates' gains that hold together, so that the best of them may be reported.
+    r"""Simultaneous confidence intervals and p-values of several candidates' gains, so that the best may be reported.
 
-    A single-step max-t procedure. Each candidate's mean is studentised as in :func:`~synib.measure.stats.mean`. The largest
-    of k studentised means of correlated candidates is less extreme than that of independent ones, so that the critical
-    value is smaller than Bonferroni's; it is the quantile of the maximum of simulated ones with the correlation of these
-    candidates: normal draws that are studentised anew by as many draws as there are groups, or normal ones where there are
-    many rows. No row is resampled. Few groups say little about correlations, which are therefore shrunk towards 0 by
-    1 / groups, where the procedure tends to Bonferroni's.
+    A single-step max-t procedure. Each candidate's mean is studentised as in :func:`~synib.measure.stats.mean`. The
+    largest of k studentised means of correlated candidates is less extreme than that of independent ones, so the
+    critical value is smaller than Bonferroni's. It is the quantile of the maximum of simulated means with the
+    correlation of these candidates: normal draws, studentised by as many draws as there are groups, or plain normal
+    draws if there are many rows. No row is resampled. Correlations are poorly estimated from few groups and are
+    therefore shrunk towards 0 by 1 / groups, where the procedure approaches Bonferroni's.
 
     Args:
         gains: ``(k, rows)``, the gain of each candidate over a common baseline at each row.
-        groups: The group of each row, where rows of one group are not independent. With one group all is NaN.
-        level: Confidence level of all intervals together.
+        groups: The group of each row, if rows of one group are dependent. With one group all results are NaN.
+        level: Simultaneous confidence level of all intervals.
         draws: Number of simulated maxima.
         seed: Seed of the simulation.
     """
     check_resampling(seed, level, draws=draws)
     values = as_numbers(gains, "gains")
     if values.ndim != 2 or not values.size:
-        raise ValueError(f"gains are numbers (candidates, rows), at least one of each; got shape {values.shape}.")
+        raise ValueError(
+            f"gains must be numbers of shape (candidates, rows), with at least one of each; got shape {values.shape}."
+        )
     from scipy.stats import t as student  # slow to import
 
     k, n = values.shape
@@ -95,18 +97,18 @@ def simultaneous(
 
 
 def holm(p_values: ArrayLike) -> Array:
-    """Adjusted p-values of several claims (Holm 1979): those at most α may all be made with an error rate of α in total.
+    """Holm's adjusted p-values of several claims (1979): rejecting those at most α controls the family-wise error rate at α.
 
     >>> holm([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
 
     Args:
-        p_values: One for each claim; NaN for a claim that could not be tested, which does not count.
+        p_values: One for each claim; NaN for a claim that could not be tested, which is ignored.
     """
     p = as_numbers(p_values, "p_values")
     tested = ~np.isnan(p)
     if p.ndim != 1 or (p[tested] < 0).any() or (p[tested] > 1).any():
-        raise ValueError(f"p_values are numbers between 0 and 1, one for each claim; got {np.asarray(p_values)!r}.")
+        raise ValueError(f"p_values must be numbers between 0 and 1, one for each claim; got {np.asarray(p_values)!r}.")
     order = np.argsort(p[tested], kind="stable")
     stepwise = p[tested][order] * np.arange(len(order), 0, -1)
     adjusted = np.full(len(p), np.nan)
@@ -115,14 +117,14 @@ def holm(p_values: ArrayLike) -> Array:
 
 
 def _correlation(scores: Numbers) -> Numbers:
-    """Of the candidates' means; that of few clusters is shrunk towards 0 by one over their number."""
+    """The correlation of the candidates' means; for few clusters shrunk towards 0 by one over their number."""
     unit = scores / np.sqrt(np.square(scores).sum(1))[:, None]
     share = 1 / scores.shape[1] if scores.shape[1] <= MANY else 0.0
     return np.asarray((1 - share) * (unit @ unit.T) + share * np.eye(len(unit)))
 
 
 def _simulated(correlation: Numbers, df: float, draws: int, seed: int) -> tuple[Numbers, float]:
-    """Studentised means with this correlation under no effect, ``(draws, k)``, and their degrees of freedom."""
+    """Simulated studentised means with this correlation under the null, ``(draws, k)``, and their degrees of freedom."""
     sizes, vectors = np.linalg.eigh(correlation)
     root = (vectors * np.sqrt(np.maximum(sizes, 0.0))).T
     rng = np.random.default_rng(seed)

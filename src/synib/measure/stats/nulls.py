@@ -1,4 +1,4 @@
-"""Null distributions: what a procedure finds where there is nothing to find."""
+"""Null distributions by permutation of labels."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,23 +11,24 @@ from synib.measure.arrays import Array
 def permutations(
     labels: Array, parts: Sequence[Array], count: int, seed: int, groups: Array | None = None
 ) -> Iterator[Array]:
-    """The labels, permuted at random within each part, so many times.
+    """The labels, randomly permuted within each part, a number of times.
 
-    With groups, rows of one are not independent, and labels that change places one by one would be: the null would be too
-    narrow. What is permuted instead leaves the dependence within groups as it is:
+    Rows of one group are dependent, and permuting their labels one by one would make them independent: the null would
+    be too narrow. Permutations by group preserve the dependence within groups:
 
-    - Where every group has one label, the labels of whole groups change places. This is a valid null if groups are
-      exchangeable: what a group's label is has nothing to do with its features.
-    - Otherwise labels change places within their group, and the labels of a whole group with those of another of the same
-      size. This is valid if, besides, rows of one group are exchangeable. Groups of a size of their own are only permuted
-      within, so that a difference between such groups is part of the null and does not count as evidence.
+    - If every group has one label, the labels of whole groups are permuted. This is a valid null if groups are
+      exchangeable: a group's label is independent of its features.
+    - Otherwise labels are permuted within their group, and the labels of a whole group are exchanged with those of
+      another group of the same size. This is valid if rows of one group are also exchangeable. Groups of unique size
+      are only permuted within, so a difference between such groups is part of the null and not counted as evidence.
 
     Args:
         labels: One for each example.
-        parts: The rows of each part. Without groups, or with labels that vary within them, each keeps its classes.
+        parts: The rows of each part. Without groups, or with labels that vary within groups, each part keeps its
+            classes.
         count: Number of permutations.
         seed: Seed of the permutations.
-        groups: The group of each example, as a number from 0. No group is in two parts.
+        groups: The group of each example, as an integer from 0. No group is in two parts.
     """
     rng = np.random.default_rng([seed, 1])
     if groups is None:
@@ -44,7 +45,7 @@ def permutations(
 
 
 def _by_group(rows: Array, groups: Array) -> tuple[Array, Array]:
-    """Rows in the order of their groups, and where each group begins, and the last ends."""
+    """Rows in the order of their groups, and the boundaries between groups."""
     rows = rows[np.argsort(groups[rows], kind="stable")]
     starts = np.flatnonzero(np.diff(groups[rows], prepend=-1, append=-1))
     return rows, starts
@@ -73,7 +74,9 @@ def _of_blocks(labels: Array, starts: Array, rng: np.random.Generator) -> Array:
 
 
 def p_value(value: float, null: ArrayLike) -> float:
-    """The share of null values at least as large, counting the value itself among them; NaN where one of them is."""
+    """The permutation p-value: the fraction of null values at least as large, including the value itself; NaN if any
+    value is.
+    """
     draws = np.asarray(null)
     if np.isnan(value) or np.isnan(draws).any():
         return float("nan")

@@ -1,4 +1,4 @@
-"""Intervals of proportions, and of paired differences of proportions, by score tests."""
+"""Confidence intervals of proportions and of paired differences of proportions, by score tests."""
 
 import math
 from typing import NamedTuple
@@ -18,27 +18,28 @@ def proportion(
     groups: ArrayLike | None = None,
     level: float = 0.95,
 ) -> Estimate:
-    r"""The share of hits among members, with Wilson's score interval.
+    r"""The proportion of hits among members, with Wilson's score interval.
 
-    Wilson's interval holds the shares that a score test does not reject; it stays within [0, 1], has a mean coverage close to
-    its level from about 10 examples on, and is never a single point (Brown, Cai & DasGupta 2001). The exact
-    (Clopper-Pearson) interval never covers less than its level, but mostly much more.
+    Wilson's interval contains the proportions that a score test does not reject; it stays within [0, 1], has a mean
+    coverage close to its level from about 10 examples on, and never degenerates to a point (Brown, Cai & DasGupta
+    2001). The exact (Clopper-Pearson) interval never covers less than its level, but usually much more.
 
-    Means over repeats, and hits in groups, enter by their effective sample size: the number of independent examples with the
-    same variance, :math:`\hat p (1 - \hat p) / \hat V` (Korn & Graubard 1998), with a t quantile in place of the normal one.
-    *Repeats*: the variance is that over examples, each with all its repeats, with one more example that is always hit and
-    one that never is, so that few examples with equal means do not seem certain; equal repeats change nothing. *Groups*: the
-    variance is the cluster-robust one of :func:`~synib.measure.stats.mean`; the interval is never narrower than that
-    of as many independent examples, nor, where all hits agree, than that of as many examples as there are groups. With one
-    group both ends are NaN.
+    Means over repeats, and hits in groups, are included through their effective sample size: the number of independent
+    examples with the same variance, :math:`\hat p (1 - \hat p) / \hat V` (Korn & Graubard 1998), with a t quantile
+    instead of the normal one. *Repeats*: the variance is over examples, each with all its repeats, plus one
+    pseudo-example that is always hit and one that never is, so that few examples with equal means do not seem certain;
+    identical repeats change nothing. *Groups*: the variance is the cluster-robust one of
+    :func:`~synib.measure.stats.mean`; the interval is never narrower than that of as many independent examples, nor, if
+    all hits agree, than that of as many examples as there are groups. With one group both ends are NaN.
 
     >>> print(proportion([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]))
     1.000 [0.758, 1.000]
 
     Args:
-        hits: 0 or 1, or a mean of such, ``(examples,)`` or ``(examples, repeats)``; repeats of an example stay together.
-        members: Which of them count; all by default.
-        groups: The group of each example, where examples of one group are not independent.
+        hits: 0 or 1, or means of such values, ``(examples,)`` or ``(examples, repeats)``; repeats of an example stay
+            together.
+        members: Which examples to include; all by default.
+        groups: The group of each example, if examples of one group are dependent.
         level: Confidence level.
     """
     check_resampling(0, level)
@@ -62,19 +63,19 @@ def difference(
     groups: ArrayLike | None = None,
     level: float = 0.95,
 ) -> Estimate:
-    r"""The share of hits minus that of ``other``, paired by example, with Tango's score interval.
+    r"""The proportion of hits minus that of ``other``, paired by example, with Tango's score interval.
 
-    It holds the differences that the score test for paired proportions does not reject (Tango 1998). Where no pair differs
-    it is not a point but :math:`\pm z^2 / (n + z^2)`, since pairs that differ may just not have been seen. Repeats
-    and groups enter by their effective sample size, as in :func:`proportion`.
+    It contains the differences that the score test for paired proportions does not reject (Tango 1998). If no pair
+    differs, it is not a point but :math:`\pm z^2 / (n + z^2)`, since differing pairs may not have been observed.
+    Repeats and groups are included through their effective sample size, as in :func:`proportion`.
 
     >>> print(difference([1] * 20, [1] * 20))
     0.000 [-0.161, 0.161]
 
     Args:
-        hits, other: 0 or 1, or means of such, ``(examples,)`` or ``(examples, repeats)``.
-        members: Which of them count; all by default.
-        groups: The group of each example, where examples of one group are not independent.
+        hits, other: 0 or 1, or means of such values, ``(examples,)`` or ``(examples, repeats)``.
+        members: Which examples to include; all by default.
+        groups: The group of each example, if examples of one group are dependent.
         level: Confidence level.
     """
     check_resampling(0, level)
@@ -93,9 +94,9 @@ def difference(
 
 
 class _Counted(NamedTuple):
-    """For each example that counts: sums of positive and of negative parts over its repeats, how many count, its group.
+    """For each included example: sums of positive and negative parts over its repeats, their number, and its group.
 
-    ``lowest`` is the least value that an outcome can have: 0, or -1 for a difference.
+    ``lowest`` is the smallest possible outcome: 0, or -1 for a difference.
     """
 
     plus: Array
@@ -108,10 +109,12 @@ class _Counted(NamedTuple):
 def _counted(x: Array, members: ArrayLike | Tensor | None, groups: ArrayLike | None, lowest: int) -> _Counted:
     x, counts = np.broadcast_arrays(x, np.ones(x.shape, dtype=bool) if members is None else as_array(members))
     if x.ndim == 0:
-        raise ValueError("A proportion is over one number or more for each example; got a single number.")
+        raise ValueError("A proportion needs one or more numbers for each example; got a single number.")
     inside = x[counts.astype(bool)]
     if not (inside.min(initial=0.0) >= lowest and inside.max(initial=0.0) <= 1):
-        kind = "differences of hits lie between -1 and 1" if lowest else "hits are 0 or 1, or means of such"
+        kind = (
+            "differences of hits must be between -1 and 1" if lowest else "hits must be 0 or 1, or means of such values"
+        )
         raise ValueError(f"{kind.capitalize()}; got values from {inside.min():.4g} to {inside.max():.4g}.")
     repeats = tuple(range(1, x.ndim))
     weight = counts.sum(repeats).astype(float)
@@ -122,7 +125,7 @@ def _counted(x: Array, members: ArrayLike | Tensor | None, groups: ArrayLike | N
 
 
 def _effective_size(counted: _Counted, level: float) -> tuple[float, float]:
-    """The number of independent single hits with the same variance, and the quantile to use with it."""
+    """The effective number of independent hits with the same variance, and the quantile to use with it."""
     from scipy.stats import norm  # slow to import
     from scipy.stats import t as student
 
@@ -157,7 +160,7 @@ def _single_variance(plus: Array, minus: Array, weight: Array) -> float:
 
 
 def _tango_limit(plus: float, minus: float, n: float, quantile: float) -> float:
-    """The largest difference that Tango's test does not reject, of ``plus`` and ``minus`` discordant among n pairs."""
+    """The largest difference that Tango's test does not reject, for ``plus`` and ``minus`` discordant among n pairs."""
 
     def rejected(delta: float) -> bool:
         b = (2 * n - plus + minus) * delta - plus - minus

@@ -1,4 +1,4 @@
-"""Standardisation: mean 0 and standard deviation 1 over the rows that models are fitted on."""
+"""Standardisation: mean 0 and standard deviation 1 over the fitted rows."""
 
 from typing import Any, NamedTuple
 
@@ -14,25 +14,25 @@ class Scale(NamedTuple):
     """Column by column, ``(x - mean) * factor``.
 
     Args:
-        mean: Of each column over the fitted rows.
-        factor: One over its standard deviation; 0 for a column that is constant there, which then is 0 everywhere.
+        mean: Mean of each column over the fitted rows.
+        factor: Inverse standard deviation; 0 for a constant column, which becomes 0 everywhere.
     """
 
     mean: Numbers
     factor: Numbers
 
     def __call__(self, x: ArrayLike) -> Numbers:
-        """Other rows by the same scale, in double precision."""
+        """Other rows on the same scale, in double precision."""
         return np.asarray((np.asarray(x) - self.mean) * self.factor)
 
 
 def standardisation(x: ArrayLike, rows: NDArray[np.int64] | None = None, chunk: int = CHUNK) -> Scale:
-    """The scale of each column over some rows, of which a few are in memory at a time.
+    """The scale of each column over some rows, with a few rows in memory at a time.
 
     Args:
-        x: ``(rows, columns)``, possibly the pages of a file.
+        x: ``(rows, columns)``, possibly memory-mapped.
         rows: The rows to fit on; all by default.
-        chunk: How many rows are summed up at a time.
+        chunk: Number of rows to process at a time.
     """
     table: NDArray[Any] = np.asanyarray(x)
     rows = np.arange(len(table)) if rows is None else rows
@@ -46,5 +46,5 @@ def standardisation(x: ArrayLike, rows: NDArray[np.int64] | None = None, chunk: 
 
 
 def standardised(x: ArrayLike) -> Numbers:
-    """Rows by their own scale."""
+    """Rows on their own scale."""
     return standardisation(x)(x)

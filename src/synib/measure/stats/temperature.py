@@ -1,4 +1,4 @@
-"""Temperature: how far predictions have to be softened or sharpened to be calibrated."""
+"""Temperature scaling: softens or sharpens predictions so that they are calibrated."""
 
 import math
 from typing import Any
@@ -21,20 +21,21 @@ def temperature(
 ) -> float:
     r"""The temperature at which predictions are best calibrated: :math:`\arg\min_T` of the mean log-loss of logits / T.
 
-    Fit it on validation data, and divide the logits of new predictions by it (Guo et al., ICML 2017). What is predicted does
-    not change, only how confident it is. A Gaussian's standard deviation is multiplied by it instead.
+    Fit it on validation data, and divide the logits of new predictions by it (Guo et al., ICML 2017). The predicted
+    class does not change, only its confidence. For a Gaussian, the standard deviation is multiplied by it instead.
 
     Args:
         parameters: The family's parameters: logits, or mean and log-variance.
-        target: Classes or numbers.
+        target: Classes or real values.
         family: Bernoulli, MultiLabel, Categorical or Gaussian.
-        pseudocount: Weight of one more example of each class (of one more number, as far off as was predicted), so that a model
-            that is right on all of n rows gets no confidence above about 1 - 1 / n (the rule of succession).
-        sample_weight: How much each example counts; only ratios matter.
+        pseudocount: Weight of one additional example of each class (for a Gaussian: of one additional value as far off
+            as predicted), so that a model that is correct on all of n rows gets no confidence above about 1 - 1 / n
+            (the rule of succession).
+        sample_weight: Weight of each example; only ratios matter.
     """
     has_logits = family.discrete or isinstance(family, MultiLabel)
     if not has_logits and not (isinstance(family, Gaussian) and family.dim == 1):
-        raise ValueError(f"family is Bernoulli(), MultiLabel(), Categorical() or Gaussian(); got {shown(family)}.")
+        raise ValueError(f"family must be Bernoulli(), MultiLabel(), Categorical() or Gaussian(); got {shown(family)}.")
     family.check_target(parameters, target)
     values = parameters.detach().double()
     if not has_logits:
@@ -54,7 +55,7 @@ def temperature(
 
 
 def tempered(family: Family, parameters: NDArray[Any], by: Any) -> NDArray[Any]:
-    """Predictions after a temperature: logits divided by it; of a number, the standard deviation multiplied by it."""
+    """Predictions at a temperature: logits divided by it; for a Gaussian, the standard deviation multiplied by it."""
     if not isinstance(family, Gaussian):
         return parameters / by
     log_variance = np.broadcast_to(2 * np.log(by), parameters[..., 1:].shape)
@@ -62,7 +63,9 @@ def tempered(family: Family, parameters: NDArray[Any], by: Any) -> NDArray[Any]:
 
 
 def _every_class(family: Family, logits: Tensor) -> float:
-    """The mean log-loss of an example of each class, summed over the classes (of several labels: over both values of each)."""
+    """The mean log-loss of one example of each class, summed over the classes (for several labels: over both values
+    of each).
+    """
     if isinstance(family, Bernoulli):  # and MultiLabel, which is one
         logits = logits.reshape(len(logits), -1)
         return -float((logsigmoid(logits) + logsigmoid(-logits)).sum(1).mean())

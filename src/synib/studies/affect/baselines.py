@@ -1,4 +1,4 @@
-"""Scores at test that need no network, and the synergy subset that unimodal regressions define."""
+"""Test scores of baselines without a network, and the synergy subset defined by unimodal regressions."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,10 +17,10 @@ PREFIX = "alone_"  # of the scores below; each row of the results has them, the 
 
 
 class Baselines(NamedTuple):
-    """What is known about test examples without a network.
+    """Baseline results on the test examples.
 
     Attributes:
-        subset: The synergy subset: examples that every regression on one modality gets wrong.
+        subset: The synergy subset: examples that every unimodal regression predicts wrongly.
         scores: ``alone_<who>_test_accuracy`` and ``alone_<who>_macro_f1`` of the regressions (by modality), of one on the
             size and rate of the frames (``frame``), and of the better constant prediction (``constant``).
     """
@@ -49,12 +49,12 @@ def baselines(spec: DataSpec) -> Baselines:
 
 
 def macro_f1(labels: Tensor, target: Tensor) -> float:
-    """Mean F1 of both classes."""
+    """Macro F1 of both classes."""
     return float(np.nanmean(f1_by_class(labels, target, 2)))
 
 
 def one_hot(parts: Sequence[Sequence[tuple[Any, ...]]]) -> list[Tensor]:
-    """One-hot columns of the values that each field has in the first part; other values are all zeros."""
+    """One-hot columns of the values that each field has in the first split; other values are all zeros."""
     values = [sorted(set(field)) for field in zip(*parts[0], strict=True)]
     return [
         torch.tensor([[float(x == v) for x, known in zip(row, values, strict=True) for v in known] for row in part])

@@ -47,7 +47,7 @@ MULTIPLE = 8  # divides the number of training examples: a last batch of a singl
 
 
 class DataSpec(NamedTuple):
-    """Which data a model is trained and tested on."""
+    """The data on which a model is trained and tested."""
 
     name: str
     form: Form
@@ -62,7 +62,7 @@ class DataSpec(NamedTuple):
 
 
 def data_folder(name: str, form: Form, root: str) -> str:
-    """The folder of a data set's file; ``ValueError`` says where to get a missing one."""
+    """The folder of a data set's file; a missing file raises ``ValueError`` with its source."""
     source = FEATURES[name] if form == "features" else SEQUENCES[name][0]
     return str(Path(source.file(root or None)).parent)
 
@@ -74,7 +74,7 @@ def similar_folds(name: str, scheme: str, fold: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=32)
 def load(spec: DataSpec) -> Dataset:
-    """The data of a fold, cut to the size of the folds that are trained together with it."""
+    """The data of a fold, truncated to the size of the folds that are trained together with it."""
     data = read(spec)
     if spec.form == "sequences":
         return data
@@ -90,7 +90,7 @@ def load(spec: DataSpec) -> Dataset:
 
 @lru_cache(maxsize=32)
 def read(spec: DataSpec) -> Dataset:
-    """The data of a fold, all of them."""
+    """The complete data of a fold."""
     if spec.form == "sequences":
         return SEQUENCES[spec.name][1](spec.folder, modalities=spec.modalities)
     if spec.name == "mosi":

@@ -51,7 +51,7 @@ DROPOUT: dict[Form, tuple[float, float]] = {"features": (0.0, 0.5), "sequences":
 
 @dataclass(frozen=True)
 class Affect(Controlled):
-    """MOSI, MUStARD and UR-FUNNY: accuracy on all examples, and on those that no modality decides alone."""
+    """MOSI, MUStARD and UR-FUNNY: accuracy on all examples, and on those that no modality predicts alone."""
 
     factors: ClassVar[tuple[str, ...]] = ("scheme", "fold", "training")
     averaged: ClassVar[tuple[str, ...]] = ("fold", "training")
@@ -71,7 +71,7 @@ class Affect(Controlled):
     methods: tuple[str, ...] = ("all",)
     form: FormOption = option(
         "auto",
-        "features (one vector for each modality) or sequences (MultiBench's pickles); features where there are some.",
+        "features (one vector per modality) or sequences (MultiBench's pickles); by default features if available.",
     )
     root: str = option("", "Folder of the data; $SYNIB_DATA by default.")
     scheme: tuple[str, ...] = option(
@@ -83,18 +83,22 @@ class Affect(Controlled):
 
     def __post_init__(self) -> None:
         if self.form == "features" and self.source not in FEATURES:
-            raise ValueError(f"{self.source} comes as sequences only; got form='features'.")
+            raise ValueError(f"{self.source} is available only as sequences; got form='features'.")
         if self.methods == ("all",) and self.form in get_args(FormOption):
             object.__setattr__(self, "methods", tuple(self.defaults()))
         super().__post_init__()
         if self.kind == "sequences":
             for f in fields(self):
                 if f.name in ("scheme", "fold") and getattr(self, f.name) != f.default:
-                    raise ValueError(f"Sequences have one split, MultiBench's; got {f.name}={getattr(self, f.name)}.")
+                    raise ValueError(
+                        f"Sequences have a single split, MultiBench's; got {f.name}={getattr(self, f.name)}."
+                    )
             return
         schemes = [scheme for scheme in SIMILAR_FOLDS[self.source] if scheme != OTHER_SHOWS]
         if unknown := [scheme for scheme in self.scheme if scheme not in schemes]:
-            raise ValueError(f"scheme of {self.source} is {' or '.join(map(repr, schemes))}; got {shown(unknown[0])}.")
+            raise ValueError(
+                f"scheme of {self.source} must be {' or '.join(map(repr, schemes))}; got {shown(unknown[0])}."
+            )
 
     @classmethod
     def quickly(cls, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +131,7 @@ class Affect(Controlled):
 
     @property
     def tried(self) -> Mapping[str, Sequence[Any]]:  # type: ignore[override]
-        """With three values of a method's own setting, 24 candidates for every method."""
+        """With three values of a method-specific setting, 24 candidates for every method."""
         return {"lr": (1e-4, 3e-4, 1e-3, 3e-3), "dropout": DROPOUT[self.kind]}
 
     @property
@@ -135,7 +139,7 @@ class Affect(Controlled):
         return own_values(MODALITIES[self.source, self.kind])
 
     def searched_at(self) -> dict[str, Any]:
-        """Without a fold: the seeds take turns at them."""
+        """Without a fold: the seeds rotate through the folds."""
         return {"scheme": OFFICIAL if self.kind == "features" else MULTIBENCH, "training": REAL}
 
     def points(self) -> list[dict[str, Any]]:
@@ -143,7 +147,7 @@ class Affect(Controlled):
         return [dict(zip(self.factors, (*split, REAL), strict=True)) for split in splits]
 
     def fixed_at(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """A setting that differs between folds of different sizes: their models cannot be trained together."""
+        """A setting that differs between folds of different sizes, whose models cannot be trained together."""
         if self.kind == "sequences":
             return {}
         folds = similar_folds(self.source, point["scheme"], point["fold"])
@@ -157,10 +161,10 @@ class Affect(Controlled):
     def caution(self) -> str:
         if self.kind == "sequences" or len(self.fold) == FOLDS:
             return ""
-        return f"{len(self.fold)} of {FOLDS} folds only."
+        return f"Only {len(self.fold)} of {FOLDS} folds."
 
     def data_spec(self, cell: Cell) -> DataSpec:
-        """Which data a cell is trained on. In a search, where cells have no fold, the seed decides it."""
+        """The data of a cell. In a search, where cells have no fold, the seed determines it."""
         fold = cast(int, cell.factors.get("fold", cell.seed % FOLDS if self.kind == "features" else 0))
         folder = data_folder(self.source, self.kind, self.root)
         return DataSpec(self.source, self.kind, folder, str(cell.factors["scheme"]), fold)
@@ -196,7 +200,7 @@ class Affect(Controlled):
         return (baseline_name(who), what) if metric.startswith(PREFIX) else None
 
     def summary(self, results: Sequence[Row]) -> list[Row]:
-        """As usual, scheme by scheme."""
+        """The standard tables, for each scheme."""
         return [row for rows in grouped(super().summary(results), "scheme").values() for row in rows]
 
     def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:

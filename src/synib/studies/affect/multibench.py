@@ -1,4 +1,4 @@
-"""MOSI, MUStARD and UR-FUNNY, word by word, from MultiBench's pickles."""
+"""MOSI, MUStARD and UR-FUNNY as word-level sequences, from MultiBench's pickles."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,15 +23,17 @@ Array = np.ndarray[Any, Any]
 def mosi(root: str | Path | None = None, *, modalities: Sequence[str] = ("vision", "text")) -> Dataset:
     """CMU-MOSI: is what is said in a video positive? (MultiBench's ``mosi_raw.pkl`` or ``mosi_data.pkl``)
 
-    Examples whose text is all zero are dropped; all modalities are shifted to start at the first word and padded at the end;
-    numbers that are not finite become 0; the label is 1 where the sentiment is above 0. A video in two splits is refused.
+    Examples whose text is all zero are dropped; all modalities are shifted to start at the first word and padded at the
+    end; values that are not finite become 0; the label is 1 if the sentiment is above 0. A video in two splits raises
+    ``ValueError``.
 
     Args:
         root: Folder of the data; ``None`` is ``$SYNIB_DATA``.
-        modalities: Of vision, audio and text; the paper's are vision and text.
+        modalities: A subset of vision, audio and text; the paper uses vision and text.
 
     Returns:
-        Modalities are :class:`~synib.Tokens` of (examples, 50 steps, width); ``columns`` hold the ids, if the file has them.
+        Modalities are :class:`~synib.Tokens` of (examples, 50 steps, width); ``columns`` contain the ids, if the file
+        has them.
     """
     return _dataset(MOSI, root, modalities, video=True)
 
@@ -39,14 +41,14 @@ def mosi(root: str | Path | None = None, *, modalities: Sequence[str] = ("vision
 def mustard(root: str | Path | None = None, *, modalities: Sequence[str] = ("vision", "text")) -> Dataset:
     """MUStARD: is it sarcastic? (MultiBench's ``sarcasm.pkl``)
 
-    As :func:`mosi`; every feature of every example is z-scored over the example's own steps (padding stays 0), and a constant
-    one is 0.
+    Like :func:`mosi`; every feature is z-scored over the steps of each example (padding stays 0), and a constant
+    feature is 0.
     """
     return _dataset(MUSTARD, root, modalities, z_score=True)
 
 
 def ur_funny(root: str | Path | None = None, *, modalities: Sequence[str] = ("vision", "text")) -> Dataset:
-    """UR-FUNNY: is the punchline of a talk funny? (MultiBench's ``humor.pkl``). As :func:`mosi`."""
+    """UR-FUNNY: is the punchline of a talk funny? (MultiBench's ``humor.pkl``). Like :func:`mosi`."""
     return _dataset(UR_FUNNY, root, modalities)
 
 
@@ -70,7 +72,7 @@ def _parts(path: Path) -> Mapping[str, Any]:
         content = (
             ", ".join(str(key)[:20] for key in list(parts)[:5]) if isinstance(parts, dict) else type(parts).__name__
         )
-        raise ValueError(f"{path} should hold a dict of {', '.join(PARTS)}, each a dict of arrays; it holds {content}.")
+        raise ValueError(f"{path} must contain a dict of {', '.join(PARTS)}, each a dict of arrays; got {content}.")
     return parts
 
 
@@ -78,7 +80,7 @@ def _split(where: str, part: Mapping[str, Any], modalities: Sequence[str], z_sco
     text = _sequences(where, "text", part)
     keep = (text != 0).any((1, 2))
     if not keep.any():
-        raise ValueError(f"{where}: no example has a text that is not all zero.")
+        raise ValueError(f"{where}: every example has a text of zeros only.")
     label = _labels(where, part, len(text))[keep]
     start = (text[keep] != 0).any(2).argmax(1)
     step = np.arange(text.shape[1]) + start[:, None]
@@ -88,7 +90,7 @@ def _split(where: str, part: Mapping[str, Any], modalities: Sequence[str], z_sco
         x = text if name == "text" else _sequences(where, name, part)
         if x.shape[:2] != text.shape[:2]:
             raise ValueError(
-                f"{where}: {name} is {x.shape} and text {text.shape}: examples and steps should be the same."
+                f"{where}: {name} has shape {x.shape} but text has {text.shape}: examples and steps must agree."
             )
         x = np.take_along_axis(x[keep], np.minimum(step, text.shape[1] - 1)[:, :, None], axis=1)
         x[padding] = 0
@@ -102,7 +104,7 @@ def _split(where: str, part: Mapping[str, Any], modalities: Sequence[str], z_sco
 def _sequences(where: str, name: str, part: Mapping[str, Any]) -> Array:
     x = part.get(name)
     if not isinstance(x, np.ndarray) or x.ndim != 3 or x.dtype.kind not in "fiub" or 0 in x.shape:
-        raise ValueError(f"{where}: {name} should be an array of numbers (examples, steps, width); got {_describe(x)}.")
+        raise ValueError(f"{where}: {name} must be an array of numbers (examples, steps, width); got {_describe(x)}.")
     with np.errstate(over="ignore"):  # numbers too large for float32 become 0, like infinite ones
         return np.nan_to_num(x.astype(np.float32), copy=False, nan=0.0, posinf=0.0, neginf=0.0)
 
@@ -110,7 +112,7 @@ def _sequences(where: str, name: str, part: Mapping[str, Any]) -> Array:
 def _labels(where: str, part: Mapping[str, Any], n: int) -> Array:
     y = part.get("labels")
     if not isinstance(y, np.ndarray) or y.size != n or y.dtype.kind not in "fiub" or not np.isfinite(y).all():
-        raise ValueError(f"{where}: labels should be {n} finite numbers, one for each text; got {_describe(y)}.")
+        raise ValueError(f"{where}: labels must be {n} finite numbers, one for each text; got {_describe(y)}.")
     return (y.reshape(n) > 0).astype(np.int64)
 
 
@@ -121,14 +123,14 @@ def _describe(x: object) -> str:
 
 
 def _ids(where: str, part: Mapping[str, Any], keep: Array) -> list[str]:
-    """Names of the examples, if they are texts: numbers may restart in every split."""
+    """Names of the examples, if they are strings: numbers may restart in every split."""
     ids = part.get("id")
     if ids is None:
         return []
     is_sequence = ids.ndim > 0 if isinstance(ids, np.ndarray) else isinstance(ids, list | tuple)
     rows = list(ids) if is_sequence else []
     if len(rows) != len(keep):
-        raise ValueError(f"{where}: id should be one for each of {len(keep)} texts; got {len(rows)}.")
+        raise ValueError(f"{where}: there must be one id for each of {len(keep)} texts; got {len(rows)}.")
     # A row may itself be a video's name, and the start and end of the example.
     names = ["/".join(map(_text, row)) if isinstance(row, np.ndarray | list | tuple) else _text(row) for row in rows]
     if all(re.fullmatch(r"[\d./-]*", name) for name in names):
@@ -138,7 +140,7 @@ def _ids(where: str, part: Mapping[str, Any], keep: Array) -> list[str]:
 
 def _text(x: Any) -> str:
     if not isinstance(x, str | bytes | int | float | np.generic):  # nested containers can be endless as a text
-        raise ValueError(f"An id is a text or a number, or a few of them; got {type(x).__name__}.")
+        raise ValueError(f"An id must be a string or a number, or a few of them; got {type(x).__name__}.")
     return (x.decode(errors="replace") if isinstance(x, bytes) else str(x))[:200]
 
 

@@ -1,1 +1,1 @@
-"""CREMA-D as a crowd judged it: by voice, by face, and by both."""
+"""CREMA-D as judged by a crowd: by voice, by face, and by both."""

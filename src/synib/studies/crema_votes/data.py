@@ -1,4 +1,4 @@
-"""How a crowd judged the clips of CREMA-D by voice, by face and by both: votes on six emotions, and how strong they were."""
+"""Crowd judgements of the clips of CREMA-D by voice, by face and by both: votes on six emotions, and their strength."""
 
 import csv
 from functools import lru_cache
@@ -23,7 +23,7 @@ LEVEL = "meanEmoResp"  # mean level, from 0 to 100, that the raters gave to the 
 
 CREMA_VOTES = Source(
     name="crema-votes",
-    about="How a crowd judged 7,442 clips of CREMA-D by voice, by face and by both (no media)",
+    about="Crowd judgements of 7,442 clips of CREMA-D by voice, by face and by both (no media)",
     where=CREMA_D.where,
     licence=CREMA_D.licence,
     files=(
@@ -38,8 +38,8 @@ class Votes(NamedTuple):
 
     Args:
         actors: The actor of each clip.
-        shares: Condition → the share of votes for each emotion, ``(clips, 6)``.
-        levels: Condition → the mean level that raters gave, ``(clips,)``, from 0 to 100.
+        shares: Condition → the fraction of votes for each emotion, ``(clips, 6)``.
+        levels: Condition → the mean level given by the raters, ``(clips,)``, from 0 to 100.
     """
 
     actors: list[int]
@@ -47,27 +47,27 @@ class Votes(NamedTuple):
     levels: dict[str, np.ndarray]
 
     def winners(self, condition: str) -> np.ndarray:
-        """Which emotions have the most votes, ``(clips, 6)``; several where there is a tie."""
+        """The emotions with the most votes, ``(clips, 6)``; several in case of a tie."""
         shares = self.shares[condition]
         return np.asarray(shares == shares.max(1, keepdims=True))
 
 
 def crema_votes(root: Path | str | None = None, target: Target = "emotion", fold: int = 0) -> Dataset:
-    """Predict how a clip is judged by face and voice together from how each was judged alone.
+    """Predict how a clip is judged by face and voice together from the separate judgements of each.
 
-    ``voice`` and ``face`` are the shares of the raters' votes for six emotions and the mean level that they gave, seven numbers
-    each, standardised by the training statistics. These are not the sounds and frames of the paper's ResNets: each modality
-    is what other people made of it. The raters of the three conditions are different people.
+    ``voice`` and ``face`` are the fractions of the raters' votes for six emotions and the mean level that they gave,
+    seven numbers each, standardised by the training statistics. These are not the audio and frames of the paper's
+    ResNets: each modality is a judgement by other people. The raters of the three conditions are different people.
 
-    Every actor is in one split only, and tested in one of five folds. Splits of all folds have the same sizes: what a fold has
-    more than the smallest is left out, at random.
+    Every actor is in one split only, and tested in one of five folds. The splits of all folds have the same sizes:
+    examples beyond the smallest fold's size are dropped at random.
 
-    Groups: ``disagree``, voice and face have different winners; ``neither``, the joint winner is not among them.
+    Groups: ``disagree``, voice and face have different winners; ``neither``, the joint winner is neither of them.
 
     Args:
-        root: The data folder, or ``$SYNIB_DATA``: in it, or in ``crema-d/``, is ``tabulatedVotes.csv``.
-        target: ``"emotion"``, the one with the most votes for face and voice together (clips with a tie are left out), or
-            ``"level"``, the mean level that these raters gave, standardised by the training statistics.
+        root: The data folder, or ``$SYNIB_DATA``: it, or its subfolder ``crema-d/``, contains ``tabulatedVotes.csv``.
+        target: ``"emotion"``, the one with the most votes for face and voice together (clips with a tie are dropped),
+            or ``"level"``, the mean level given by these raters, standardised by the training statistics.
         fold: 0 to 4.
     """
     check_fold(fold, FOLDS)
@@ -111,7 +111,7 @@ def split_rows(actors: list[int], kept: np.ndarray, fold: int) -> dict[str, Rows
 
 @lru_cache(maxsize=2)
 def read_votes(file: Path) -> Votes:
-    """The table of votes; ``ValueError`` says what is wrong with it."""
+    """The table of votes; a malformed table raises ``ValueError``."""
     with file.open(newline="", encoding="utf-8-sig") as text:
         reader = csv.DictReader(text)
         missing = [name for name in ("", *EMOTIONS, "fileName", LEVEL) if name not in (reader.fieldnames or ())]
@@ -122,15 +122,15 @@ def read_votes(file: Path) -> Votes:
             condition = ASKED.get((row[""] or "")[:1])
             if condition is None:
                 raise ValueError(
-                    f"{file} numbers its rows 1..., 2... and 3... for voice, face and both; got {row['']!r}."
+                    f"{file} must number its rows 1..., 2... and 3... for voice, face and both; got {row['']!r}."
                 )
             try:
                 numbers = [float(row[name]) for name in (*EMOTIONS, LEVEL)]
             except (TypeError, ValueError):
-                raise ValueError(f"{file} has votes of {row['fileName']} that are no numbers.") from None
+                raise ValueError(f"{file} has votes of {row['fileName']} that are not numbers.") from None
             clip = found.setdefault(row["fileName"], {})
             if condition in clip or not np.isfinite(numbers).all() or min(numbers) < 0 or sum(numbers[:-1]) <= 0:
-                raise ValueError(f"{file} has {row['fileName']} by {condition} twice, or without votes.")
+                raise ValueError(f"{file} lists {row['fileName']} by {condition} twice, or without votes.")
             clip[condition] = numbers
     names = sorted(name for name, clip in found.items() if len(clip) == len(ASKED))
     if not names or len(names) < len(found):

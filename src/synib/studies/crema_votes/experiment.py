@@ -1,4 +1,4 @@
-"""CREMA-D from its crowd votes: from the judgements of voice and face alone to that of both, as classes and as a level."""
+"""CREMA-D from crowd votes: predict the joint judgement from those of voice and face alone, as classes and as a level."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,15 +22,16 @@ from synib.training import Cell, Learner
 SETTINGS = settings_of(__package__)
 RIVALS = ("vanilla", "additive")
 ABOUT = (
-    "Each modality is what other people made of it: the shares of a crowd's votes for six emotions, and the mean level they "
-    "gave, by voice alone and by face alone. These are not the sounds and frames that the paper's ResNets see. The target is "
-    "{}. Every actor is in one split only. Settings were not searched."
+    "Each modality is a judgement by other people: the fractions of a crowd's votes for six emotions, "
+    "and the mean level they gave, by voice alone and by face alone. These are not the audio and "
+    "frames that the paper's ResNets see. The target is {}. Every actor is in one split only. "
+    "Settings were not searched."
 )
 
 
 @dataclass(frozen=True)
 class CremaVotes(Experiment):
-    """CREMA-D from its crowd votes: from how voice and face are judged alone to how both are judged together."""
+    """CREMA-D from crowd votes: predict the joint judgement of voice and face from the separate ones."""
 
     factors: ClassVar[tuple[str, ...]] = ("fold",)
     averaged: ClassVar[tuple[str, ...]] = ("fold",)
@@ -43,11 +44,11 @@ class CremaVotes(Experiment):
     outputs: ClassVar[int]
 
     seeds: int = 1
-    root: str = option("", "Folder of the data, or the one that holds it; $SYNIB_DATA by default.")
+    root: str = option("", "Folder of the data, or its parent; $SYNIB_DATA by default.")
     fold: tuple[int, ...] = option(
         tuple(range(FOLDS)), "Folds of actors to test on, 0 to 4; may be repeated.", among=range(FOLDS)
     )
-    epochs: int = option(30, "Passes over the training data.")
+    epochs: int = option(30, "Number of passes over the training data.")
 
     def points(self) -> list[dict[str, Any]]:
         return grid(fold=self.fold)
@@ -61,7 +62,7 @@ class CremaVotes(Experiment):
 
     @property
     def caution(self) -> str:
-        return f"Tested on {len(self.fold)} of {FOLDS} folds only." if len(self.fold) < FOLDS else ""
+        return f"Tested on only {len(self.fold)} of {FOLDS} folds." if len(self.fold) < FOLDS else ""
 
     def data(self, cell: Cell) -> Dataset:
         return _data(str(CREMA_VOTES.find(self.root or None)), self.target, int(cell.factors["fold"]))  # type: ignore[arg-type]
@@ -101,13 +102,11 @@ class CremaVotes(Experiment):
 
 @dataclass(frozen=True)
 class CremaVotesEmotion(CremaVotes):
-    """CREMA-D from its crowd votes: the emotion that most see who see and hear."""
+    """CREMA-D from crowd votes: the emotion chosen by most raters who see and hear."""
 
     name: ClassVar[str] = "crema-votes-emotion"
     title: ClassVar[str] = "CREMA-D from crowd votes: which emotion do face and voice show together?"
-    about: ClassVar[str] = ABOUT.format(
-        "the emotion with the most votes for face and voice together; ties are left out"
-    )
+    about: ClassVar[str] = ABOUT.format("the emotion with the most votes for face and voice together; ties are dropped")
     chosen: ClassVar[Mapping[str, dict[str, Any]]] = SETTINGS["crema-votes-emotion"]
     family: ClassVar[Family] = Categorical()
     target: ClassVar[Target] = "emotion"
@@ -130,12 +129,12 @@ class CremaVotesEmotion(CremaVotes):
 
 @dataclass(frozen=True)
 class CremaVotesLevel(CremaVotes):
-    """CREMA-D from its crowd votes: how strong the emotion seems to those who see and hear."""
+    """CREMA-D from crowd votes: the strength of the emotion for raters who see and hear."""
 
     name: ClassVar[str] = "crema-votes-level"
     title: ClassVar[str] = "CREMA-D from crowd votes: how strong is the emotion of face and voice together?"
     about: ClassVar[str] = ABOUT.format(
-        "the mean level (0 to 100) that raters of face and voice together gave, standardised, predicted as a Gaussian"
+        "the mean level (0 to 100) given by raters of face and voice together, standardised, predicted as a Gaussian"
     )
     chosen: ClassVar[Mapping[str, dict[str, Any]]] = SETTINGS["crema-votes-level"]
     family: ClassVar[Family] = Gaussian()

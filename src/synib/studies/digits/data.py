@@ -1,4 +1,4 @@
-"""Spoken and written digits: the parity of their sum needs both, beside cues that give it away."""
+"""Spoken and written digits: the parity of their sum needs both, while cues reveal it in most examples."""
 
 import wave
 from collections.abc import Callable, Sequence
@@ -25,12 +25,12 @@ RuleName = Literal["parity", "halves", "modulo-3"]
 
 
 class Rule(NamedTuple):
-    """How two digits make a label. Given either digit alone, all labels are equally probable.
+    """How two digits determine a label. Given either digit alone, all labels are equally probable.
 
     Args:
-        label: From the spoken and the written digits to labels.
+        label: Function from the spoken and the written digits to labels.
         classes: Number of labels.
-        digits: Digits from 0 to this one take part.
+        digits: The largest digit; digits start at 0.
     """
 
     label: Callable[[Tensor, Tensor], Tensor]
@@ -51,8 +51,8 @@ DIGITS = Source(
     "recordings CC BY-SA 4.0; MNIST: no licence given",
     (
         File("recordings/*.wav", "recordings <digit>_<speaker>_<index>.wav, 8 kHz, 16 bits, mono", count=3000),
-        File("mnist-valid.npz", "images to train and validate with: inputs (10000, 784), targets"),
-        File("mnist-test.npz", "images to test with: inputs (10000, 784), targets"),
+        File("mnist-valid.npz", "images for training and validation: inputs (10000, 784), targets"),
+        File("mnist-test.npz", "images for testing: inputs (10000, 784), targets"),
     ),
     "digits",
 )
@@ -70,22 +70,24 @@ def digits(
 ) -> Dataset:
     """Pairs of a spoken and a written digit; the label is the parity of their sum, or follows another rule.
 
-    Neither digit alone predicts it. Some examples also carry a cue that gives the label away: a tone in the recording
+    Neither digit alone predicts it. Some examples also carry a cue that reveals the label: a tone in the recording
     (``U1``), a bar at the image's left, right or upper edge (``U2``), or both (``R``). In the others (``S``, the
-    synergistic ones) only the two digits together determine the label. Groups hold the examples of each kind.
+    synergistic ones) only the two digits together determine the label. Groups contain the examples of each kind.
 
-    No speaker and no image is in two splits: seed *s* tests on speaker *s* mod 6, validates on the next, and trains on the
-    other four. Recordings are trimmed and become log-mel spectrograms of 40 bands and 24 frames; both modalities are
-    standardised by the training statistics.
+    No speaker and no image is in two splits: seed *s* tests on speaker *s* mod 6, validates on the next, and trains on
+    the other four. Recordings are trimmed and converted to log-mel spectrograms of 40 bands and 24 frames; both
+    modalities are standardised by the training statistics.
 
     Args:
-        root: The data folder, or ``$SYNIB_DATA``: in it, or in ``digits/``, are ``recordings/<digit>_<speaker>_<index>.wav``
-            (Free Spoken Digit Dataset), ``mnist-valid.npz`` and ``mnist-test.npz`` (``inputs``: n × 784, ``targets``).
+        root: The data folder, or ``$SYNIB_DATA``: it, or its subfolder ``digits/``, contains
+            ``recordings/<digit>_<speaker>_<index>.wav`` (Free Spoken Digit Dataset), ``mnist-valid.npz`` and
+            ``mnist-test.npz`` (``inputs``: n × 784, ``targets``).
         mixture: Probabilities of U1, U2, R and S.
         seed: Seed for speakers, pairs and cues.
         train, validation, test: Numbers of pairs.
-        rule: ``"parity"`` of the sum; ``"halves"``: whether exactly one of the two digits is at least 5; ``"modulo-3"``: the
-            sum modulo 3, three classes, of digits from 0 to 8, so that one digit alone says nothing.
+        rule: ``"parity"`` of the sum; ``"halves"``: whether exactly one of the two digits is at least 5;
+            ``"modulo-3"``: the sum modulo 3, three classes, of digits from 0 to 8, so that one digit alone is
+            uninformative.
     """
     label, classes, largest = RULES[check_choice("rule", rule, RuleName)]
     check_sizes(train=train, validation=validation, test=test)
@@ -95,7 +97,7 @@ def digits(
     except (TypeError, ValueError):
         p = torch.zeros(0)
     if len(p) != 4 or not (p >= 0).all() or abs(p.sum().item() - 1.0) > 1e-6:
-        raise ValueError(f"A mixture (U1, U2, R, S) has non-negative shares that sum to 1; got {shown(mixture)}.")
+        raise ValueError(f"A mixture (U1, U2, R, S) must have non-negative shares that sum to 1; got {shown(mixture)}.")
     folder = DIGITS.find(root)
     sounds, spoken, speakers = _recordings(folder, classes)
     names = sorted(set(speakers))
@@ -185,14 +187,16 @@ def _read(file: Path) -> np.ndarray:
             f"{file} has {kind[0]} Hz, {8 * kind[1]} bits, {kind[2]} channels; expected {RATE} Hz, 16 bits, 1."
         )
     if len(frames) < claimed:  # wave returns a truncated file's sound without an error
-        raise ValueError(f"{file} is truncated: it holds {len(frames)} of {claimed} bytes of sound; get it again.")
+        raise ValueError(
+            f"{file} is truncated: it contains {len(frames)} of {claimed} bytes of audio; download it again."
+        )
     if len(frames) < 2 * WINDOW:
-        raise ValueError(f"{file} is shorter than {WINDOW / RATE:.3f} s: it holds {len(frames) // 2} samples.")
+        raise ValueError(f"{file} is shorter than {WINDOW / RATE:.3f} s: it contains {len(frames) // 2} samples.")
     return np.frombuffer(frames, dtype="<i2").astype(np.float32) / 32768.0
 
 
 def _trimmed(sound: np.ndarray) -> np.ndarray:
-    """The sound without silence around it, at a common loudness: speakers differ in both."""
+    """The audio without leading and trailing silence, at a common loudness: speakers differ in both."""
     power = np.convolve(sound**2, np.ones(160) / 160, "same")
     (loud,) = np.nonzero(power > 0.01 * power.max()) if power.max() > 0 else (np.arange(len(sound)),)
     kept = sound[max(loud[0] - 200, 0) : loud[-1] + 200]
@@ -225,11 +229,13 @@ def _images(file: Path) -> tuple[Tensor, Tensor]:
     arrays = read_npz(file, ("inputs", "targets"))
     inputs, targets = arrays["inputs"], arrays["targets"]
     if inputs.ndim != 2 or inputs.shape[1] != SIDE * SIDE or targets.shape != inputs.shape[:1]:
-        raise ValueError(f"{file} holds inputs {inputs.shape} and targets {targets.shape}; expected (n, 784) and (n,).")
+        raise ValueError(
+            f"{file} contains inputs {inputs.shape} and targets {targets.shape}; expected (n, 784) and (n,)."
+        )
     if len(inputs) < 2:  # to train and to validate
-        raise ValueError(f"{file} holds {len(inputs)} images; expected at least 2.")
+        raise ValueError(f"{file} contains {len(inputs)} images; expected at least 2.")
     if inputs.dtype.kind not in "fiu" or not ((inputs >= 0) & (inputs <= 1)).all():
-        raise ValueError(f"{file} holds inputs other than numbers from 0 to 1 (bars are 1): divide bytes by 255.")
+        raise ValueError(f"{file} contains inputs outside of 0 to 1 (bars are 1): divide bytes by 255.")
     if targets.dtype.kind not in "iu" or not ((targets >= 0) & (targets <= 9)).all():
-        raise ValueError(f"{file} holds targets other than whole numbers from 0 to 9.")
+        raise ValueError(f"{file} contains targets other than whole numbers from 0 to 9.")
     return torch.from_numpy(inputs.astype(np.float32)), torch.from_numpy(targets.astype(np.int64))

@@ -1,4 +1,4 @@
-"""Spoken × written digits: synergy with a known truth on real signals, beside cues that make it needless."""
+"""Spoken × written digits: synergy with a known ground truth on real signals, with cues that make it unnecessary."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ SPEAKERS = 6  # take turns at test, seed by seed
 
 @dataclass(frozen=True)
 class Digits(Experiment):
-    """Spoken × written digits: who learns the parity of both, where most examples carry a cue that tells it?"""
+    """Spoken × written digits: which methods learn the parity of both, when most examples carry a cue that reveals it?"""
 
     factors: ClassVar[tuple[str, ...]] = ("p_u1", "p_u2", "p_r", "p_s")
     names: ClassVar[Mapping[str, str]] = {"test_accuracy_S": "synergy_accuracy"}
@@ -68,7 +68,7 @@ class Digits(Experiment):
     def beyond(self, results: Sequence[Row]) -> list[Row]:
         """Leads in synergy accuracy over vanilla fusion and over the confidence penalty, paired by test speaker.
 
-        Seeds that test the same speaker are averaged first: they are not independent.
+        Seeds that test the same speaker are averaged first, because they are dependent.
         """
         rows = [{**row, "speaker": row["seed"] % SPEAKERS} for row in results]
         by_speaker = means(rows, ["synergy_accuracy"], "speaker")
@@ -98,22 +98,23 @@ class Digits(Experiment):
         sentences = [f"Above {rival}: {text}." for rival, text in texts.items() if text]
         n = min(self.seeds, SPEAKERS)
         rule = rule_of_intervals(1 / SPEAKERS)
-        head = f"Lead in synergy accuracy, paired by speaker, with 95 % intervals ({rule}, n = {n})."
+        head = f"Lead in synergy accuracy, paired by speaker, with 95 % confidence intervals ({rule}, n = {n})."
         return " ".join([head, *sentences]) if sentences else ""
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         return [
             Bars.of(
                 file="figure",
-                title="Accuracy at test: where only the two digits tell, and of all examples",
+                title="Test accuracy: on examples that only the two digits together determine, and on all examples",
                 columns={"synergy accuracy": "synergy_accuracy", "total accuracy": "test_accuracy"},
                 summary=summary,
                 who=self.methods,
                 chance={"synergy accuracy": 0.5},
                 reading=(
-                    "Left, the examples in which only both digits together tell the label; right, all examples. Lines are "
-                    f"standard errors over {self.seeds} seed{'s' * (self.seeds != 1)}, and no confidence intervals: seeds that "
-                    f"test the same of {SPEAKERS} speakers are not independent. Leads by speaker, with intervals, are below."
+                    "Left: the examples in which only both digits together determine the label; right: all examples. "
+                    f"Lines are standard errors over {self.seeds} seed{'s' * (self.seeds != 1)}, not confidence "
+                    f"intervals: seeds that test the same of {SPEAKERS} speakers are dependent. Leads by speaker, with "
+                    "confidence intervals, are below."
                 ),
                 spread="error",
             )
@@ -121,11 +122,12 @@ class Digits(Experiment):
 
 
 ABOUT = (
-    "A recording of a digit and an image of a digit; the label is the parity of their sum. In {} of the examples a tone in the "
-    "recording gives it away, in {} a tone and a bar at the image's edge; in {} only the two digits tell. No speaker and no "
-    "image is in two splits. All methods start from the same weights, see the same batches, and had the same number of "
-    "candidate settings, compared on validation accuracy over 10 seeds. A speaker who validates in one seed is tested in "
-    "another."
+    "A recording of a digit and an image of a digit; the label is the parity of their sum. In {} of "
+    "the examples a tone in the recording reveals it, in {} a tone and a bar at the image's edge; in "
+    "{} only the two digits together determine it. No speaker and no image is in two splits. All "
+    "methods start from the same weights, see the same batches, and had the same number of candidate "
+    "settings, compared by validation accuracy over 10 seeds. A speaker who is in the validation set "
+    "of one seed is in the test set of another."
 )
 
 
@@ -135,7 +137,7 @@ class DigitsScarce(Digits):
 
     name: ClassVar[str] = "digits-scarce"
     chosen: ClassVar[Mapping[str, dict[str, Any]]] = SETTINGS["digits-scarce"]
-    title: ClassVar[str] = "Spoken × written digits: who learns what only both together tell?"
+    title: ClassVar[str] = "Spoken × written digits: which methods learn the synergy of both digits?"
     about: ClassVar[str] = ABOUT.format("45 %", "45 %", "10 %")
     mixture: ClassVar[tuple[float, ...]] = (0.45, 0.0, 0.45, 0.10)
 
@@ -146,12 +148,12 @@ class DigitsPlenty(Digits):
 
     name: ClassVar[str] = "digits-plenty"
     chosen: ClassVar[Mapping[str, dict[str, Any]]] = SETTINGS["digits-plenty"]
-    title: ClassVar[str] = "Spoken × written digits, with synergistic examples in plenty"
+    title: ClassVar[str] = "Spoken × written digits, with many synergistic examples"
     about: ClassVar[str] = ABOUT.format("35 %", "35 %", "30 %")
     mixture: ClassVar[tuple[float, ...]] = (0.35, 0.0, 0.35, 0.30)
 
 
 @lru_cache(maxsize=64)
 def digits_data(root: str, mixture: tuple[float, ...], seed: int, rule: RuleName, **sizes: int) -> Dataset:
-    """The data of :func:`~synib.studies.digits.data.digits`, kept for the next cell with the same."""
+    """The data of :func:`~synib.studies.digits.data.digits`, cached for the next cell with the same arguments."""
     return digits(root, mixture, seed, rule=rule, **sizes)

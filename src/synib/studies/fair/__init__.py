@@ -1,1 +1,1 @@
-"""Every method with equal means: schedules, fills, searches and ceilings, on five tasks."""
+"""Fair comparison: every method with equal schedules, fills, searches and ceilings, on five tasks."""

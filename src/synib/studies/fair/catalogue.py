@@ -1,4 +1,4 @@
-"""What is compared (method × schedule × fill), and the grid of settings that each searches."""
+"""The compared forms (method × schedule × fill), and the grid of settings that each searches."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -37,12 +37,12 @@ Axes = dict[str, tuple[float, ...]]
 
 
 def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str, Form]:
-    """The forms that are compared on a task, by name.
+    """The forms compared on a task, by name.
 
     Args:
-        name: Of the task.
+        name: Name of the task.
         task: The task.
-        batch_size, epochs: Of its trainings.
+        batch_size, epochs: Settings of its training runs.
     """
     falling = {"weight_schedule": "anneal", "weight_steps": 4 * task.steps // 5}
     schedules: dict[str, dict[str, Any]] = {"": {}, ", annealed": falling}
@@ -83,13 +83,13 @@ def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str,
 
 
 def core(names: Iterable[str]) -> list[str]:
-    """The forms to begin with, where time is short: one fill, and no rivals beyond the factorial."""
+    """A smaller set of forms: one fill, and no rivals beyond the factorial."""
     others = ("product of experts", "learned mixin", "JTT", "Gradient-Blending")
     return [n for n in names if "Gaussian" not in n and "zeros" not in n and n not in others]
 
 
 def start(task: Task, form: Form) -> Axes:
-    """What a form's search begins with: three learning rates, two dropouts, three values of its own setting."""
+    """The initial grid of a form's search: three learning rates, two dropouts, three values of its specific setting."""
     low, high = task.rates
     rates = tuple(rate for rate in LADDERS["lr"] if low <= rate <= high)
     own = OWN.get(form.method, "weight_decay")
@@ -113,7 +113,7 @@ OWN = {
 
 
 def neighbours(chosen: Mapping[str, float]) -> list[dict[str, float]]:
-    """The candidates that differ from one in a single setting, by one step on its ladder."""
+    """The candidates that differ from one in a single setting, by one step of its grid."""
     found = []
     for name, value in chosen.items():
         ladder = LADDERS[name]
@@ -124,9 +124,9 @@ def neighbours(chosen: Mapping[str, float]) -> list[dict[str, float]]:
 
 
 def ends(chosen: Mapping[str, float]) -> list[str]:
-    """The settings of a candidate whose ladder has ended, so that nothing beyond was tried.
+    """The settings of a candidate at the end of their grid, beyond which nothing was tried.
 
-    A value that nothing can lie beyond (no dropout at all) does not count.
+    Natural bounds (no dropout at all) do not count.
     """
     last = {name: (LADDERS[name][0], LADDERS[name][-1]) for name in chosen}
     return [name for name, value in chosen.items() if value in last[name] and (name, value) not in NATURAL]

@@ -1,4 +1,4 @@
-"""The fair comparison at test: every form with its chosen settings, beside ceilings, with corrected intervals."""
+"""The fair comparison on the test set: every form with its chosen settings, with ceilings and corrected intervals."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -45,15 +45,16 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Fair(FairForms):
-    """Every method with the same schedules, fills and search, beside ceilings: who finds the synergy?"""
+    """Every method with the same schedules, fills and search, compared with ceilings: which methods learn the synergy?"""
 
     name: ClassVar[str] = "fair"
-    title: ClassVar[str] = "Fair comparison: who finds synergy when everyone has the same means?"
+    title: ClassVar[str] = "Fair comparison: which methods learn synergy under equal conditions?"
     about: ClassVar[str] = (
-        "Every penalty constant and annealed, with Gaussian and with swapped fills, each with settings searched alike "
-        "(fair-search). Ceilings are the same network trained by plain fusion on as many examples without any cue, and on the "
-        "cue-free examples alone. Share is (synergy - chance) / (ceiling without cues - chance). Tasks, grid, rule of "
-        "selection, the number of seeds and the analysis were written down before the first run (PLAN.md)."
+        "Every penalty is used constant and annealed, with Gaussian and with swapped fills, each with an "
+        "equal search of settings (fair-search). Ceilings are the same network trained by plain fusion on "
+        "as many examples without any cue, and on the cue-free examples alone. Share is (synergy - "
+        "chance) / (ceiling without cues - chance). Tasks, grid, selection rule, number of seeds and "
+        "analysis were fixed before the first run (PLAN.md)."
     )
     factors: ClassVar[tuple[str, ...]] = ("task", "form", "selection")
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "task": ("pid-xor",), "form": ("vanilla", "SynIB whole, swapped")}
@@ -62,12 +63,12 @@ class Fair(FairForms):
 
     @cached_property
     def _chosen(self) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
-        """Task → form → rule of selection → settings, as the search left them."""
+        """Task → form → selection rule → settings, as written by the search."""
         text = resources.files(__package__).joinpath("settings.json").read_text("utf-8")
         return json.loads(text)  # type: ignore[no-any-return]
 
     def _settings(self, task: str, form: str) -> dict[str, dict[str, Any]]:
-        """Rule of selection → settings: those of the search, or else the middle of what it begins with."""
+        """Selection rule → settings: those of the search, otherwise the middle of its initial grid."""
         chosen = self._chosen.get(task, {}).get(form)
         if chosen is None:
             tried = self.candidates_of(task, form)
@@ -86,7 +87,7 @@ class Fair(FairForms):
         return self._cells("selection", self._different)
 
     def _different(self, task: str, form: str) -> dict[str, dict[str, Any]]:
-        """The settings of each rule; one that chose what another did is not trained again."""
+        """The settings of each rule; a rule with the same choice as another is not trained again."""
         settings = self._settings(task, form)
         return {rule: s for i, (rule, s) in enumerate(settings.items()) if s not in list(settings.values())[:i]}
 
@@ -102,11 +103,11 @@ class Fair(FairForms):
         return ["total", "synergy", "ece"]
 
     def summary(self, results: Sequence[Row]) -> list[Row]:
-        """Means over seeds, shares of the attainable, and leads paired by unit (speaker, fold or seed)."""
+        """Means over seeds, shares of the attainable gain, and leads paired by unit (speaker, fold or seed)."""
         return Experiment.summary(self, [*results, *self._shared(results)])
 
     def _shared(self, results: Sequence[Row]) -> list[Row]:
-        """Rows for rules of selection that chose what another rule did."""
+        """Rows for selection rules with the same choice as another rule."""
         rows: list[Row] = []
         for (task, form), same in grouped(results, "task", "form").items():
             trained = self._different(task, form)
@@ -178,10 +179,10 @@ class Fair(FairForms):
         return tables
 
     def _note(self, task: str, claims: Sequence[Mapping[str, Any]]) -> str:
-        """Chance, and the claims of a task in words."""
+        """Chance level, and the claims of a task as text."""
         text = f"Total and synergy: {self._tasks[task].scores}; chance is {FAIRNESS[task].chance:.3g}."
         if FAIRNESS[task].few is None:
-            text += " There is no version without cues, and so no ceiling."
+            text += " There is no version without cues, and therefore no ceiling."
         own = [c for c in claims if c["task"] == task and c["primary"]]
         if own:
             found = "; ".join(
@@ -190,7 +191,8 @@ class Fair(FairForms):
                 for c in own
             )
             text += (
-                f" Claims made before the run, paired by {own[0]['unit']} (n = {own[0]['n']}, 95 % intervals): {found}."
+                f" Claims specified before the run, paired by {own[0]['unit']} (n = {own[0]['n']}, 95 % confidence "
+                f"intervals): {found}."
             )
         return text
 

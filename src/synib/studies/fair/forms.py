@@ -1,4 +1,4 @@
-"""What the search and the comparison share: the tasks, the forms, what a form's search begins with, and the data."""
+"""Shared by the search and the comparison: the tasks, the forms, the initial grid of a form, and the data."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,7 +45,7 @@ class FairForms(Forms):
         return fair_forms(task, self._tasks[task], common["batch_size"], common["epochs"])
 
     def axes(self, task: str, form: str) -> Axes:
-        """Setting → the values that are tried of it, by one form on one task."""
+        """Setting → the values tried by one form on one task."""
         return start(self._tasks[task], self._all(task)[form])
 
     def candidates_of(self, task: str, form: str) -> list[dict[str, Any]]:
@@ -56,8 +56,8 @@ class FairForms(Forms):
         """The cells of every task, form and seed, for each of several settings.
 
         Args:
-            factor: The factor that tells settings apart.
-            settings: From task and form to the factor's values, each with its settings.
+            factor: The factor that distinguishes settings.
+            settings: Function from task and form to the factor's values, each with its settings.
         """
         overrides = self.settings()
         return [
@@ -76,7 +76,7 @@ class FairForms(Forms):
         ]
 
     def data(self, cell: Cell) -> Dataset:
-        """A cell's data, test examples included."""
+        """The data of a cell, including test examples."""
         task, inner = self._of_task(cell)
         wanted = cell.settings["data"]
         if wanted.get("cues") == "none":
@@ -85,5 +85,5 @@ class FairForms(Forms):
 
 
 def typed(candidate: dict[str, Any]) -> dict[str, Any]:
-    """Settings with whole numbers where they are counts."""
+    """Settings with integers for counts."""
     return {name: int(value) if name in WHOLE else float(value) for name, value in candidate.items()}

@@ -1,4 +1,4 @@
-"""The search of the fair comparison: grids that grow until no chosen value is at an edge, on validation data alone."""
+"""The search of the fair comparison: grids grow until no chosen value is at an edge, using validation data only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,18 +28,22 @@ class FairSearch(FairForms):
     name: ClassVar[str] = "fair-search"
     title: ClassVar[str] = "Fair comparison: which settings to use"
     about: ClassVar[str] = (
-        "Every form (method, schedule, fill) begins with equally many candidates on each task. Where a value of the chosen one "
-        "is at an edge, with the other settings as they are, the next value is trained, and nothing else; this is repeated "
-        "until the chosen candidate is better than its neighbours on both sides of every setting. Candidates are chosen by the "
-        "task's rule on validation data (accuracy; for irony AUC among those with the best macro F1) and, beside it, by "
-        "interaction gain: the unimodal models being the same for all candidates, that is the one with the lowest cross-fitted "
-        "log-loss after temperature scaling. Test data is not looked at."
+        "Every form (method, schedule, fill) starts with equally many candidates on each task. If a value "
+        "of the chosen candidate is at an edge of the grid, only the next value is trained, with the "
+        "other settings unchanged; this is repeated until the chosen candidate is better than its "
+        "neighbours on both sides of every setting. Candidates are chosen by the rule of the task on "
+        "validation data (accuracy; for irony AUC among those with the best macro F1) and, as an "
+        "alternative, by interaction gain: since the unimodal models are the same for all candidates, "
+        "this is the one with the lowest cross-fitted log-loss after temperature scaling. Test data are "
+        "not used."
     )
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "task": ("pid-xor",), "form": ("vanilla", "SynIB whole, swapped")}
 
     seeds: int = 3
     extend: tuple[str, ...] = option(
-        NONE, "TASK | FORM | SETTING=VALUE, ...: a candidate beside the starting ones; the run adds them by itself."
+        NONE,
+        "TASK | FORM | SETTING=VALUE, ...: a candidate in addition to the initial ones; the run adds them "
+        "automatically.",
     )
 
     def __post_init__(self) -> None:
@@ -61,7 +65,7 @@ class FairSearch(FairForms):
         return found
 
     def candidates_of(self, task: str, form: str) -> list[dict[str, Any]]:
-        """What the search begins with, and what it has been extended by."""
+        """The initial grid, and its extensions."""
         more = [candidate for of, name, candidate in self._extensions if (of, name) == (task, form)]
         return super().candidates_of(task, form) + more
 
@@ -79,7 +83,7 @@ class FairSearch(FairForms):
         return Experiment.summary(self, results)
 
     def choose(self, summary: Sequence[Row]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
-        """(task, form) → rule of selection → the chosen candidate; one with failed models ranks last."""
+        """(task, form) → selection rule → the chosen candidate; one with failed models ranks last."""
         scores: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
         for row in summary:
             if row["metric"] in METRICS.values():
@@ -107,7 +111,7 @@ class FairSearch(FairForms):
         return chosen
 
     def widened(self, results: Sequence[Row]) -> tuple[Self, str] | None:
-        """The search with the untried neighbours of what it chose, and a sentence on them; ``None`` if there are none."""
+        """The search extended by the untried neighbours of its choice, and a sentence on them; ``None`` if there are none."""
         new, edges = [], 0
         for (task, form), rules in self.choose(self.summary(results)).items():
             tried = self.candidates_of(task, form)
@@ -117,11 +121,11 @@ class FairSearch(FairForms):
         if not new:
             return None
         before = self.extend if self.extend != NONE else ()
-        why = f"Forms with a chosen value at an edge of what was tried: {edges}. Candidates added: {'; '.join(new)}."
+        why = f"Forms with a chosen value at an edge of the grid: {edges}. Candidates added: {'; '.join(new)}."
         return replace(self, extend=(*before, *new)), why
 
     def resumed(self, config: Any) -> Self:
-        """This search as far as a folder's config has extended it; itself if that is of another run."""
+        """This search with the extensions in a folder's config; unchanged if that belongs to another run."""
         if not isinstance(config, Mapping) or not isinstance(config.get("extend"), list):
             return self
         there = tuple(config["extend"])
@@ -130,7 +134,7 @@ class FairSearch(FairForms):
         return replace(self, extend=there)
 
     def conclusions(self, summary: Sequence[Row]) -> dict[str, Any]:
-        """The chosen candidates of both rules, and those at the end of a ladder, beyond which nothing was tried."""
+        """The chosen candidates of both rules, and those at the end of a grid, beyond which nothing was tried."""
         chosen = self.choose(summary)
         settings: dict[str, dict[str, Any]] = {}
         for (task, form), rules in chosen.items():
@@ -143,7 +147,7 @@ class FairSearch(FairForms):
         return {"settings": settings, "at_the_end_of_a_ladder": ended}
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
-        """The chosen candidate of every form, by either rule."""
+        """The chosen candidate of every form, by each rule."""
         chosen, tables = self.choose(summary), []
         for task in dict.fromkeys(task for task, _ in chosen):
             for rule, meaning in SELECTIONS.items():
@@ -163,5 +167,5 @@ class FairSearch(FairForms):
 
 
 def parsed(candidate: str) -> dict[str, Any]:
-    """The settings that :func:`~synib.studies.search.describe` wrote."""
+    """The settings written by :func:`~synib.studies.search.describe`."""
     return typed({name: float(value) for name, _, value in (part.partition("=") for part in candidate.split(", "))})

@@ -1,4 +1,4 @@
-"""The tasks of the comparison: what they are made from, what chance is, what counts as one observation, and their ceilings."""
+"""The tasks of the comparison: their source, chance level, independent unit, and ceilings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,22 +36,23 @@ class DigitsModulo(DigitsScarce):
 
 @dataclass(frozen=True)
 class BalancedIrony(IronyRates):
-    """Irony whose donors leave no trace of it in either modality alone; the seed decides fold and assignment."""
+    """Irony with balanced donors, so that neither modality alone predicts it; the seed determines fold and assignment."""
 
     def searched_at(self) -> dict[str, Any]:
         return {"alpha": 0.5, "donors": "balanced"}
 
 
 class Fairness(NamedTuple):
-    """What the comparison needs to know of a task beyond its data and model.
+    """Properties of a task needed by the comparison, beyond its data and model.
 
     Args:
-        chance: What guessing scores in synergy.
-        unit: What counts as one observation, and the number of a seed's.
-        of_seed: From a seed to its unit.
-        test_share: The share of units that each tests, where these share training data; ``None`` where they are independent.
-        few: Number of training examples without a cue; none where a task has no cues.
-        without_cues: A cell's data with synergistic examples only, and as many of them.
+        chance: Chance level of synergy.
+        unit: The independent unit, and the number of units.
+        of_seed: Function from a seed to its unit.
+        test_share: The fraction of units in each test set, if units share training data; ``None`` if they are
+            independent.
+        few: Number of training examples without a cue; none if a task has no cues.
+        without_cues: The data of a cell with as many examples, all of them synergistic.
     """
 
     chance: float
@@ -102,7 +103,7 @@ def fair_tasks(root: str) -> dict[str, Task]:
 
 
 def ceiling_data(name: str, task: Task, cell: Cell, few: bool) -> Dataset:
-    """The data of a ceiling: no example has a cue; as many train as usual, or as few as have none usually."""
+    """The data of a ceiling without cues: with as many training examples as usual, or only as many as usually have no cue."""
     fairness = FAIRNESS[name]
     assert fairness.without_cues is not None
     assert fairness.few is not None

@@ -1,1 +1,1 @@
-"""Forms of SynIB side by side."""
+"""A comparison of the forms of SynIB."""

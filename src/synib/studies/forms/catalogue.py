@@ -1,4 +1,4 @@
-"""Which forms of SynIB are compared, and on which tasks."""
+"""The compared forms of SynIB, and the tasks."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,16 +10,16 @@ from synib.studies.pid_xor.compare import ComparePID
 
 
 class Task(NamedTuple):
-    """A task on which forms are compared.
+    """A task of the comparison.
 
     Args:
-        experiment: Gives data and model.
-        scores: What total and synergy mean there.
+        experiment: Provides data and model.
+        scores: What total and synergy mean on this task.
         modalities: Their names.
-        steps: Steps of a training.
+        steps: Number of steps of a training run.
         rates: Learning rates to try.
         dropouts: Dropout rates to try.
-        last: Whether the last class is the synergistic one; otherwise examples of the group S are.
+        last: Whether the last class is the synergistic one; otherwise the group S contains the synergistic examples.
     """
 
     experiment: Experiment
@@ -52,7 +52,7 @@ def tasks(root: str) -> dict[str, Task]:
 
 
 def forms(task: Task, batch_size: int) -> dict[str, Form]:
-    """The forms that are compared, by name. "All draws" are all other examples of a batch."""
+    """The compared forms, by name. "All draws" are all other examples of a batch."""
     whole: dict[str, Any] = {"p": 1.0}
     half: dict[str, Any] = {"p": 0.5}
     learned = {"steps": 4, "mask_lr": 0.5, "sparsity": 1e-2, "noise": "shuffled"}

@@ -1,4 +1,4 @@
-"""Forms of SynIB (fills, draws, spaces, masks, references, schedules) compared on development data, test data untouched."""
+"""Forms of SynIB (fills, draws, spaces, masks, references, schedules) compared on development data, without test data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,14 +35,15 @@ class Forms(Experiment):
 
     name: ClassVar[str] = "forms"
     title: ClassVar[str] = (
-        "Forms of SynIB: which fill, how many draws, which mask, and how to keep what one modality tells"
+        "Forms of SynIB: which fill, how many draws, which mask, and how to keep unimodal information"
     )
     about: ClassVar[str] = (
-        "Every form of SynIB, vanilla fusion and the confidence penalty had equally many candidate settings on each task. "
-        "Nothing here looks at test data: candidates are chosen on the validation data of the first half of the seeds, and "
-        "what is shown is measured on those of the other half (digits: other speakers; irony: the same actors, other clips "
-        "being ironic; PID-XOR: other data). What is fitted after training (the experts' weights, the temperature of the "
-        "recalibrated ECE) is fitted on one half of the validation examples and measured on the other."
+        "Every form of SynIB, vanilla fusion and the confidence penalty had equally many candidate "
+        "settings on each task. Test data are not used: candidates are chosen on the validation data of "
+        "the first half of the seeds, and the results are measured on those of the other half (digits: "
+        "other speakers; irony: the same actors, with other ironic clips; PID-XOR: other data). "
+        "Everything fitted after training (the experts' weights, the temperature of the recalibrated ECE) "
+        "is fitted on one half of the validation examples and measured on the other."
     )
     factors: ClassVar[tuple[str, ...]] = ("task", "form", "candidate")
     headline: ClassVar[str] = "synergy"
@@ -58,24 +59,25 @@ class Forms(Experiment):
 
     def __post_init__(self) -> None:
         if not (self.task and self.form):
-            raise ValueError("task and form name one value or more each; got none.")
+            raise ValueError("task and form must each have at least one value; got none.")
         known = self._tasks
         if unknown := [name for name in self.task if name not in known]:
-            raise ValueError(f"task is one of {', '.join(known)}; got {shown(unknown[0])}.")
+            raise ValueError(f"task must be one of {', '.join(known)}; got {shown(unknown[0])}.")
         names = dict.fromkeys(name for task in self.task for name in self._all(task))
         if unknown := [name for name in self.form if name not in names and self.form != ("all",)]:
-            raise ValueError(f"form is one of {', '.join(names)}; got {shown(unknown[0])}.")
+            raise ValueError(f"form must be one of {', '.join(names)}; got {shown(unknown[0])}.")
         used = dict.fromkeys(form.method for task in self.task for form in self._forms(task).values())
         object.__setattr__(self, "methods", self.methods or tuple(used))
         super().__post_init__()
         if self.chooses_on_half and self.seeds < 2:
             raise ValueError(
-                f"Forms are chosen on one half of the seeds and measured on the other: seeds is at least 2; got {self.seeds}."
+                "Forms are chosen on one half of the seeds and measured on the other, so seeds must be at least "
+                f"2; got {self.seeds}."
             )
 
     @property
     def repeats(self) -> tuple[int, str]:
-        """What is shown: not those on which settings were chosen."""
+        """The repeats that are reported: the seeds that were not used to choose settings."""
         return self.seeds - self.seeds // 2, "seed"
 
     @cached_property
@@ -94,14 +96,14 @@ class Forms(Experiment):
         return {**experiment.defaults()["vanilla"], "weight_decay": 1e-4, **experiment.fixed(), "data": {"task": task}}
 
     def defaults(self) -> dict[str, dict[str, Any]]:
-        """Nothing: settings belong to a form, not to its method."""
+        """Empty: settings belong to a form, not to its method."""
         return {form.method: {} for task in self.task for form in self._all(task).values()}
 
     def points(self) -> list[dict[str, Any]]:
         return [cell.factors for cell in self.cells() if cell.seed == 0]  # type: ignore[misc]
 
     def _candidates(self, task: Task, form: Form) -> list[dict[str, Any]]:
-        """As many for every form."""
+        """The same number for every form."""
         if form.method == "vanilla":
             low, high = task.rates
             return grid(
@@ -130,7 +132,7 @@ class Forms(Experiment):
         return {f"{task}: {name}": form.settings for task in self.task for name, form in self._forms(task).items()}
 
     def _of_task(self, cell: Cell) -> tuple[Task, Cell]:
-        """The task of a cell, and the cell as the task's experiment would have it."""
+        """The task of a cell, and the cell of the task's experiment."""
         task = self._tasks[str(cell.factors["task"])]
         fixed = task.experiment.fixed().get("data")
         settings = {k: v for k, v in cell.settings.items() if k != "data"} | ({"data": fixed} if fixed else {})
@@ -193,7 +195,7 @@ class Forms(Experiment):
         }
 
     def summary(self, results: Sequence[Row]) -> list[Row]:
-        """For each task and form the candidate chosen on one half of the seeds, and its means over the other half."""
+        """For each task and form, the candidate chosen on one half of the seeds, and its means over the other half."""
         half = self.seeds // 2
         groups: dict[tuple[str, str], dict[str, list[Row]]] = {}
         for row in results:
@@ -243,7 +245,7 @@ class Forms(Experiment):
                     names,
                     reading=(
                         f"Validation data; total and synergy are {self._tasks[task].scores}. Bars are ± one standard error "
-                        f"over {(n := self.seeds - self.seeds // 2)} seed{'s' * (n != 1)} that took no part in choosing "
+                        f"over {(n := self.seeds - self.seeds // 2)} seed{'s' * (n != 1)} that were not used to choose "
                         "settings."
                     ),
                     spread="error",

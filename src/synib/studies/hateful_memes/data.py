@@ -1,4 +1,4 @@
-"""Training data of Hateful Memes: pictures and texts, or the tokens that frozen encoders compute from them."""
+"""Training data of Hateful Memes: images and texts, or the tokens that frozen encoders compute from them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,11 +21,11 @@ ROWS = 64  # in a batch of predictions
 
 
 class Prepared(NamedTuple):
-    """Training data and what the page states about them.
+    """Training data, and facts about them for the page.
 
     Attributes:
-        data: Pictures and token ids, or with frozen encoders their tokens; the test split has the group ``subset``.
-        sizes: ``subset_size``, ``memes_tested``, ``memes_skipped`` (pictures that cannot be read), ``texts_cut``.
+        data: Images and token ids, or with frozen encoders their tokens; the test split has the group ``subset``.
+        sizes: ``subset_size``, ``memes_tested``, ``memes_skipped`` (unreadable images), ``texts_cut``.
     """
 
     data: Dataset
@@ -34,7 +34,9 @@ class Prepared(NamedTuple):
 
 @lru_cache(maxsize=1)
 def prepared(folder: str, vision: str, text: str, tune: Tune, longest: int, cache: str, skip_broken: bool) -> Prepared:
-    """The data with the synergy subset: memes that logistic regressions on either encoder's mean token both get wrong."""
+    """The data with the synergy subset: memes that the logistic regressions on each encoder's mean token both
+    predict wrongly.
+    """
     memes = load(folder, skip_broken=skip_broken)
     cache_folder = Path(cache) if cache else Path(folder) / "synib-cache"
     tokenizer = _tokenizer(text)
@@ -58,15 +60,18 @@ def prepared(folder: str, vision: str, text: str, tune: Tune, longest: int, cach
 
 
 def _tokenizer(text: str) -> Any:
-    """The tokenizer of a text model, from its folder or transformers' cache."""
+    """The tokenizer of a text model, from its folder or the transformers cache."""
     auto_tokenizer = transformers("AutoTokenizer")
     try:
         return auto_tokenizer.from_pretrained(text, local_files_only=True, trust_remote_code=False)
     except Exception as e:  # transformers and its hub raise many kinds
-        reason = "the folder has no tokenizer files" if Path(text).is_dir() else "it is no folder, and not in the cache"
+        reason = (
+            "the folder has no tokenizer files" if Path(text).is_dir() else "it is not a folder, and not in the cache"
+        )
         raise ValueError(
-            f"Cannot load the tokenizer of {text} ({reason}, or a package that reads them is not installed): save it beside "
-            "the model, or download it first (hf download ID; pip install sentencepiece protobuf)."
+            f"Cannot load the tokenizer of {text} ({reason}, or a package that reads them is not installed): "
+            "save it next to the model, or download it first (hf download ID; pip install sentencepiece "
+            "protobuf)."
         ) from e
 
 
@@ -76,13 +81,14 @@ def _check_tokens(data: Dataset, tokenizer: Any, encoder: TextEncoder, text: str
     vocabulary, largest = len(cast(Any, encoder.network).get_input_embeddings().weight), int(ids.max())
     if tokenizer.pad_token_id != encoder.padding_id or largest >= vocabulary:
         raise ValueError(
-            f"The tokenizer of {text} pads with {tokenizer.pad_token_id} and has at least {largest + 1} tokens, the model pads "
-            f"with {encoder.padding_id} and has {vocabulary}: they belong to different models."
+            f"The tokenizer of {text} pads with {tokenizer.pad_token_id} and has at least {largest + 1} "
+            f"tokens, but the model pads with {encoder.padding_id} and has {vocabulary}: they belong to "
+            "different models."
         )
     unknown = tokenizer.unk_token_id
     special = torch.tensor([i for i in tokenizer.all_special_ids if i != unknown])
     if (ids[~torch.isin(ids, special)] == unknown).float().mean() > 0.5:
         raise ValueError(
-            f"The tokenizer of {text} does not know most words of the texts: save the model's own tokenizer beside it "
-            "(tokenizer.json or spm.model)."
+            f"The tokenizer of {text} does not know most words of the texts: save the model's own tokenizer "
+            "next to it (tokenizer.json or spm.model)."
         )

@@ -1,4 +1,4 @@
-"""Hateful Memes (Sec. "Real-world benchmarks"): CLIP and DeBERTa, and memes that neither the picture nor the text decides."""
+"""Hateful Memes (Sec. "Real-world benchmarks"): CLIP and DeBERTa, and memes that neither image nor text alone decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,19 +46,20 @@ PAPER: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class HatefulMemes(Controlled):
-    """Hateful Memes with CLIP and DeBERTa: accuracy on all memes, and on those that neither modality decides alone."""
+    """Hateful Memes with CLIP and DeBERTa: accuracy on all memes, and on those that neither modality predicts alone."""
 
     name: ClassVar[str] = "hateful-memes"
-    title: ClassVar[str] = "Hateful Memes: who is right where neither the picture nor the text tells alone?"
+    title: ClassVar[str] = "Hateful Memes: which methods are right where neither image nor text alone is enough?"
     about: ClassVar[str] = (
-        "Memes of the Hateful Memes challenge: trained on train, selected on dev_unseen, tested on test_seen. CLIP "
-        "reads the picture and DeBERTa the text; a transformer fuses their tokens. The encoders are frozen, unless "
-        "stated otherwise, and each is followed by a trained projection. The epoch with the best validation accuracy "
-        "is kept. The synergy subset holds the memes that two logistic regressions, one on the mean token of each "
-        "pretrained encoder, both get wrong: the same memes for all methods. A model that merely disagrees with the "
-        "regressions scores there too, so compare with the control: vanilla fusion trained on pictures and texts that "
-        "were shuffled within each class. MCR is trained without its contrastive term, which is not defined between "
-        "sequences of different lengths."
+        "Memes of the Hateful Memes challenge: trained on train, selected on dev_unseen, tested on "
+        "test_seen. CLIP encodes the image and DeBERTa the text; a transformer fuses their tokens. The "
+        "encoders are frozen, unless stated otherwise, and each is followed by a trained projection. The "
+        "epoch with the best validation accuracy is kept. The synergy subset contains the memes that two "
+        "logistic regressions, one on the mean token of each pretrained encoder, both predict wrongly: "
+        "the same memes for all methods. A model that merely disagrees with the regressions also scores "
+        "there, so compare with the control: vanilla fusion trained on images and texts that were "
+        "shuffled within each class. MCR is trained without its contrastive term, which is not defined "
+        "between sequences of different lengths."
     )
     factors: ClassVar[tuple[str, ...]] = ("training",)
     averaged: ClassVar[tuple[str, ...]] = ("training",)
@@ -84,12 +85,12 @@ class HatefulMemes(Controlled):
 
     methods: tuple[str, ...] = tuple(own)
     root: str = option("", "Folder of the data; $SYNIB_DATA by default.")
-    vision: str = option(CLIP, "CLIP's vision model: a folder, or an id in transformers' cache.")
-    text: str = option(DEBERTA, "The DeBERTa model, with its tokenizer: a folder, or an id in transformers' cache.")
+    vision: str = option(CLIP, "CLIP's vision model: a folder, or an id in the transformers cache.")
+    text: str = option(DEBERTA, "The DeBERTa model, with its tokenizer: a folder, or an id in the transformers cache.")
     tune: Tune = option("frozen", "frozen (tokens are computed once), lora or full.")
-    longest: int = option(128, "The most tokens of a text.")
-    cache: str = option("", "Folder for decoded pictures and computed tokens; synib-cache beside the data by default.")
-    skip_broken: bool = option(False, "Leave out memes whose pictures are missing or broken.")
+    longest: int = option(128, "Maximum number of tokens of a text.")
+    cache: str = option("", "Folder for decoded images and computed tokens; synib-cache next to the data by default.")
+    skip_broken: bool = option(False, "Skip memes whose images are missing or broken.")
 
     def defaults(self) -> dict[str, dict[str, Any]]:
         return {m: own | {"lr": FULL_LR} if self.tune == "full" else own for m, own in self.chosen.items()}
@@ -98,7 +99,7 @@ class HatefulMemes(Controlled):
         return [{"training": REAL}]
 
     def fixed(self) -> dict[str, Any]:
-        """What the data depend on. Folders count by their names alone, which are the same on another machine."""
+        """What the data depend on. Folders are represented by their names alone, which are the same on another machine."""
         encoders = {"vision": Path(self.vision).name, "text": Path(self.text).name}
         return {"data": {**encoders, "tune": self.tune, "longest": self.longest}}
 
@@ -157,22 +158,22 @@ class HatefulMemes(Controlled):
         return [*self.methods, *([CONTROL] if RIVAL in self.methods else [])]
 
     def _note(self, rows: Mapping[tuple[str, str], Row]) -> str:
-        """The size of the subset, what n counts, what was left out, and SynIB's leads with intervals."""
+        """The size of the subset, what n counts, what was excluded, and SynIB's leads with confidence intervals."""
         means = {metric: row["mean"] for (_, metric), row in rows.items() if not metric.startswith("test_")}
         size, tested = means["subset_size"], means["memes_tested"]
         sentences = [f"The synergy subset has {size:g} of {tested:g} memes."]
         if size:
             sentences.append(
-                f"An accuracy near 1/2 on so few has a margin of error of ±{1.96 * sqrt(0.25 / size):.3f}."
+                f"With so few, the margin of error of an accuracy near 1/2 is ±{1.96 * sqrt(0.25 / size):.3f}."
             )
         sentences.append(
-            "n counts seeds, all tested on the same memes: the standard error is that of training again and does not cover "
-            "other test memes."
+            "n counts seeds, all tested on the same memes: the standard error covers retraining but not other "
+            "test memes."
         )
         if means["memes_skipped"]:
-            sentences.append(f"{means['memes_skipped']:g} memes without a readable picture were left out.")
+            sentences.append(f"{means['memes_skipped']:g} memes without a readable image were excluded.")
         if means["texts_cut"]:
-            sentences.append(f"{means['texts_cut']:g} texts were longer than {self.longest} tokens and were cut.")
+            sentences.append(f"{means['texts_cut']:g} texts were longer than {self.longest} tokens and were truncated.")
         words = {
             f"test_accuracy_over_{RIVAL}": "accuracy above vanilla fusion",
             f"subset_accuracy_over_{CONTROL}": "subset accuracy above the control",
@@ -190,11 +191,12 @@ class HatefulMemes(Controlled):
                 who=self._rows_of_page(),
                 spread="error",
                 reading=(
-                    "Left, the synergy subset: memes that no unimodal regression gets right. The control, trained on pictures "
-                    "and texts shuffled within each class, shows what mere disagreement with the regressions reaches there. "
-                    "Right, all test memes. Error bars are standard errors over "
-                    f"{self.seeds} seed{'s' * (self.seeds != 1)}, all tested on the same memes: they do not cover other test "
-                    "memes. The paper's subset comes from other unimodal models, so its marks on the left are of other memes."
+                    "Left: the synergy subset, memes that no unimodal regression predicts correctly. The control, "
+                    "trained on images and texts shuffled within each class, shows what mere disagreement with the "
+                    "regressions achieves there. Right: all test memes. Error bars are standard errors over "
+                    f"{self.seeds} seed{'s' * (self.seeds != 1)}, all tested on the same memes: they do not cover "
+                    "other test memes. The paper's subset comes from other unimodal models, so its marks on the left "
+                    "refer to other memes."
                 ),
             )
         ]

@@ -1,4 +1,4 @@
-"""Hateful Memes: is a picture with its text hateful? Read from its jsonl files and images."""
+"""Hateful Memes: is an image with its text hateful? Read from its jsonl files and images."""
 
 import json
 from collections.abc import Callable
@@ -18,18 +18,18 @@ from synib.data.files import File, Source, check_disjoint, inside
 from synib.data.media import BrokenFile
 
 MAX_PIXELS = 64_000_000  # larger pictures are refused before they are decoded
-ADVICE = "get the pictures again, or leave such memes out with skip_broken=True."
+ADVICE = "download the images again, or skip such memes with skip_broken=True."
 
 HATEFUL_MEMES = Source(
     name="hateful-memes",
-    about="Pictures with texts, hateful or not, often only together (Hateful Memes challenge)",
+    about="Images with texts, hateful or not, often only in combination (Hateful Memes challenge)",
     where="https://hatefulmemeschallenge.com (Meta; after accepting its terms)",
-    licence="Meta's own research licence for the Hateful Memes data set; not to be passed on",
+    licence="Meta's research licence for the Hateful Memes data set; redistribution is not allowed",
     files=(
-        File("train.jsonl", "8,500 memes to train on"),
-        File("dev_unseen.jsonl", "540 memes to validate on"),
-        File("test_seen.jsonl", "1,000 memes to test on, with labels"),
-        File("img/*.png", "the pictures"),
+        File("train.jsonl", "8,500 memes for training"),
+        File("dev_unseen.jsonl", "540 memes for validation"),
+        File("test_seen.jsonl", "1,000 memes for testing, with labels"),
+        File("img/*.png", "the images"),
     ),
     folder="hateful-memes",
 )
@@ -41,10 +41,10 @@ class Memes:
 
     Args:
         ids: The memes' ids.
-        images: Paths of their pictures, not yet decoded.
+        images: Paths of their images, not yet decoded.
         texts: The texts on them.
         labels: 1 if hateful, 0 if not.
-        skipped: Id of a meme that was left out → what is wrong with its picture.
+        skipped: Id of an excluded meme → what is wrong with its image.
     """
 
     ids: tuple[str, ...]
@@ -67,21 +67,21 @@ class HatefulMemes:
 
 
 def load(root: str | Path | None = None, *, skip_broken: bool = False) -> HatefulMemes:
-    """The three splits of the paper: train, dev_unseen to validate, test_seen to test.
+    """The three splits of the paper: train, dev_unseen for validation, test_seen for testing.
 
-    Every picture must exist and lie in the folder; pictures are decoded later, by :func:`dataset`. With ``skip_broken`` all
-    are decoded once here, and memes whose picture is missing or broken are left out and listed in ``skipped``.
+    Every image must exist and be inside the folder; images are decoded later, by :func:`dataset`. With ``skip_broken``
+    all are decoded once here, and memes whose image is missing or broken are excluded and listed in ``skipped``.
 
     Args:
-        root: The data set's folder or the one that holds it; ``None`` is ``$SYNIB_DATA``.
-        skip_broken: Leave out memes whose picture is missing or broken.
+        root: The folder of the data set or its parent; ``None`` is ``$SYNIB_DATA``.
+        skip_broken: Whether to skip memes whose image is missing or broken.
     """
     parts = (read_memes(HATEFUL_MEMES.file(root, number), skip_broken=skip_broken) for number in range(3))
     return HatefulMemes(*parts)
 
 
 def read_memes(path: str | Path, *, skip_broken: bool = False) -> Memes:
-    """The memes of one jsonl file, with pictures in the file's folder."""
+    """The memes of one jsonl file, with images in the file's folder."""
     path = Path(path)
     ids, images, texts, labels = [], [], [], []
     skipped: dict[str, str] = {}
@@ -89,9 +89,9 @@ def read_memes(path: str | Path, *, skip_broken: bool = False) -> Memes:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
-        raise ValueError(f"{path} is missing: get it from {HATEFUL_MEMES.where}.") from None
+        raise ValueError(f"{path} is missing: download it from {HATEFUL_MEMES.where}.") from None
     except UnicodeDecodeError as e:
-        raise ValueError(f"{path} is not text in UTF-8 ({e.reason} at byte {e.start}).") from None
+        raise ValueError(f"{path} is not UTF-8 text ({e.reason} at byte {e.start}).") from None
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -115,7 +115,7 @@ def read_memes(path: str | Path, *, skip_broken: bool = False) -> Memes:
         texts.append(text)
         labels.append(label)
     if not ids:
-        raise ValueError(f"{path} has no meme{' whose picture can be read' if skipped else ''}.")
+        raise ValueError(f"{path} has no meme{' with a readable image' if skipped else ''}.")
     return Memes(tuple(ids), tuple(images), tuple(texts), torch.tensor(labels), skipped)
 
 
@@ -124,7 +124,7 @@ def read_picture(path: str | Path) -> Any:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as e:
-        raise ImportError('Pictures are read with pillow: pip install "synib[vision]"') from e
+        raise ImportError('Reading images needs pillow: pip install "synib[vision]"') from e
     path = Path(path)
     if not path.is_file():
         raise BrokenFile(f"{path} is missing.")
@@ -132,7 +132,7 @@ def read_picture(path: str | Path) -> Any:
         with Image.open(path, formats=("PNG", "JPEG")) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise BrokenFile(
-                    f"{path} unpacks to {image.width} × {image.height} pixels, more than the {MAX_PIXELS} allowed."
+                    f"{path} has {image.width} × {image.height} pixels, more than the {MAX_PIXELS} allowed."
                 )
             # Palette images are converted through RGBA, since a colour of the palette may be transparent.
             return (image.convert("RGBA") if image.mode == "P" else image).convert("RGB")
@@ -154,19 +154,19 @@ def dataset(
     workers: int = 4,
     on_file: Callable[[int, int], None] | None = None,
 ) -> Dataset:
-    """Pictures as bytes, cropped as CLIP crops them, and texts as token ids: the inputs of :func:`~synib.models.memes_model`.
+    """Images as bytes, cropped as CLIP crops them, and texts as token ids: the inputs of :func:`~synib.models.memes_model`.
 
-    Pictures are decoded once and kept in the cache folder, memory-mapped; one that changed is decoded again. ``columns`` hold
-    each meme's ``id`` and the number of ``tokens`` of its text before it is cut.
+    Images are decoded once and cached in a folder, memory-mapped; a changed image is decoded again. ``columns`` contain
+    each meme's ``id`` and the number of ``tokens`` of its text before truncation.
 
     Args:
         memes: The result of :func:`load`.
         tokenizer: The text model's tokenizer from transformers, or a callable like it.
-        cache: Folder for the decoded pictures.
-        size: Side of a picture in pixels.
-        longest: Maximal number of tokens of a text, special tokens included.
-        workers: Threads that decode.
-        on_file: Called with the number of decoded pictures of a split, and with their total.
+        cache: Folder for the decoded images.
+        size: Side of an image in pixels.
+        longest: Maximum number of tokens of a text, including special tokens.
+        workers: Number of decoding threads.
+        on_file: Called with the number of decoded images of a split, and with their total.
     """
     check_whole("size", size)
     check_whole("longest", longest)
@@ -174,7 +174,7 @@ def dataset(
     check_disjoint("meme", *(part.ids for part in parts.values()))
     pad = getattr(tokenizer, "pad_token_id", None)
     if not isinstance(pad, int):
-        raise ValueError(f"tokenizer needs a padding token; its pad_token_id is {shown(pad)}.")
+        raise ValueError(f"The tokenizer must have a padding token; its pad_token_id is {shown(pad)}.")
     lengths = {name: [len(ids) for ids in _ids(tokenizer, part)] for name, part in parts.items()}
     width = min(longest, max(map(max, lengths.values())))
     splits: dict[str, Split] = {}
@@ -195,7 +195,7 @@ def dataset(
 
 
 def picture_bytes(path: str | Path, size: int = 224) -> NDArray[np.uint8]:
-    """The central square of a picture, resized as CLIP does it, as ``(3, size, size)`` bytes."""
+    """The central square of an image, resized as in CLIP, as ``(3, size, size)`` bytes."""
     image = read_picture(path)
     side = min(image.size)
     left, top = ((n - side) / 2 for n in image.size)
@@ -209,7 +209,7 @@ def _ids(tokenizer: Any, memes: Memes, **settings: Any) -> list[list[int]]:
 
 
 def _record(line: str, where: str) -> tuple[str, str, str, int]:
-    """Id, path of the picture, text and label from a line of a jsonl file."""
+    """Id, path of the image, text and label from a line of a jsonl file."""
     try:
         record = json.loads(line)
     except (json.JSONDecodeError, RecursionError):
@@ -219,8 +219,10 @@ def _record(line: str, where: str) -> tuple[str, str, str, int]:
     name, img, text, label = (record.get(key) for key in ("id", "img", "text", "label"))
     has_id = isinstance(name, int | str) and not isinstance(name, bool)
     if not has_id or not isinstance(img, str) or not isinstance(text, str):
-        raise ValueError(f"{where}: a meme has an id, a path img and a text; got {shown(record)}.")
+        raise ValueError(f"{where}: a meme must have an id, a path img and a text; got {shown(record)}.")
     if label not in (0, 1) or isinstance(label, bool | float):
         got = "none" if label is None else shown(label)
-        raise ValueError(f"{where}: a label is 0 or 1; got {got}. Use a file with labels, such as test_seen.jsonl.")
+        raise ValueError(
+            f"{where}: a label must be 0 or 1; got {got}. Use a file with labels, such as test_seen.jsonl."
+        )
     return str(name), img, text, label

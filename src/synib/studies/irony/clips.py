@@ -1,4 +1,4 @@
-"""Clips of faces and voices: what is seen and heard in each, cached, and the data set of splits of them."""
+"""Clips of faces and voices: video and audio of each, cached, and the data set of their splits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ FRAMES, FPS = 3, 1.0  # of a clip
 
 
 class Clip(Protocol):
-    """A clip, as its file's name describes it."""
+    """A clip, as described by its file name."""
 
     @property
     def id(self) -> str:
@@ -31,11 +31,11 @@ class Clip(Protocol):
 
     @property
     def actor(self) -> int:
-        """Who is seen and heard."""
+        """The actor who is seen and heard."""
 
     @property
     def label(self) -> int:
-        """The emotion's class number."""
+        """The class index of the emotion."""
 
 
 class ClipFiles(NamedTuple):
@@ -47,7 +47,7 @@ class ClipFiles(NamedTuple):
 
 
 def count_clips(parse: Callable[[str], Clip]) -> Callable[[Sequence[Path]], str]:
-    """A description of files by the clips that their names parse to."""
+    """A description of files by the clips in their names."""
 
     def describe(paths: Sequence[Path]) -> str:
         clips = [parse(path.name) for path in paths]
@@ -58,13 +58,13 @@ def count_clips(parse: Callable[[str], Clip]) -> Callable[[Sequence[Path]], str]
 
 @dataclass(frozen=True, eq=False)
 class Clips:
-    """What is seen and heard in every clip of a data set.
+    """The video and audio of every clip of a data set.
 
     Args:
         clips: The clips.
         video: ``(clips, frames, 3, height, width)``, bytes, memory-mapped.
         audio: ``(clips, 257, 188)``, memory-mapped.
-        skipped: Id of a clip that is in no split → what is wrong with its files.
+        skipped: Id of an excluded clip → what is wrong with its files.
     """
 
     clips: tuple[Clip, ...]
@@ -80,12 +80,12 @@ class Clips:
     def dataset(
         self, splits: Mapping[str, Rows], irony: Irony | None = None, *, scratch: str | Path | None = None
     ) -> Dataset:
-        """The data set of actor-disjoint splits, as they are or after an irony assignment.
+        """The data set of actor-disjoint splits, as recorded or after an irony assignment.
 
         Args:
             splits: Split → positions of its clips.
             irony: An assignment for these clips, whose splits replace ``splits``.
-            scratch: A folder for what is too large for memory; see :func:`~synib.data.cache.gather`.
+            scratch: A folder for data that are too large for memory; see :func:`~synib.data.cache.gather`.
         """
         if irony is not None:
             irony = irony.at(self.ids)
@@ -136,7 +136,7 @@ def read_media(
 
 
 def _spectrograms(files: Mapping[str, Path], cache: Path, workers: int, on_file: Progress | None) -> Cached:
-    """Log spectrograms of sound files, ``(clips, 257, 188)``, ``float32``."""
+    """Log spectrograms of audio files, ``(clips, 257, 188)``, ``float32``."""
     recipe = f"log(|stft|+{FLOOR:g}) at {RATE} Hz, {SECONDS:g} s, window {WINDOW}, hop {HOP}, Hann, centred, zeros"
     shape = (WINDOW // 2 + 1, 1 + round(SECONDS * RATE) // HOP)
 
@@ -163,6 +163,6 @@ def _refuse_broken(broken: Mapping[str, str], n: int) -> None:
         return
     first = next(iter(broken.values())).rstrip(".")
     if len(broken) == n:
-        raise ValueError(f"None of the {n} clips can be read; the first: {first}.")
+        raise ValueError(f"None of the {n} clips can be read; the first error: {first}.")
     others = f", and {len(broken) - 1} more of {n} clips" if len(broken) > 1 else ""
-    raise ValueError(f"{first}{others}: get the files again, or leave such clips out with skip_broken=True.")
+    raise ValueError(f"{first}{others}: download the files again, or skip such clips with skip_broken=True.")

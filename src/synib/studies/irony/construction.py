@@ -1,4 +1,4 @@
-"""Irony assignments: for some clips the voice is replaced by one of a contradicting emotion (App. "Irony")."""
+"""Irony assignments: for some clips the voice is replaced by one with a contradicting emotion (App. "Irony")."""
 
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -35,8 +35,8 @@ class Irony:
     """An irony assignment: the clip that is seen, the clip that is heard and the label of every example of every split.
 
     Args:
-        ids: The clips' names; triplets hold positions in them.
-        labels: The clips' own class numbers.
+        ids: The names of the clips; triplets contain indices into them.
+        labels: The original class indices of the clips.
         contradictions: Base class → classes that contradict it.
         splits: Split → triplets.
         alpha, donors, seed: Arguments of the construction.
@@ -63,26 +63,29 @@ class Irony:
         seed: int = 0,
         within: Sequence[Hashable] | None = None,
     ) -> "Irony":
-        """Applies :func:`~synib.studies.irony.donors.make_ironic` to every split; donors come from the split itself.
+        """Apply :func:`~synib.studies.irony.donors.make_ironic` to every split; donors come from the split itself.
 
         Args:
             ids: The clips' names.
-            labels: Their class numbers, in the order of the map's keys.
+            labels: Their class indices, in the order of the map's keys.
             contradictions, alpha, donors, seed: As in ``make_ironic``.
-            splits: Split → positions of its clips.
-            within: A key for each clip, such as its actor: a donor has the same key.
+            splits: Split → indices of its clips.
+            within: A key for each clip, such as its actor: a donor must have the same key.
         """
         y = np.asarray(labels)
         if len(y) != len(ids) or len(set(ids)) != len(ids):
             raise ValueError(
-                f"ids are distinct names, one for each label; got {len(set(ids))} distinct names, {len(y)} labels."
+                f"ids must be distinct names, one for each label; got {len(set(ids))} distinct names and {len(y)} "
+                "labels."
             )
         split_of: dict[int, str] = {}
         triplets = {}
         for name, positions in splits.items():
             rows = check_rows(f"The positions of split {name!r}", positions)
             if len(rows) and not 0 <= rows.min() <= rows.max() < len(y):
-                raise ValueError(f"Split {name!r} holds positions of {len(y)} clips; got {rows.min()} to {rows.max()}.")
+                raise ValueError(
+                    f"Split {name!r} must contain indices of {len(y)} clips; got {rows.min()} to {rows.max()}."
+                )
             for row in rows.tolist():
                 if row in split_of:
                     raise ValueError(f"Clip {ids[row]!r} is in two splits, {split_of[row]!r} and {name!r}.")
@@ -99,13 +102,13 @@ class Irony:
         return (*self.contradictions, IRONY)
 
     def at(self, ids: Sequence[str]) -> "Irony":
-        """The same assignment with positions in another list of names, which must hold all clips that it uses."""
+        """The same assignment with indices into another list of names, which must contain all clips that it uses."""
         position = {name: i for i, name in enumerate(ids)}
         used = sorted({int(i) for t in self.splits.values() for i in (*t.video, *t.audio)})
         if missing := [self.ids[i] for i in used if self.ids[i] not in position]:
             raise ValueError(
                 f"The irony assignment uses {len(missing)} clips that are not among the {len(ids)} given, such as "
-                f"{missing[0]!r}: give the clips it was made for, or make a new assignment."
+                f"{missing[0]!r}: use the clips it was made for, or create a new assignment."
             )
         to = np.array([position.get(name, -1) for name in self.ids], np.int64)
         labels = np.full(len(ids), -1, np.int64)
@@ -124,12 +127,12 @@ class Irony:
         """The data: rows of ``video`` and ``audio``; the group ``ironic``, and the ids of the clips seen and heard as columns.
 
         Args:
-            video, audio: A row for each of ``ids``.
-            scratch: A folder for what is too large for memory; see :func:`~synib.data.cache.gather`.
+            video, audio: One row for each of ``ids``.
+            scratch: A folder for data that are too large for memory; see :func:`~synib.data.cache.gather`.
         """
         for name, x in (("video", video), ("audio", audio)):
             if len(x) != len(self.ids):
-                raise ValueError(f"{name} has a row for each of the {len(self.ids)} clips; got {len(x)}.")
+                raise ValueError(f"{name} must have one row for each of the {len(self.ids)} clips; got {len(x)}.")
         check_splits(self.splits)
 
         def part(t: Triplets) -> Split:
@@ -142,7 +145,7 @@ class Irony:
         return Dataset(train, validation, test)
 
     def save(self, path: str | Path) -> Path:
-        """Writes the assignment as JSON with a line for each clip and each example; a crash leaves no partial file."""
+        """Write the assignment atomically as JSON, with one line per clip and example."""
         path = Path(path)
         names = self.classes
         clips = ([name, names[k] if k >= 0 else None] for name, k in zip(self.ids, self.labels, strict=True))
@@ -166,12 +169,12 @@ class Irony:
 
     @classmethod
     def load(cls, path: str | Path) -> "Irony":
-        """Reads an assignment that :meth:`save` wrote, and checks it."""
+        """Read and check an assignment written by :meth:`save`."""
         path = Path(path)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise ValueError(f"{path} does not exist: Irony.make(...).save(path) writes an assignment.") from None
+            raise ValueError(f"{path} does not exist: write an assignment with Irony.make(...).save(path).") from None
         except (json.JSONDecodeError, UnicodeDecodeError) as e:
             raise ValueError(f"{path} is not an irony assignment: it is not JSON ({e}).") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -206,7 +209,7 @@ class Irony:
 def check_splits(splits: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` if a split of a data set is missing."""
     if missing := [name for name in SPLITS if name not in splits]:
-        raise ValueError(f"A data set has splits {', '.join(SPLITS)}; {missing[0]!r} is missing.")
+        raise ValueError(f"A data set must have the splits {', '.join(SPLITS)}; {missing[0]!r} is missing.")
 
 
 def _lines(items: Iterable[str], brackets: str = "[]") -> str:

@@ -18,7 +18,7 @@ class Corpus:
     Args:
         source: Its files.
         contradictions: Emotion → emotions that contradict it.
-        files: Finds the clips and their files below a folder, in the order of their names.
+        files: Lists the clips and their files below a folder, in the order of their names.
         actor_splits: Splits clips by actor: called with the actor of each clip and a fold.
     """
 
@@ -45,10 +45,10 @@ class Corpus:
             clips: The clips.
             alpha, donors, seed: As in :func:`~synib.studies.irony.donors.make_ironic`.
             fold: 0 to 4, as in ``actor_splits``.
-            same_actor: Whether a donor is the actor that is seen. Otherwise it is any actor of the split, as in the paper, and
-                most ironic examples can be recognised by a voice that is another person's than the face.
-            without: Ids of clips to leave out, such as those whose files are broken.
-            splits: Split → positions of its clips, instead of a fold's.
+            same_actor: Whether a donor is the actor that is seen. Otherwise it is any actor of the split, as in the
+                paper, and most ironic examples can be recognised because voice and face belong to different people.
+            without: Ids of clips to exclude, such as those with broken files.
+            splits: Split → indices of its clips, instead of a fold's.
         """
         actors = [clip.actor for clip in clips]
         splits = self.actor_splits(actors, fold) if splits is None else splits
@@ -73,14 +73,14 @@ class Corpus:
         on_file: Progress | None = None,
         size: int = 224,
     ) -> Clips:
-        """All clips' spectrograms and frames, read once and then memory-mapped.
+        """Spectrograms and frames of all clips, read once and then memory-mapped.
 
         Args:
-            root: The data set's folder or the one that holds it; ``None`` is ``$SYNIB_DATA``.
+            root: The folder of the data set or its parent; ``None`` is ``$SYNIB_DATA``.
             cache: Folder for the arrays (CREMA-D: 3.4 GB of frames and 1.5 GB of spectrograms); by default ``synib-cache`` in
                 the data's folder.
-            skip_broken: Leave out clips whose files are missing or broken; ``skipped`` lists them.
-            workers: Threads that read.
+            skip_broken: Whether to skip clips whose files are missing or broken; ``skipped`` lists them.
+            workers: Number of reading threads.
             on_file: Called with the number of files read, and with their total.
             size: Side of a frame in pixels.
         """
@@ -102,13 +102,14 @@ class Corpus:
         workers: int = 1,
         size: int = 224,
     ) -> Dataset:
-        """The data set from media files: ``video`` (3 frames, bytes), ``audio`` (257 × 188), emotion; irony is one class more.
+        """The data set from media files: ``video`` (3 frames, bytes), ``audio`` (257 × 188), emotion; irony is an
+        additional class.
 
         Args:
             root, cache, skip_broken, workers, size: As in :meth:`read_clips`.
             fold: 0 to 4; every actor is in one split only.
-            irony: ``None``: the clips as they are. A number: α of :meth:`make_irony`. Or an assignment made or loaded before.
-            donors, irony_seed, same_actor: Of the assignment.
+            irony: ``None`` for the original clips, a number for α of :meth:`make_irony`, or an existing assignment.
+            donors, irony_seed, same_actor: Settings of the assignment.
             scratch: A folder for splits that are too large for memory; see :func:`~synib.data.cache.gather`.
         """
         media = self.read_clips(root, cache, skip_broken=skip_broken, workers=workers, size=size)

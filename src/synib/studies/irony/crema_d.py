@@ -31,7 +31,7 @@ _NAME = re.compile(r"(\d{4})_([A-Z]{3})_([A-Z]{3})_(LO|MD|HI|XX?)")
 
 
 class Clip(NamedTuple):
-    """A clip, as its name ``1001_DFA_ANG_XX`` describes it: actor, sentence, emotion, level of the emotion."""
+    """A clip, as described by its name ``1001_DFA_ANG_XX``: actor, sentence, emotion, level of the emotion."""
 
     id: str
     actor: int
@@ -41,7 +41,7 @@ class Clip(NamedTuple):
 
     @property
     def label(self) -> int:
-        """The emotion's class number."""
+        """The class index of the emotion."""
         return EMOTIONS.index(self.emotion)
 
 
@@ -50,7 +50,7 @@ def parse(name: str) -> Clip:
     match = _NAME.fullmatch(Path(name).stem)
     if not match:
         raise ValueError(
-            f"A clip of CREMA-D is named actor_sentence_emotion_level, such as 1001_DFA_ANG_XX; got {shown(name)}."
+            f"A clip of CREMA-D must be named actor_sentence_emotion_level, such as 1001_DFA_ANG_XX; got {shown(name)}."
         )
     actor, sentence, emotion, level = match.groups()
     if emotion not in EMOTIONS:
@@ -71,26 +71,26 @@ CREMA_D = Source(
             count=7442,
             look=count_clips(parse),
         ),
-        File(NAMES, "the clips' names; without it those of AudioWAV are taken", optional=True),
+        File(NAMES, "the names of the clips; without it those of AudioWAV are used", optional=True),
     ),
     folder="crema-d",
 )
 
 
 def list_clips(root: str | Path | None = None) -> list[Clip]:
-    """The clips named in SentenceFilenames.csv, or else by the files in AudioWAV; no media are needed."""
+    """The clips named in SentenceFilenames.csv, otherwise those of the files in AudioWAV; no media are needed."""
     folder = CREMA_D.find(root)
     table = folder / NAMES
     if table.is_file():
         with inside(folder, NAMES).open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
         if not rows or "Filename" not in rows[0]:
-            raise ValueError(f"{table} is not a table with a column 'Filename' and a row for each clip.")
+            raise ValueError(f"{table} is not a table with a column 'Filename' and one row per clip.")
         names = [row["Filename"] or "" for row in rows]
     else:
         names = [path.stem for path in (folder / "AudioWAV").glob("*.wav")]
         if not names:
-            raise ValueError(f"{folder} has neither {NAMES} nor AudioWAV/*.wav: get CREMA-D from {CREMA_D.where}.")
+            raise ValueError(f"{folder} has neither {NAMES} nor AudioWAV/*.wav: download CREMA-D from {CREMA_D.where}.")
     clips = sorted(parse(name) for name in names)
     for clip, following in itertools.pairwise(clips):
         if clip.id == following.id:
@@ -116,17 +116,17 @@ def find_files(root: str | Path | None = None) -> list[ClipFiles]:
 def actor_splits(
     actors: Sequence[int], fold: int = 0, *, folds: int = 5, share: float = 0.15, seed: int = 0
 ) -> dict[str, Rows]:
-    """Split → positions, with every actor in one split only.
+    """Split → indices, with every actor in one split only.
 
-    Actors are arranged in a ring, in a random order. Fold k tests on a share of them that begins k / folds of the way round,
-    validates on as many that follow, and trains on the rest; no actor is tested in two folds. A share of 15 % gives the
-    paper's sizes (69 / 15 / 15 %), a share of ``1 / folds`` tests every actor once.
+    Actors are arranged in a ring, in random order. Fold k tests on a share of them that starts at k / folds of the
+    ring, validates on as many that follow, and trains on the rest; no actor is tested in two folds. A share of 15 %
+    gives the paper's sizes (69 / 15 / 15 %), a share of ``1 / folds`` tests every actor once.
 
     Args:
         actors: The actor of each clip.
         fold: 0 to ``folds - 1``.
         folds: Number of folds.
-        share: Share of actors in the test split, and in the validation split.
+        share: Fraction of actors in the test split, and in the validation split.
         seed: Seed for the order of the actors, independent of the seed of training.
     """
     check_whole("folds", folds)
@@ -137,7 +137,7 @@ def actor_splits(
     start, stop = (k * len(ring) // folds for k in (fold, fold + 1))
     n = max(1, int(share * folds * (stop - start) + 0.5))
     if start == stop or 2 * n >= len(ring):
-        raise ValueError(f"{folds} folds with a share of {share:g} to test on need more actors; got {len(people)}.")
+        raise ValueError(f"{folds} folds with a test share of {share:g} need more actors; got {len(people)}.")
     turned = ring[start:] + ring[:start]
     split_of = dict.fromkeys(turned[:n], "test") | dict.fromkeys(turned[n : 2 * n], "validation")
     splits = np.array([split_of.get(actor, "train") for actor in actors])

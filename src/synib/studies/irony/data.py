@@ -23,7 +23,7 @@ FOLDS = len(ravdess.FOLDS)  # CREMA-D has as many
 
 
 class IronyData(NamedTuple):
-    """A cell's data, and the assignment that they were made with."""
+    """The data of a cell, and their assignment."""
 
     irony: Irony
     data: Dataset
@@ -82,7 +82,7 @@ def _features(folder: str, fold: int) -> Features:
 
 
 def actor_counts(fold: int) -> list[int]:
-    """Numbers of RAVDESS's actors in the training, validation and test split."""
+    """The number of RAVDESS's actors in the training, validation and test split."""
     validation, test = (len(ravdess.FOLDS[k % FOLDS]) for k in (fold + 1, fold))
     return [sum(map(len, ravdess.FOLDS)) - validation - test, validation, test]
 
@@ -91,7 +91,7 @@ SIMILAR_FOLDS = [fold for fold in range(FOLDS) if actor_counts(fold) == actor_co
 
 
 def emotion_scores(irony: Irony) -> dict[str, float]:
-    """Irony F1 and AUC at test of rules that know the true emotion of one modality, fitted on training examples."""
+    """Irony F1 and AUC on the test set of rules that know the true emotion of one modality, fitted on training examples."""
     train, test = irony.splits["train"], irony.splits["test"]
     last = len(irony.classes) - 1
     ironic = test.label == last

@@ -1,4 +1,4 @@
-"""The construction of irony for one split: which examples become ironic, and which donor gives each its voice."""
+"""The construction of irony for one split: which examples become ironic, and which donor provides each voice."""
 
 import zlib
 from collections import Counter
@@ -41,7 +41,7 @@ def make_ironic(
     split: str = "train",
     within: Sequence[Hashable] | None = None,
 ) -> Triplets:
-    r"""Makes some examples of a split ironic; the order of the examples stays.
+    r"""Make some examples of a split ironic; the order of the examples does not change.
 
     :math:`|I| = \lfloor \alpha \bar N \rfloor` examples keep their video, get the audio of a donor from the same split, and
     the label :math:`K` (irony); :math:`\bar N` is the mean number of examples in each of the :math:`K` base classes.
@@ -54,15 +54,16 @@ def make_ironic(
     rounding: neither modality alone predicts irony.
 
     Args:
-        video, audio: Clip numbers; equal in examples that are not ironic.
-        label: Base class numbers, in the order of the map's keys.
-        alpha: Ironic examples for each example of a mean base class.
+        video, audio: Clip indices; equal in examples that are not ironic.
+        label: Base class indices, in the order of the map's keys.
+        alpha: Number of ironic examples, relative to the mean size of a base class.
         contradictions: Base class → classes that contradict it. Its keys are the base classes in their order.
         donors: ``"paper"`` or ``"balanced"``.
         seed: Seed for the choice of examples and donors, independent of the seed of training.
-        split: The split's name; each split and each set of clips has random numbers of its own.
-        within: A key for each example, such as its actor: a donor has the same key. Voice and face are then one person's, so an
-            ironic pair cannot be recognised by its persons. Balanced donors are then drawn from all examples of the key.
+        split: Name of the split; each split and each set of clips has independent random numbers.
+        within: A key for each example, such as its actor: a donor must have the same key. Voice and face then belong to
+            one person, so an ironic pair cannot be recognised by its persons. Balanced donors are then drawn from all
+            examples of the key.
     """
     follows = check_contradictions(contradictions)
     v, a, y = _triplet(video, audio, label, list(contradictions))
@@ -70,11 +71,12 @@ def make_ironic(
     check_whole("seed", seed, least=None)
     check_choice("donors", donors, Donors)
     if within is not None and len(within) != len(y):
-        raise ValueError(f"within has a key for each of the {len(y)} examples; got {len(within)}.")
+        raise ValueError(f"within must have a key for each of the {len(y)} examples; got {len(within)}.")
     n = int(alpha * len(y) / len(follows) + 1e-9)  # floor, without falling below a whole number by rounding
     if n > len(y):
         raise ValueError(
-            f"alpha is at most {len(follows)}; alpha={alpha:g} needs {n} ironic examples, and split {split!r} has {len(y)}."
+            f"alpha must be at most {len(follows)}; alpha={alpha:g} needs {n} ironic examples, but split "
+            f"{split!r} has {len(y)} examples."
         )
     # The draws depend on the clips: two folds whose labels have the same order must differ in who is ironic.
     key = keys.fold(keys.key(seed), "irony", donors, split, zlib.crc32(v.astype("<i8").tobytes()))
@@ -100,11 +102,11 @@ class _Examples(NamedTuple):
 
     Attributes:
         label: Class number of each.
-        group: Key of each, which its donor has too.
-        follows: Class number → class numbers that contradict it.
+        group: Key of each, which its donor must share.
+        follows: Class index → class indices that contradict it.
         names: The classes.
         split: The split's name.
-        key: Of the random draws.
+        key: Key of the random draws.
     """
 
     label: Rows
@@ -115,7 +117,7 @@ class _Examples(NamedTuple):
     key: Tensor
 
     def members(self, rows: Rows) -> dict[tuple[Hashable, int], list[int]]:
-        """Group and label → those of the rows that have them, in their order."""
+        """Group and label → the rows that have them, in order."""
         members: dict[tuple[Hashable, int], list[int]] = {}
         for i in rows.tolist():
             members.setdefault((self.group[i], int(self.label[i])), []).append(i)
@@ -131,16 +133,16 @@ class _Examples(NamedTuple):
 
 
 def check_contradictions(contradictions: Contradictions) -> list[list[int]]:
-    """Class number → the class numbers that contradict it."""
+    """Class index → the class indices that contradict it."""
     if not isinstance(contradictions, Mapping) or len(contradictions) < 2:
-        raise ValueError(f"contradictions map at least 2 classes to others; got {shown(contradictions)}.")
+        raise ValueError(f"contradictions must map at least 2 classes to others; got {shown(contradictions)}.")
     number = {name: k for k, name in enumerate(contradictions)}
     for name, others in contradictions.items():
         wrong = [other for other in others if other not in number or other == name]
         if wrong or not others or isinstance(others, str) or name == IRONY:
             raise ValueError(
-                f"contradictions map each class to others among {', '.join(map(repr, number))}; "
-                f"got {name!r} → {shown(others)}."
+                f"contradictions must map each class to others among {', '.join(map(repr, number))}; got {name!r} "
+                f"→ {shown(others)}."
             )
     return [[number[other] for other in others] for others in contradictions.values()]
 
@@ -148,21 +150,23 @@ def check_contradictions(contradictions: Contradictions) -> list[list[int]]:
 def _triplet(video: ArrayLike, audio: ArrayLike, label: ArrayLike, names: list[str]) -> tuple[Rows, Rows, Rows]:
     v, a, y = (check_rows(name, x) for name, x in (("video", video), ("audio", audio), ("label", label)))
     if not len(v) == len(a) == len(y):
-        raise ValueError(f"video, audio and label are of one length; got {len(v)}, {len(a)} and {len(y)}.")
+        raise ValueError(f"video, audio and label must have equal length; got {len(v)}, {len(a)} and {len(y)}.")
     if wrong := sorted({*y.tolist()} - {*range(len(names))}):
-        raise ValueError(f"Labels are class numbers 0 to {len(names) - 1} ({', '.join(names)}); got {wrong[0]}.")
+        raise ValueError(f"Labels must be class indices 0 to {len(names) - 1} ({', '.join(names)}); got {wrong[0]}.")
     return v, a, y
 
 
 def check_rows(name: str, x: ArrayLike) -> Rows:
     array = np.asarray(x)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
-        raise ValueError(f"{name} is a list of whole numbers; got an array of {array.dtype} of shape {array.shape}.")
+        raise ValueError(
+            f"{name} must be a list of whole numbers; got an array of {array.dtype} of shape {array.shape}."
+        )
     return array.astype(np.int64)
 
 
 def _stratified(examples: _Examples, order: Rows, n: int) -> Rows:
-    """The first examples of each class in an order, n in all: in proportion to the classes, by the largest remainder."""
+    """The first examples of each class in an order, n in total: proportional to the classes, by the largest remainder."""
     y = examples.label
     sizes = np.bincount(y, minlength=len(examples.names))
     exact = n * sizes / max(len(y), 1)
@@ -192,7 +196,7 @@ def _paper_donors(examples: _Examples, ironic: Rows) -> Rows:
 
 
 def _balanced_donors(examples: _Examples, ironic: Rows, exchange: bool) -> Rows:
-    """A donor for each: the donors' labels are a permutation of the examples' own labels, and no pair agrees."""
+    """A donor for each: the donors' labels are a permutation of the examples' labels, and no pair agrees."""
     if not len(ironic):
         return ironic
     heard = _derangement(examples, examples.label[ironic])
@@ -210,15 +214,16 @@ def _balanced_donors(examples: _Examples, ironic: Rows, exchange: bool) -> Rows:
 
 
 def _derangement(examples: _Examples, y: Rows) -> Rows:
-    """A permutation of the labels y that agrees with y nowhere and prefers the map's pairs."""
+    """A permutation of the labels y that nowhere agrees with y and prefers the map's pairs."""
     classes = len(examples.names)
     rows = np.bincount(y, minlength=classes)
     columns = rows.copy()
     most = int(rows.argmax())
     if 2 * rows[most] > len(y):
         raise ValueError(
-            f"Balanced donors need a label in no more than half of the ironic examples; in split {examples.split!r} "
-            f"{rows[most]} of {len(y)} are {examples.names[most]!r}: use a larger split, another alpha, or donors='paper'."
+            "Balanced donors need every label in at most half of the ironic examples, but in split "
+            f"{examples.split!r} {rows[most]} of {len(y)} are {examples.names[most]!r}: use a larger split, "
+            "another alpha, or donors='paper'."
         )
     preference = 1.0 - np.eye(classes)
     for k, others in enumerate(examples.follows):

@@ -1,4 +1,4 @@
-"""Irony on RAVDESS or CREMA-D (App. "Irony"): face and voice contradict each other, and only the two together show it."""
+"""Irony on RAVDESS or CREMA-D (App. "Irony"): face and voice contradict each other, which only both together show."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,18 +44,18 @@ SETTINGS = settings_of(__package__)
 
 @dataclass(frozen=True)
 class IronyRates(Experiment):
-    """Irony: which methods recognise faces and voices that contradict each other, and how rare may they be?"""
+    """Irony: which methods recognise contradictions between face and voice, and how rare may they be?"""
 
     name: ClassVar[str] = "irony"
-    title: ClassVar[str] = "Irony: who finds faces and voices that contradict each other?"
+    title: ClassVar[str] = "Irony: which methods recognise contradictions between face and voice?"
     factors: ClassVar[tuple[str, ...]] = ("alpha", "donors", "fold", "assignment")
     averaged: ClassVar[tuple[str, ...]] = ("fold", "assignment")
     family: ClassVar[Family] = Categorical()
     headline: ClassVar[str] = "irony_auc"
     judged: ClassVar[Mapping[str, str]] = {"irony AUC": "validation_irony_auc", "macro F1": "validation_macro_f1"}
     preferred: ClassVar[str] = (
-        f"Of the candidates whose macro F1 on validation data is within {TOLERATED:g} of the best one's, that with the best "
-        "AUC of irony is chosen"
+        f"Among the candidates whose macro F1 on validation data is within {TOLERATED:g} of the best, the "
+        "one with the best AUC of irony is chosen"
     )
     rivals: ClassVar[Mapping[str, Sequence[str]]] = dict.fromkeys((*METRICS, *SHIFTED), (RIVAL,))
     # 27 candidates for every method.
@@ -71,9 +71,10 @@ class IronyRates(Experiment):
     source: Source = option(
         "ravdess", "Data set: ravdess (features) or crema-d (media; needs the solo engine).", flag="data"
     )
-    root: str = option("", "Folder of the data, or the one that holds it; $SYNIB_DATA by default.")
+    root: str = option("", "Folder of the data, or its parent; $SYNIB_DATA by default.")
     alpha: tuple[float, ...] = option(
-        (0.1, 0.5, 1.0, 2.0), "Irony rate: ironic examples for each example of a mean emotion; may be repeated."
+        (0.1, 0.5, 1.0, 2.0),
+        "Irony rate: number of ironic examples relative to the mean size of an emotion; may be repeated.",
     )
     donor: tuple[str, ...] = option(
         ("paper", "balanced"), "Choice of donors, paper or balanced; may be repeated.", among=get_args(Donors)
@@ -82,17 +83,19 @@ class IronyRates(Experiment):
         (0, 1, 2, 3, 4), "Folds of actors to test on, 0 to 4; may be repeated.", among=range(FOLDS)
     )
     assignments: int = option(1, "Number of irony assignments for each fold.")
-    epochs: int = option(60, "Maximal number of passes over the training data.")
-    weights: str = option("", "Initial weights of crema-d's ResNets: a folder or an id of the hub; random by default.")
-    skip_broken: bool = option(False, "Leave out clips of crema-d whose files are missing or broken.")
+    epochs: int = option(60, "Maximum number of passes over the training data.")
+    weights: str = option(
+        "", "Initial weights of crema-d's ResNets: a folder or a Hugging Face Hub id; random by default."
+    )
+    skip_broken: bool = option(False, "Skip clips of crema-d whose files are missing or broken.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if rates := [alpha for alpha in self.alpha if not 0 <= alpha <= self.classes - 1]:
-            raise ValueError(f"alpha is a number from 0 to {self.classes - 1}; got {rates[0]:g}.")
+            raise ValueError(f"alpha must be a number from 0 to {self.classes - 1}; got {rates[0]:g}.")
         if self.source == "ravdess" and (self.weights or self.skip_broken):
             name = "weights" if self.weights else "skip_broken"
-            raise ValueError(f"{name} is for crema-d only; the data are ravdess, which are features.")
+            raise ValueError(f"{name} applies to crema-d only; the data are ravdess, which are features.")
 
     @property
     def about(self) -> str:  # type: ignore[override]  # depends on the data set, which is an option
@@ -108,11 +111,11 @@ class IronyRates(Experiment):
         return {method: own | {"epochs": self.epochs} for method, own in settings.items()}
 
     def searched_at(self) -> dict[str, Any]:
-        """Without fold and assignment: the seeds take turns at folds of the same size, each turn with another assignment."""
+        """Without fold and assignment: the seeds rotate through folds of the same size, each time with another assignment."""
         return {"alpha": 0.5, "donors": "paper"}
 
     def prefer(self, scores: Sequence[Mapping[str, float]]) -> int:
-        """The best irony AUC among the candidates whose macro F1 is within ``TOLERATED`` of the best one's."""
+        """The best irony AUC among the candidates whose macro F1 is within ``TOLERATED`` of the best."""
         least = max(score["validation_macro_f1"] for score in scores) - TOLERATED
         good = [i for i, score in enumerate(scores) if score["validation_macro_f1"] >= least]
         return max(good, key=lambda i: scores[i]["validation_irony_auc"])
@@ -126,11 +129,11 @@ class IronyRates(Experiment):
         return {"weights": self.weights or None, "data": {"of": self.source, "skip_broken": self.skip_broken}}
 
     def fixed_at(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """One fold has fewer actors than the others, and only models with splits of the same sizes are trained together."""
+        """One fold has fewer actors than the others, and only models with splits of equal size are trained together."""
         return {"data": {"actors": actor_counts(point["fold"])}} if self.source == "ravdess" else {}
 
     def check(self) -> None:
-        """As usual, but without reading CREMA-D's media, which takes an hour: no setting depends on them."""
+        """The standard check, but without reading CREMA-D's media, which takes an hour: no setting depends on them."""
         if self.source == "ravdess":
             super().check()
             return
@@ -149,7 +152,7 @@ class IronyRates(Experiment):
     def caution(self) -> str:
         sentences = []
         if len(self.fold) < FOLDS:
-            sentences.append(f"Tested on {len(self.fold)} of {FOLDS} folds only.")
+            sentences.append(f"Tested on only {len(self.fold)} of {FOLDS} folds.")
         if self.source == "crema-d" and self.epochs < MAX_EPOCHS:
             sentences.append(f"At most {self.epochs} of the paper's {MAX_EPOCHS} epochs.")
         return " ".join(sentences)
@@ -158,7 +161,7 @@ class IronyRates(Experiment):
         return self.irony_data(cell).data
 
     def irony_data(self, cell: Cell) -> IronyData:
-        """A cell's data and assignment. These depend on the cell's seed in a search only, where it decides both."""
+        """The data and assignment of a cell. They depend on the seed only in a search, where it determines both."""
         turn, index = divmod(cell.seed, len(SIMILAR_FOLDS))
         point: dict[str, Any] = {"fold": SIMILAR_FOLDS[index], "assignment": turn, **cell.factors}
         values = [point[f] for f in self.factors]
@@ -173,7 +176,7 @@ class IronyRates(Experiment):
         return resnet_model(self.classes, **options)
 
     def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
-        """F1 and AUC at test, the F1 also with irony's threshold set on validation data; and rules without a model."""
+        """F1 and AUC on the test set, the F1 also with irony's threshold set on validation data; and rules without a model."""
         irony = self.classes - 1
         on_validation, validation_target = _log_probabilities(learner, data.validation), data.validation.target.numpy()
         if data.test is None:
@@ -203,7 +206,7 @@ class IronyRates(Experiment):
         return tables(summary, self.methods, self.alpha, self.donor)
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
-        """A figure for each kind of donors; none for a single rate, whose lines would be points."""
+        """One figure for each kind of donors; none for a single rate, for which lines would be points."""
         if len(self.alpha) == 1:
             return []
         models = self.seeds * self.assignments

@@ -1,4 +1,4 @@
-"""How well one modality alone predicts irony: ideally not better than chance."""
+"""How well one modality alone predicts irony: ideally no better than chance."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -14,8 +14,8 @@ class Leak(NamedTuple):
     """How well the true emotion of one modality alone predicts irony.
 
     Args:
-        f1: The best irony F1 of any rule that knows this emotion only.
-        always: The F1 of predicting irony always, which an uninformative modality reaches.
+        f1: The best irony F1 of any rule that knows only this emotion.
+        always: The F1 of always predicting irony, which an uninformative modality achieves.
         auc: Area under its ROC curve; 0.5 is chance.
         flagged: The emotions for which the best rule predicts irony.
     """
@@ -31,11 +31,11 @@ def unimodal_leak(
 ) -> dict[str, Leak]:
     """Modality → how well its true emotion alone predicts irony in these examples.
 
-    The best rule flags the emotions that are ironic most often. It is chosen on the examples it is scored on, so the F1 of a
-    small split is slightly optimistic.
+    The best rule flags the emotions that are ironic most often. It is chosen on the examples on which it is scored, so
+    the F1 of a small split is slightly optimistic.
 
     Args:
-        video_label, audio_label: The true emotions seen and heard, as class numbers.
+        video_label, audio_label: The true emotions seen and heard, as class indices.
         ironic: Which examples are ironic.
         classes: The classes' names, in order.
     """
@@ -56,7 +56,7 @@ def expected_leak(
     donors: Donors = "paper",
     sizes: Mapping[str, float] | None = None,
 ) -> dict[str, Leak]:
-    """Modality → the leak of the construction in expectation, without drawing an assignment.
+    """Modality → the expected leak of the construction, without drawing an assignment.
 
     Args:
         alpha, contradictions, donors: As in :func:`~synib.studies.irony.donors.make_ironic`.

@@ -1,4 +1,4 @@
-"""The words, tables and figures on the irony experiment's page."""
+"""Texts, tables and figures of the irony experiment's page."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -15,29 +15,32 @@ SHIFTED = {"shifted_irony_f1": "irony F1", "shifted_macro_f1": "macro F1"}
 WITHOUT_MODEL = {"voice": "emotion of the voice", "face": "emotion of the face", "all": "everything is ironic"}
 ABOUT = {
     "ravdess": (
-        "Actors of RAVDESS in eight emotions: statistics of their voices (Whisper) and of their faces (action units), "
-        "standardised for each actor by the actor's own clips, without labels, also at test. In some clips the voice "
-        "is replaced by that of another clip with a contradicting emotion, and the label is a ninth class, irony: in "
-        "every split α times as many as the mean number of examples of an emotion. Donors are chosen as in the paper, "
-        "whose map lets the voice alone predict much of irony, or balanced, so that neither voice nor face alone "
-        "predicts it. Five folds: an actor at test is in no training or validation example of the fold. Settings were "
-        "searched, 27 candidates for each method, on validation data of folds 0 to 2, four irony assignments each, at "
-        "α = 0.5 with the paper's donors: of the candidates whose macro F1 is within 0.01 of the method's best, the "
-        "one with the best irony AUC. The same settings are used for every α and both kinds of donors. The validation "
-        "actors of folds 0 to 2 are test actors of folds 1 to 3. Experts also fit their combination to validation "
-        "labels, here and in the search. The paper's own numbers are of CREMA-D-Irony (six emotions, ResNets on "
-        "frames and spectrograms), so none stand beside these."
+        "Actors of RAVDESS in eight emotions: statistics of their voices (Whisper) and of their faces "
+        "(action units), standardised for each actor over the actor's clips, without labels, also at "
+        "test. In some clips the voice is replaced by that of another clip with a contradicting emotion, "
+        "and the label is a ninth class, irony: in every split α times as many as the mean number of "
+        "examples of an emotion. Donors are chosen as in the paper, where the voice alone predicts much "
+        "of the irony, or balanced, so that neither voice nor face alone predicts it. Five folds: an "
+        "actor at test is in no training or validation example of the fold. Settings were searched, 27 "
+        "candidates for each method, on validation data of folds 0 to 2, four irony assignments each, at "
+        "α = 0.5 with the paper's donors: of the candidates whose macro F1 is within 0.01 of the method's "
+        "best, the one with the best irony AUC. The same settings are used for every α and both kinds of "
+        "donors. The validation actors of folds 0 to 2 are test actors of folds 1 to 3. Experts also fit "
+        "their combination to validation labels, here and in the search. The paper's numbers are for "
+        "CREMA-D-Irony (six emotions, ResNets on frames and spectrograms) and are therefore not shown "
+        "here."
     ),
     "crema-d": (
-        "CREMA-D-Irony: actors in six emotions, a ResNet-18 on three frames of the face and one on the spectrogram of "
-        "the voice. In some clips the voice is replaced by that of another clip with a contradicting emotion, and the "
-        "label is a seventh class, irony: in every split α times as many as the mean number of examples of an "
-        "emotion. Donors are chosen as in the paper, whose map lets the voice alone predict much of irony, or "
-        "balanced, so that neither voice nor face alone predicts it. Five folds, in each of which no actor is in two "
-        "splits. Nothing was searched: learning rate, schedule, patience and the settings of SynIB's masks are the "
-        "paper's, the rest is the middle of what is searched on RAVDESS. For each model the epoch with the best "
-        "validation accuracy is kept. Differences from the paper: networks do not start from unimodal training on "
-        "CREMA-D, frames are not randomly cropped and flipped, SynIB's masks act on latents, its reference is "
+        "CREMA-D-Irony: actors in six emotions, a ResNet-18 on three frames of the face and one on the "
+        "spectrogram of the voice. In some clips the voice is replaced by that of another clip with a "
+        "contradicting emotion, and the label is a seventh class, irony: in every split α times as many "
+        "as the mean number of examples of an emotion. Donors are chosen as in the paper, where the voice "
+        "alone predicts much of the irony, or balanced, so that neither voice nor face alone predicts it. "
+        "Five folds, in each of which no actor is in two splits. Nothing was searched: learning rate, "
+        "schedule, patience and the settings of SynIB's masks are the paper's, the rest is the middle of "
+        "the grid searched on RAVDESS. For each model the epoch with the best validation accuracy is "
+        "kept. Differences from the paper: networks do not start from unimodal training on CREMA-D, "
+        "frames are not randomly cropped and flipped, SynIB's masks act on latents, its reference is "
         "uniform, and the paper's means are over three folds."
     ),
 }
@@ -70,8 +73,8 @@ def tables(
         }
         body = {m: [rows.get((m, name, alpha, kind)) for name, alpha in columns.values()] for m in methods}
         note = (
-            "n counts folds. A constant is added to irony's log-probability: for each model the one with the best macro F1 on "
-            f"validation data. Leads over {RIVAL} are in summary.csv."
+            "n counts folds. A constant is added to the log-probability of irony: for each model the one with "
+            f"the best macro F1 on validation data. Leads over {RIVAL} are in summary.csv."
         )
         result.append(
             Table(f"F1 with irony's threshold set on validation, {kind} donors", list(columns), body, note=note)
@@ -84,14 +87,15 @@ def tables(
         for kind, who in product(donors, WITHOUT_MODEL.values())
     }
     note = (
-        "n counts folds. How often an emotion is ironic is counted on training examples, and applied to the true emotions of "
-        "test examples. An uninformative modality has an AUC of 0.5, and the F1 of predicting irony always."
+        "n counts folds. The frequency of irony for each emotion is counted on training examples, and "
+        "applied to the true emotions of test examples. An uninformative modality has an AUC of 0.5, and "
+        "the F1 of always predicting irony."
     )
     return [*result, Table("irony without a model", list(columns), body, of="what is known", note=note)]
 
 
 def _note(summary: Sequence[Row], methods: Sequence[str], alphas: Sequence[float], metric: str, donors: str) -> str:
-    """What n counts, and SynIB's leads over vanilla fusion with intervals."""
+    """What n counts, and SynIB's leads over vanilla fusion with confidence intervals."""
     texts = []
     for alpha in alphas:
         rows = {(r["method"], r["metric"]): r for r in summary if (r["alpha"], r["donors"]) == (alpha, donors)}
@@ -100,8 +104,8 @@ def _note(summary: Sequence[Row], methods: Sequence[str], alphas: Sequence[float
     if not texts:
         return "n counts folds."
     return (
-        f"n counts folds. SynIB's lead over vanilla fusion in {METRICS[metric]}, paired by fold, with 95 % intervals "
-        f"({rule_of_intervals(1 / FOLDS)}): {'; '.join(texts)}."
+        f"n counts folds. SynIB's lead over vanilla fusion in {METRICS[metric]}, paired by fold, with 95 % "
+        f"confidence intervals ({rule_of_intervals(1 / FOLDS)}): {'; '.join(texts)}."
     )
 
 
@@ -112,11 +116,11 @@ def figure(
 
     Args:
         summary: The summary's rows.
-        methods: A line for each.
-        donors: Whose rows to show.
-        file: The figure's file.
+        methods: The methods, one line each.
+        donors: The kind of donors to show.
+        file: Name of the figure's file.
         classes: Number of classes.
-        averaged: What means are over.
+        averaged: What the means are over.
     """
 
     def line(who: str, metric: str, words: str, dashed: bool = False) -> Series:
@@ -133,15 +137,16 @@ def figure(
 
     return Panels(
         file=file,
-        title=f"Irony by how much of it there is, {donors} donors",
+        title=f"Irony recognition by irony rate, {donors} donors",
         x="irony rate α",
         y="",
         panels=[panel(metric, title) for metric, title in PANELS.items()],
         columns=3,
         reading=(
-            f"F1 of the class irony and mean F1 of all {classes} classes at test, as in the paper's figure; and the "
-            "AUC of irony's probability: whether ironic examples are ranked above others, whatever the threshold. "
-            f"Means over {averaged}; bands, of vanilla fusion and SynIB's forms only, are ± one standard error. "
-            "Dashed: one modality alone, and, without a model, the voice's true emotion."
+            f"F1 of the class irony and mean F1 of all {classes} classes on the test set, as in the paper's "
+            "figure; and the AUC of irony's probability: whether ironic examples are ranked above others, "
+            f"independent of the threshold. Means over {averaged}; bands, of vanilla fusion and SynIB's forms "
+            "only, are ± one standard error. Dashed: one modality alone, and, without a model, the true "
+            "emotion of the voice."
         ),
     )

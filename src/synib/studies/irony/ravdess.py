@@ -33,7 +33,7 @@ _AUDIO, _VIDEO = (".wav", ".flac", ".opus", ".ogg"), (".mp4", ".flv", ".avi", ".
 
 
 class Clip(NamedTuple):
-    """A clip, as its name ``03-01-05-01-02-01-12`` describes it; ``id`` is the part that its video and audio share."""
+    """A clip, as described by its name ``03-01-05-01-02-01-12``; ``id`` is the part shared by its video and audio."""
 
     id: str
     emotion: str
@@ -44,17 +44,17 @@ class Clip(NamedTuple):
 
     @property
     def label(self) -> int:
-        """The emotion's class number."""
+        """The class index of the emotion."""
         return EMOTIONS.index(self.emotion)
 
 
 def parse(name: str) -> Clip:
-    """The clip of a name, with or without a file extension; songs (channel 02) are refused."""
+    """The clip of a name, with or without a file extension; songs (channel 02) raise ``ValueError``."""
     match = _NAME.fullmatch(Path(name).stem)
     if not match or match.group(2) != "01":
         raise ValueError(
-            "A speech clip of RAVDESS is named modality-01-emotion-intensity-statement-repetition-actor, such as "
-            f"03-01-05-01-02-01-12; got {shown(name)}{', a song' if match else ''}."
+            "A speech clip of RAVDESS must be named modality-01-emotion-intensity-statement-repetition-actor, "
+            f"such as 03-01-05-01-02-01-12; got {shown(name)}{', a song' if match else ''}."
         )
     emotion, intensity, statement, repetition, actor = map(int, match.groups()[2:])
     return Clip(match.group()[3:], EMOTIONS[emotion - 1], intensity, statement, repetition, actor)
@@ -91,7 +91,9 @@ def find_files(root: str | Path | None = None) -> list[ClipFiles]:
     video = _first(folder, (p for p in paths if p.suffix.lower() in _VIDEO and p.stem[:2] in ("01", "02")), _VIDEO)
     audio = _first(folder, (p for p in paths if p.suffix.lower() in _AUDIO and p.stem[:2] == "03"), _AUDIO)
     if not video and not audio:
-        raise ValueError(f"{folder} has no files such as 03-01-05-01-02-01-12.wav: get RAVDESS from {RAVDESS.where}.")
+        raise ValueError(
+            f"{folder} has no files such as 03-01-05-01-02-01-12.wav: download RAVDESS from {RAVDESS.where}."
+        )
     return [
         ClipFiles(
             parse(f"03-{name}"),
@@ -108,11 +110,11 @@ def list_clips(root: str | Path | None = None) -> list[Clip]:
 
 
 def actor_splits(actors: Sequence[int], fold: int = 0) -> dict[str, Rows]:
-    """Split → positions: the actors of one of the five ``FOLDS`` test, those of the next validate, the others train."""
+    """Split → indices: the actors of one of the five ``FOLDS`` are tested, those of the next validate, the others train."""
     check_fold(fold, len(FOLDS))
     fold_of = {actor: k for k, people in enumerate(FOLDS) for actor in people}
     if unknown := sorted(set(actors) - set(fold_of)):
-        raise ValueError(f"The actors of RAVDESS are numbered 1 to 24; got {shown(unknown[0])}.")
+        raise ValueError(f"The actors of RAVDESS must be numbers 1 to 24; got {shown(unknown[0])}.")
     offset = np.array([(fold_of[actor] - fold) % len(FOLDS) for actor in actors], np.int64)
     return {
         "train": np.flatnonzero(offset > 1),
@@ -122,7 +124,7 @@ def actor_splits(actors: Sequence[int], fold: int = 0) -> dict[str, Rows]:
 
 
 def _first(folder: Path, paths: Iterable[Path], extensions: Sequence[str]) -> dict[str, Path]:
-    """Clip → its file with the earliest extension."""
+    """Clip → its file with the first extension."""
     chosen: dict[str, Path] = {}
     for path in sorted(paths, key=lambda p: (extensions.index(p.suffix.lower()), p.stem, str(p))):
         chosen.setdefault(path.stem[3:], inside(folder, path.relative_to(folder)))

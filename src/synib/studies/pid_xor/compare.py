@@ -14,14 +14,14 @@ from synib.training import Cell
 
 @dataclass(frozen=True)
 class ComparePID(Compare):
-    """All methods on PID-XOR, searched and trained alike."""
+    """All methods on PID-XOR, with equal searches and equal training."""
 
     name: ClassVar[str] = "compare-pid-xor"
     title: ClassVar[str] = "All methods on PID-XOR: does balancing modalities bring synergy?"
     about: ClassVar[str] = (
-        "Every example's label comes from one source: the first modality alone (45 %), both alike (45 %), or only both "
-        "together (10 %). All methods start from the same weights, see the same batches, and had the same number of candidate "
-        "settings, compared on validation accuracy."
+        "The label of every example comes from one source: the first modality alone (45 %), either "
+        "modality (45 %), or only both together (10 %). All methods start from the same weights, see the "
+        "same batches, and had the same number of candidate settings, compared by validation accuracy."
     )
     factors: ClassVar[tuple[str, ...]] = tuple(REFERENCE)
     names: ClassVar[Mapping[str, str]] = PIDExperiment.names
@@ -32,13 +32,13 @@ class ComparePID(Compare):
     # `synib reproduce search --of compare-pid-xor`.
     chosen: ClassVar[Mapping[str, dict[str, Any]]] = settings_of(__package__)["compare-pid-xor"]
 
-    width: int = option(WIDTH, "Width of encoders and heads; the paper's is 1024.")
+    width: int = option(WIDTH, "Width of encoders and heads; 1024 in the paper.")
 
     def fixed(self) -> dict[str, Any]:
         return {"width": self.width, "data": {"projections": "own"}}
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
-        """Eighteen for every method: three learning rates, three values of its coefficient, heads attached or not."""
+        """Eighteen for every method: three learning rates, three values of its coefficient, heads detached or not."""
         tried = {}
         for method, coefficient in COEFFICIENTS.items():
             # Without attached heads MMPareto has nothing to balance; it gets more learning rates instead.

@@ -1,4 +1,4 @@
-"""PID-controlled XOR: each example's label comes from exactly one source, in proportions of one's choice."""
+"""PID-controlled XOR: each example's label comes from exactly one source, in chosen proportions."""
 
 from collections.abc import Sequence
 
@@ -30,13 +30,13 @@ def pid_xor(
 
     Every coordinate starts as standard noise; the active source overwrites its block in one or both modalities with a
     sign-aligned latent through a fixed random projection; coordinates are standardised by the training statistics. The
-    splits' ``groups`` say which source was active.
+    ``groups`` of the splits contain the examples of each source.
 
     Args:
         p_u1, p_u2, p_r, p_s: Probability of each source; they sum to 1.
-        seed: Decides the examples.
-        train, validation, test: Numbers of examples; training and validation are drawn together and cut.
-        projection_seed: Decides the projections, which are the same for every mixture and seed.
+        seed: Determines the examples.
+        train, validation, test: Numbers of examples; training and validation are drawn together and split.
+        projection_seed: Determines the projections, which are the same for every mixture and seed.
 
     Example:
         >>> from synib.studies.pid_xor.data import pid_xor
@@ -47,11 +47,11 @@ def pid_xor(
     proportions = [p_u1, p_u2, p_r, p_s]
     if not all(is_number(p) and p >= 0 for p in proportions) or abs(sum(proportions) - 1.0) > 1e-6:
         hint = ": write pid_xor(*mixture)" if isinstance(p_u1, Sequence) and not isinstance(p_u1, str) else ""
-        raise ValueError(f"A mixture (U1, U2, R, S) is not negative and sums to 1; got {proportions}{hint}.")
+        raise ValueError(f"A mixture (U1, U2, R, S) must be non-negative and sum to 1; got {proportions}{hint}.")
     mixture = torch.tensor(proportions, dtype=torch.float64)
     check_sizes(train=train, validation=validation, test=test)
     if train < 2:
-        raise ValueError(f"Coordinates are standardised by at least 2 training examples; got train={train}.")
+        raise ValueError(f"Standardising coordinates needs at least 2 training examples; got train={train}.")
     projections = _projections(projection_seed)
     fitted = _draw(train + validation, mixture, projections, generator(seed, "pid-xor-fit"))
     tested = _draw(test, mixture, projections, generator(seed, "pid-xor-test"))

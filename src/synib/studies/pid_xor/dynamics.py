@@ -1,4 +1,4 @@
-"""Figures "PID-XOR training dynamics" and "Validation accuracy over training": which source is learned when, and kept?"""
+"""Figures "PID-XOR training dynamics" and "Validation accuracy over training": which source is learned when?"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ SOURCES = {"p_u1": "U1", "p_u2": "U2", "p_r": "R", "p_s": "S"}
 
 @dataclass(frozen=True)
 class PIDDynamics(PIDExperiment):
-    """Accuracy on each source over training, where synergistic examples are scarce."""
+    """Accuracy on each source over training, with few synergistic examples."""
 
     name: ClassVar[str] = "pid-dynamics"
     title: ClassVar[str] = "PID-XOR over training: which source is learned, and which memorised?"
     about: ClassVar[str] = (
-        "Every example's label comes from exactly one source: a modality alone (U1, U2), both alike (R), or only both "
-        "together (S). Where synergistic examples are scarce, a network can learn them by heart: it is right on those it "
-        "was trained on and guesses on others."
+        "The label of every example comes from exactly one source: a modality alone (U1, U2), either "
+        "modality (R), or only both together (S). If synergistic examples are scarce, a network can "
+        "memorise them: it is correct on those it was trained on and at chance on others."
     )
     factors: ClassVar[tuple[str, ...]] = tuple(SOURCES)
 
@@ -34,7 +34,7 @@ class PIDDynamics(PIDExperiment):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.mixture) != 4:
-            raise ValueError(f"mixture is four proportions, of U1, U2, R and S; got {list(self.mixture)}.")
+            raise ValueError(f"mixture must be four proportions, of U1, U2, R and S; got {list(self.mixture)}.")
         pid_xor(*self.mixture, train=2, validation=1, test=1)  # it says what is wrong with a mixture
 
     def points(self) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ class PIDDynamics(PIDExperiment):
         return PAPER.get(method, (None, None))[TOTAL_AND_SYNERGY.index(metric)] if at_reference else None
 
     def beyond(self, results: Sequence[Row]) -> list[Row]:
-        """How far synergy accuracy is above that of the confidence penalty, seed by seed."""
+        """The gain in synergy accuracy over the confidence penalty, paired by seed."""
         return self.lead(results, self.points()[0], "synergy_accuracy", CONTROL, "synergy_over_confidence")
 
     def tables(self, summary: Sequence[Row]) -> list[Table]:
@@ -88,9 +88,9 @@ class PIDDynamics(PIDExperiment):
                 y="accuracy",
                 panels=panels,
                 reading=(
-                    "Training (solid) and validation (dashed) accuracy on the examples of each source; the band is ± one "
-                    f"standard error over seeds (n = {self.seeds}). A solid red line far above a dashed one is synergy "
-                    "learned by heart."
+                    "Training (solid) and validation (dashed) accuracy on the examples of each source; the band is ± "
+                    f"one standard error over seeds (n = {self.seeds}). A solid red line far above a dashed one is "
+                    "memorised synergy."
                 ),
                 chance=0.5,
                 limits=(0.3, 1.03),
@@ -110,8 +110,8 @@ class PIDDynamics(PIDExperiment):
                     y="synergy accuracy",
                     series=lines,
                     reading=(
-                        "The same network from the same initial weights; the band is ± one standard error over seeds "
-                        f"(n = {self.seeds}). Settings were chosen on ordinary validation accuracy, not on this curve."
+                        "The same network from the same initial weights; the band is ± one standard error over seeds (n = "
+                        f"{self.seeds}). Settings were chosen by ordinary validation accuracy, not by this curve."
                     ),
                     chance=0.5,
                     limits=(0.3, 1.03),

@@ -1,4 +1,4 @@
-"""How cheap can learned masks be? The plain inner loop against what is meant to replace it."""
+"""How cheap can learned masks be? The plain inner loop compared with its replacements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ SHOWN = {"total": "test_accuracy", "synergy": "synergy_accuracy", "validation": 
 
 @dataclass(frozen=True)
 class LearnedMasks(PIDExperiment):
-    """What the inner loop of learned masks buys, against what is meant to replace it."""
+    """The gain from the inner loop of learned masks, compared with its replacements."""
 
     name: ClassVar[str] = "learned-masks"
-    title: ClassVar[str] = "Learned masks made cheap: what does the inner loop buy?"
+    title: ClassVar[str] = "Cheaper learned masks: what does the inner loop contribute?"
     about: ClassVar[str] = (
-        "The paper searches every example's mask anew in every step, with an inner loop of 20 Adam steps. Here it is "
-        "compared with fewer and larger steps, and with a small network that proposes masks. All else is equal; PID-XOR at "
-        "(.45, 0, .45, .10)."
+        "The paper searches the mask of every example again in every step, with an inner loop of 20 Adam "
+        "steps. Here it is compared with fewer and larger steps, and with a small network that proposes "
+        "masks. Everything else is equal; PID-XOR at (.45, 0, .45, .10)."
     )
     factors: ClassVar[tuple[str, ...]] = ("variant",)
     curves: ClassVar[bool] = False
@@ -50,7 +50,7 @@ class LearnedMasks(PIDExperiment):
         return {LEARNED: learned, AMORTIZED: network}
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
-        """None: its settings are those of the simplex."""
+        """Empty: its settings are those of the simplex."""
         return {}
 
     def points(self) -> list[dict[str, Any]]:

@@ -22,14 +22,15 @@ MOST = 128  # examples of each source
 
 @dataclass(frozen=True)
 class GradientGeometry(PIDExperiment):
-    """Where the gradient goes: strength, alignment and loss of each source over training."""
+    """Gradient geometry: strength, alignment and loss of each source over training."""
 
     name: ClassVar[str] = "ntk"
-    title: ClassVar[str] = "Gradient geometry: is synergy starved, crowded out, or learned by heart?"
+    title: ClassVar[str] = "Gradient geometry: is synergy under-trained, dominated by other sources, or memorised?"
     about: ClassVar[str] = (
-        "PID-XOR at (.45, 0, .45, .10). After every epoch, in evaluation mode: the strength λ of each source, that is how much "
-        f"a unit of its error moves the parameters (up to {MOST} training examples of each); the cosine between the "
-        "updates that two sources ask for; and the loss on each source's training and validation examples."
+        "PID-XOR at (.45, 0, .45, .10). After every epoch, in evaluation mode: the strength λ of each "
+        f"source, that is, how much a unit of its error moves the parameters (up to {MOST} training "
+        "examples of each); the cosine between the updates of two sources; and the loss on each source's "
+        "training and validation examples."
     )
     factors: ClassVar[tuple[str, ...]] = tuple(REFERENCE)
 
@@ -40,7 +41,7 @@ class GradientGeometry(PIDExperiment):
     regime: Regime = "plain"  # in which vanilla fusion leaves synergy at chance
 
     def watch(self, predict: Predict, parameters: Parameters, train: Split, validation: Split) -> dict[str, Tensor]:
-        """Geometry on training data, losses on both."""
+        """Gradient geometry on training data, losses on training and validation data."""
         measures = self.geometry(predict, parameters, train)
         measures |= {
             f"probability_{k}": v for k, v in self.geometry(predict, parameters, train, "probabilities").items()
@@ -117,9 +118,10 @@ class GradientGeometry(PIDExperiment):
             y="",
             panels=panels,
             reading=(
-                "Strength: how much a unit of each source's error moves the parameters, through the logits and through the "
-                "probabilities (logarithmic). Alignment: whether two sources pull the parameters the same way (1), against "
-                "each other (-1), or do not meet (0). Loss: training (solid) and validation (dashed) examples of each source. "
-                f"Bands are ± one standard error over seeds (n = {self.seeds})."
+                "Strength: how much a unit of each source's error moves the parameters, through the logits and "
+                "through the probabilities (logarithmic). Alignment: whether the updates of two sources point in "
+                "the same direction (1), in opposite directions (-1), or are orthogonal (0). Loss: training "
+                "(solid) and validation (dashed) examples of each source. Bands are ± one standard error over "
+                f"seeds (n = {self.seeds})."
             ),
         )

@@ -1,4 +1,4 @@
-"""Figure "Performance across PID-controlled data regimes": who finds synergy, whatever else there is to be found?"""
+"""Figure "Performance across PID-controlled data regimes": which methods learn synergy, whatever the other sources?"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,22 +36,22 @@ PAPER = {
 # The authors' archived means over the simplex. What they called learned corrupted nothing: it was the confidence penalty.
 ARCHIVED = {"vanilla": (0.947, 0.727), "synib-oracle": (0.986, 0.965), "confidence": (0.988, 0.939)}
 ABOUT_ARCHIVED = (
-    "Beside our means stand the authors' archived ones. The masks of their learned column corrupted nothing, which makes it a "
-    "confidence penalty: its means stand there."
+    "Our means are shown next to the authors' archived ones. The masks of their learned column "
+    "corrupted nothing, which makes it a confidence penalty: its means are shown there."
 )
 TOTAL_AND_SYNERGY = ("test_accuracy", "synergy_accuracy")
 
 
 @dataclass(frozen=True)
 class PIDExperiment(Experiment):
-    """What the experiments on PID-controlled XOR share: data, network, settings and what a search tries."""
+    """Shared by the experiments on PID-controlled XOR: data, network, settings and search candidates."""
 
     names: ClassVar[Mapping[str, str]] = {"test_accuracy_S": "synergy_accuracy"}
     of_model: ClassVar[tuple[str, ...]] = ("width", "dropout", "detach_heads")
 
     methods: tuple[str, ...] = tuple(SETTINGS)
-    width: int = option(WIDTH, "Width of encoders and heads; the paper's is 1024.")
-    epochs: int = option(EPOCHS, "Passes over the training data.")
+    width: int = option(WIDTH, "Width of encoders and heads; 1024 in the paper.")
+    epochs: int = option(EPOCHS, "Number of passes over the training data.")
     projections: Projections = option(
         "own",
         "Whether each seed draws its 'own' projections of the data, or all share a 'fixed' draw, as in the paper.",
@@ -66,7 +66,7 @@ class PIDExperiment(Experiment):
 
     @classmethod
     def quickly(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """A narrow network needs larger steps, whatever the method: 3e-3 instead of what was chosen for the wide one."""
+        """A narrow network needs larger steps for every method: 3e-3 instead of the learning rate chosen for the wide one."""
         options = super().quickly(options)
         changes = options.get("overrides", {})
         trained = dict.fromkeys([*options.get("methods", cls.methods), *changes])
@@ -79,7 +79,7 @@ class PIDExperiment(Experiment):
         return {"epochs": self.epochs, "width": self.width, "data": {"projections": self.projections}}
 
     def mixture_of(self, cell: Cell) -> Mapping[str, Any]:
-        """The mixture a cell is trained at."""
+        """The mixture of a cell."""
         return cell.factors
 
     def data(self, cell: Cell) -> Dataset:
@@ -90,9 +90,9 @@ class PIDExperiment(Experiment):
         return pid_xor_model(data.widths, **{k: v for k, v in cell.settings.items() if k in self.of_model})
 
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
-        """36 for every method: dropout, learning rate, λ (or what else a method has), and whether heads train encoders.
+        """36 for every method: dropout, learning rate, λ (or another specific setting), and whether heads train encoders.
 
-        Without dropout, and with it at higher learning rates, for which it makes room.
+        Without dropout, and with dropout at higher learning rates.
         """
         low, high, decays = (1e-5, 3e-5, 1e-4), (3e-4, 1e-3, 3e-3), (1e-5, 1e-4, 1e-3)
 
@@ -121,14 +121,15 @@ class PIDExperiment(Experiment):
     def caution(self) -> str:
         smaller = []
         if self.width != WIDTH:
-            smaller.append(f"a network {self.width} wide instead of {WIDTH:,}")
+            smaller.append(f"a network of width {self.width} instead of {WIDTH:,}")
         if self.epochs != EPOCHS:
             smaller.append(f"{self.epochs} epochs instead of {EPOCHS}")
         difference = (
             f"Not the paper's setting: {', '.join(smaller)}. The settings were not chosen for it." if smaller else ""
         )
         plain = (
-            "The plain regime: no dropout, and unimodal heads train the encoders; the best settings under these terms."
+            "The plain regime: no dropout, and unimodal heads train the encoders; the best settings under "
+            "these conditions."
         )
         return f"{plain} {difference}".strip() if self.regime == "plain" else difference
 
@@ -137,16 +138,16 @@ class PIDExperiment(Experiment):
 class PIDSimplex(PIDExperiment):
     """Every mixture of unique, redundant and synergistic examples: the paper's triangles.
 
-    Every method at every point of a grid over the simplex; on one large GPU that takes minutes.
+    Every method at every point of a grid over the simplex; it takes minutes on one large GPU.
     """
 
     name: ClassVar[str] = "pid-simplex"
-    title: ClassVar[str] = "The PID simplex: who finds synergy, whatever else there is to find?"
+    title: ClassVar[str] = "The PID simplex: which methods learn synergy, whatever the other sources?"
     about: ClassVar[str] = (
-        "Every example's label comes from exactly one source: the first modality alone (U1), both alike (R), or only both "
-        "together (S), in proportions that sweep the simplex. Each point of a triangle is a data set of 1,800 training "
-        "examples with its own proportions; a model is trained on each and tested on 4,000 others, all of them and the "
-        "synergistic ones alone."
+        "The label of every example comes from exactly one source: the first modality alone (U1), either "
+        "modality (R), or only both together (S), in proportions that cover the simplex. Each point of a "
+        "triangle is a data set of 1,800 training examples with its own proportions; a model is trained "
+        "on each and tested on 4,000 other examples, and separately on the synergistic ones among them."
     )
     factors: ClassVar[tuple[str, ...]] = ("p_u1", "p_r", "p_s")
     curves: ClassVar[bool] = False
@@ -158,13 +159,13 @@ class PIDSimplex(PIDExperiment):
         "methods": ("vanilla", "synib-oracle", "synib-random", "synib-learned", "confidence"),
     }
 
-    step: float = option(0.05, "Of the grid.")
+    step: float = option(0.05, "Step of the grid.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         parts = round(1 / self.step) if 0 < self.step <= 1 else 0
         if not parts or not math.isclose(parts * self.step, 1.0, rel_tol=1e-9):
-            raise ValueError(f"step is a part of 1 that divides it, such as 0.05 or 0.1; got {self.step}.")
+            raise ValueError(f"step must divide 1, such as 0.05 or 0.1; got {self.step}.")
 
     def points(self) -> list[dict[str, Any]]:
         n = round(1 / self.step)
@@ -210,7 +211,7 @@ class PIDSimplex(PIDExperiment):
                 for m in self.methods
             ]
 
-        remarks = [f"{self.width} wide"] * (self.width != WIDTH) + ["plain regime"] * (self.regime == "plain")
+        remarks = [f"width {self.width}"] * (self.width != WIDTH) + ["plain regime"] * (self.regime == "plain")
         named = dict(zip(("total accuracy", "synergy accuracy"), TOTAL_AND_SYNERGY, strict=True))
         return [
             Triangles(

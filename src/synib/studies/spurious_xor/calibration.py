@@ -1,4 +1,4 @@
-"""Is a model unsure when it should be? Calibration on intact data and with a modality gone."""
+"""Is a model uncertain when it should be? Calibration on intact data and without a modality."""
 
 import importlib.util
 from collections.abc import Mapping, Sequence
@@ -20,31 +20,32 @@ ENOUGH = 100  # a bin is shown if it has so many of the 30,000 predictions
 
 @dataclass(frozen=True)
 class Calibration(SpuriousXOR):
-    """Is a model unsure when a modality is gone? Scores and calibration at test, intact and corrupted."""
+    """Is a model uncertain without one of its modalities? Scores and calibration on the test set, intact and corrupted."""
 
     name: ClassVar[str] = "calibration"
-    title: ClassVar[str] = "Calibration: is a model unsure when a modality is gone?"
+    title: ClassVar[str] = "Calibration: is a model uncertain without one of its modalities?"
     about: ClassVar[str] = (
-        "Spurious XOR with a full shortcut in the first modality (β = 1). Without one of the modalities nothing is known "
-        "about the label, and a model that knows this answers one half. At test each modality in turn is replaced by standard "
-        "normal noise. (Swapped for another example's, the pair is as good as a real one, and no model can tell.)"
+        "Spurious XOR with a full shortcut in the first modality (β = 1). Without one of the modalities "
+        "the label is undetermined, and an appropriately uncertain model predicts one half. At test, each "
+        "modality in turn is replaced by standard normal noise. (If it were swapped with another "
+        "example's, the pair would look real, and no model could notice.)"
     )
     curves: ClassVar[bool] = False
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1}
 
     seeds: int = 10
-    beta: tuple[float, ...] = option((1.0,), "Strength of the shortcut, one of them.")
+    beta: tuple[float, ...] = option((1.0,), "Strength of the shortcut; a single value.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.beta) != 1:
-            raise ValueError(f"calibration looks at one strength of the shortcut; got beta={list(self.beta)}.")
+            raise ValueError(f"calibration needs a single strength of the shortcut; got beta={list(self.beta)}.")
 
     def check(self) -> None:
-        """Besides the usual, see that what scores a model is there, before training rather than after."""
+        """The standard check; also raises an error before training if a required package is missing."""
         super().check()
         if importlib.util.find_spec("torchmetrics") is None:
-            raise ValueError("calibration scores models with torchmetrics: pip install synib[audit]")
+            raise ValueError("calibration needs torchmetrics: pip install synib[audit]")
 
     def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
         """Scores under each condition, and the bins of its calibration plot."""
@@ -95,21 +96,22 @@ class Calibration(SpuriousXOR):
             x, mean, se = ([p[i] for p in points] for i in range(3))
             return Series(name, CONDITIONS[name], x, mean, se)
 
-        ideal = Series("ideal", "as sure as right", [0.5, 1.0], [0.5, 1.0], [0.0, 0.0], dashed=True)
+        ideal = Series("ideal", "perfect calibration", [0.5, 1.0], [0.5, 1.0], [0.0, 0.0], dashed=True)
         return [
             Panels(
                 file="figure",
-                title="How often a prediction is right, by how sure it is",
+                title="Accuracy of predictions by confidence",
                 x="confidence",
                 y="accuracy",
                 panels=[Panel(label(m), [*(line(m, name) for name in CONDITIONS), ideal]) for m in self.methods],
                 columns=3,
                 limits=(0.3, 1.03),
                 reading=(
-                    f"Test predictions in bins of confidence that hold at least {ENOUGH} in every seed. On the dashed line a "
-                    "model is as often right as it says; below it, it is too sure of itself. With a modality gone nobody can "
-                    "be right more often than one half, and a model that knows this has no points far to the right. The band "
-                    f"is ± one standard error over seeds (n = {self.seeds})."
+                    f"Test predictions in confidence bins that contain at least {ENOUGH} predictions in every seed. On "
+                    "the dashed line, accuracy equals confidence; below it, a model is overconfident. Without one of "
+                    "the modalities no model can be correct more often than half of the time, and an appropriately "
+                    "uncertain model has no points far to the right. The band is ± one standard error over seeds (n = "
+                    f"{self.seeds})."
                 ),
             )
         ]

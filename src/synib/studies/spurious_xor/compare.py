@@ -14,15 +14,16 @@ from synib.training import Cell
 
 @dataclass(frozen=True)
 class CompareXOR(Compare):
-    """All methods on Spurious XOR, searched and trained alike."""
+    """All methods on Spurious XOR, with equal searches and equal training."""
 
     name: ClassVar[str] = "compare-spurious-xor"
     title: ClassVar[str] = "All methods on Spurious XOR: does balancing modalities help against a shortcut?"
     about: ClassVar[str] = (
-        "The label is the XOR of two bits, one in each modality; the first modality also carries a shortcut that gives it away "
-        "in training (β = 1) and is noise at test. All methods start from the same weights, see the same batches, and had the "
-        "same number of candidate settings, compared on validation accuracy where there is no shortcut (β = 0): with one, "
-        "validation cannot tell who falls for it."
+        "The label is the XOR of two bits, one in each modality; the first modality also carries a "
+        "shortcut that reveals it in training (β = 1) and is noise at test. All methods start from the "
+        "same weights, see the same batches, and had the same number of candidate settings, compared by "
+        "validation accuracy without a shortcut (β = 0): with one, validation cannot show which methods "
+        "rely on it."
     )
     factors: ClassVar[tuple[str, ...]] = ("beta",)
     point: ClassVar[Mapping[str, float]] = {"beta": 1.0}

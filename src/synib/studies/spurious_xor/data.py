@@ -1,4 +1,4 @@
-"""n bits in n modalities, the label their parity, and a shortcut that is there in training only."""
+"""n bits in n modalities, the label their parity, and a shortcut that exists only in training."""
 
 from typing import Literal
 
@@ -24,7 +24,7 @@ def parity(
     test: int = 30_000,
     test_shortcut: TestShortcut = "independent",
 ) -> Dataset:
-    r"""The parity task: no proper subset of the modalities says anything about the label.
+    r"""The parity task: no proper subset of the modalities carries information about the label.
 
     Modality *m* is 64 wide: its bit :math:`b_m` in coordinates 0-3 as :math:`2.2\,(2 b_m - 1) + 0.55\,\varepsilon`, noise
     elsewhere. The first modality also carries in coordinates 4-9 the shortcut
@@ -34,14 +34,14 @@ def parity(
     Args:
         modalities: n.
         beta: Strength of the shortcut in training and validation.
-        seed: Decides all draws; each split has a stream of its own.
+        seed: Determines all draws; each split has an independent stream.
         train, validation, test: Numbers of examples.
         test_shortcut: At test the shortcut is ``"independent"`` of the label (β = 0, pure noise, as in the paper's
-            published numbers) or ``"constant"`` (y_eff = 0, as the paper's text has it).
+            published numbers) or ``"constant"`` (y_eff = 0, as in the paper's text).
     """
     check_whole("modalities", modalities, least=2)
     if not is_number(beta) or beta < 0:
-        raise ValueError(f"beta is a finite number of at least 0; got {shown(beta)}.")
+        raise ValueError(f"beta must be a finite number of at least 0; got {shown(beta)}.")
     check_sizes(train=train, validation=validation, test=test)
     check_choice("test_shortcut", test_shortcut, TestShortcut)
 

@@ -1,4 +1,4 @@
-"""Figure "Test accuracy vs. spurious correlation strength": does a model fall for a shortcut that vanishes at test?"""
+"""Figure "Test accuracy vs. spurious correlation strength": does a model rely on a shortcut that vanishes at test?"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,17 +22,18 @@ PAPER_AT_1 = {"vanilla": 0.50, "synib-random": 0.68, "synib-learned": 0.83, "syn
 
 @dataclass(frozen=True)
 class SpuriousXOR(Experiment):
-    """Two bits, their XOR, and a shortcut of strength β that is gone at test.
+    """Two bits, their XOR, and a shortcut of strength β that is absent at test.
 
-    Plain fusion falls for it, SynIB does not: every method at every strength, and test accuracy against β.
+    Plain fusion relies on it, SynIB does not: every method at every strength, and test accuracy against β.
     """
 
     name: ClassVar[str] = "spurious-xor"
-    title: ClassVar[str] = "Spurious XOR: who falls for the shortcut?"
+    title: ClassVar[str] = "Spurious XOR: which methods rely on the shortcut?"
     about: ClassVar[str] = (
-        "The label is the XOR of two bits, one in each modality, so neither modality alone says anything about it. "
-        "The first modality also carries a shortcut: in training it gives the label away with strength β, at test it "
-        "is pure noise. A model that takes the shortcut is right in training and guesses at test."
+        "The label is the XOR of two bits, one in each modality, so neither modality alone carries "
+        "information about it. The first modality also carries a shortcut: in training it reveals the "
+        "label with strength β, at test it is pure noise. A model that uses the shortcut is correct in "
+        "training and at chance at test."
     )
     factors: ClassVar[tuple[str, ...]] = ("beta",)
     modalities: ClassVar[int] = 2
@@ -42,17 +43,17 @@ class SpuriousXOR(Experiment):
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "beta": (0.0, 0.6, 1.0)}
 
     methods: tuple[str, ...] = tuple(SETTINGS)
-    beta: tuple[float, ...] = option(BETAS, "Strength of the shortcut; give it several times for several.")
+    beta: tuple[float, ...] = option(BETAS, "Strength of the shortcut; may be repeated.")
     test_shortcut: TestShortcut = option(
         "independent",
         "At test, whether the shortcut is 'independent' of the label or 'constant' (the paper's literal text).",
     )
-    epochs: int = option(100, "Passes over the training data.")
+    epochs: int = option(100, "Number of passes over the training data.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not all(0 <= b < math.inf for b in self.beta):
-            raise ValueError(f"beta is one or more finite strengths of at least 0; got {list(self.beta)}.")
+            raise ValueError(f"beta must be one or more finite strengths of at least 0; got {list(self.beta)}.")
 
     def points(self) -> list[dict[str, Any]]:
         return [{"beta": beta} for beta in self.beta]
@@ -81,14 +82,14 @@ class SpuriousXOR(Experiment):
         ]
         return Chart(
             file="figure",
-            title="Test accuracy, once the shortcut is gone",
+            title="Test accuracy without the shortcut",
             x="strength β of the shortcut in training",
             y="test accuracy",
             series=lines,
             reading=(
-                "Every line is one way of training the same network from the same initial weights; the band is ± one "
-                f"standard error over seeds (n = {self.seeds}). Chance is 0.5. The oracle (dashed) is told which coordinates "
-                "hold the bits; nobody else is."
+                "Every line is one way of training the same network from the same initial weights; the band is ± "
+                f"one standard error over seeds (n = {self.seeds}). Chance is 0.5. Only the oracle (dashed) knows "
+                "which coordinates carry the bits."
             ),
             chance=0.5,
             limits=(0.45, 1.02),
@@ -108,13 +109,14 @@ class SpuriousXOR(Experiment):
                 lines.append(line(m, "train_accuracy", "vanilla fusion, training accuracy", dashed=True))
         return Chart(
             file="validation",
-            title="Validation accuracy over training at β = 1: everyone looks fine",
+            title="Validation accuracy over training at β = 1: all methods look good",
             x="epoch",
             y="validation accuracy",
             series=lines,
             reading=(
-                "Validation data still has the shortcut, so a model that relies on it looks as good as one that does not; "
-                "the test accuracies in the legend tell them apart. Nothing can be selected on this curve."
+                "Validation data still contain the shortcut, so a model that relies on it looks as good as one "
+                "that does not; only the test accuracies in the legend show the difference. Nothing can be "
+                "selected on this curve."
             ),
             limits=(0.45, 1.02),
         )

@@ -18,11 +18,11 @@ class Parity(SpuriousXOR):
     """Three modalities: the parity of three bits, and a shortcut in one of them."""
 
     name: ClassVar[str] = "parity"
-    title: ClassVar[str] = "Three-modality parity: synergy of more than two"
+    title: ClassVar[str] = "Three-modality parity: synergy of more than two modalities"
     about: ClassVar[str] = (
-        "The label is the parity of three bits, one in each modality: any two modalities together say nothing about it. "
-        "The first modality also carries a shortcut that gives the label away in training and is noise at test. "
-        "1,000 training examples."
+        "The label is the parity of three bits, one in each modality: any two modalities together carry "
+        "no information about it. The first modality also carries a shortcut that reveals the label in "
+        "training and is noise at test. 1,000 training examples."
     )
     modalities: ClassVar[int] = 3
     examples: ClassVar[int] = 1000
@@ -35,7 +35,7 @@ class Parity(SpuriousXOR):
     def candidates(self) -> dict[str, list[dict[str, Any]]]:
         """The paper has no such task, so learning rate and weight decay are searched, six candidates for each method.
 
-        λ stays at the paper's 10: without a shortcut, validation says nothing about how strongly one must be resisted.
+        λ stays at the paper's 10: without a shortcut, validation does not show how strongly one must be penalised.
         """
         decays = (1e-5, 1e-3)
         plain, penalised = (
@@ -45,7 +45,7 @@ class Parity(SpuriousXOR):
         return {m: plain if m == "vanilla" else penalised for m in SETTINGS if m != "synib-learned"}
 
     def searched_at(self) -> dict[str, Any]:
-        """Without a shortcut: there validation tells a model that solves the task from one that does not."""
+        """Without a shortcut, so that validation shows whether a model solves the task."""
         return {"beta": 0.0}
 
     def paper(self, method: str, factors: Mapping[str, Any], metric: str) -> float | None:
