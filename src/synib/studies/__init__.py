@@ -1,5 +1,6 @@
 """The experiments of the paper, and those that go beyond it."""
 
+from synib.studies.ablations.experiment import Ablations
 from synib.studies.affect.experiment import AffectMOSI, AffectMUStARD, AffectURFunny
 from synib.studies.base import Experiment
 from synib.studies.crema_votes.experiment import CremaVotesEmotion, CremaVotesLevel
@@ -41,6 +42,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         Forms,
         FairSearch,
         Fair,
+        Ablations,
         AffectMOSI,
         AffectMUStARD,
         AffectURFunny,
@@ -51,6 +53,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
 
 __all__ = [
     "EXPERIMENTS",
+    "Ablations",
     "AffectMOSI",
     "AffectMUStARD",
     "AffectURFunny",

@@ -1,0 +1,155 @@
+"""How sensitive SynIB is to its settings, and to how many examples are synergistic: maps on validation data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from synib.data import Dataset
+from synib.measure import correct
+from synib.models import FusionModel
+from synib.objective import Objective
+from synib.studies.ablations.catalogue import (
+    CENTRE,
+    FACTORS,
+    MAPS,
+    OF_METHOD,
+    STEPS,
+    SYNERGISTIC,
+    Line,
+    Task,
+    Values,
+    task_data,
+    tasks,
+    training,
+)  # fmt: skip
+from synib.studies.base import Experiment, Row, option
+from synib.studies.evaluation import predictions
+from synib.training import Cell, Learner
+
+BATCH = 2000  # rows predicted at once
+
+
+@dataclass(frozen=True)
+class Ablations(Experiment):
+    """What SynIB's settings do, as maps: weight, masking, draws, annealing, reference, learned masks, scarcity of synergy."""
+
+    name: ClassVar[str] = "ablations"
+    title: ClassVar[str] = "Ablations: what SynIB's settings do, and how scarce synergy may be"
+    about: ClassVar[str] = (
+        "These are sensitivity maps, not results at test: everything is measured on validation data, and test data is not "
+        "read. Total is accuracy on all validation examples, synergy on those without a cue. Each map varies two settings; "
+        "the others stay at λ = 10, annealed to 0 over four fifths of training, whole modalities swapped, 16 draws, a uniform "
+        "reference, and one example in ten synergistic. Learning rate, dropout, weight decay and network are those that the "
+        "searches of digits-scarce and compare-pid-xor chose for the same method (synib-random, synib-learned, confidence, "
+        "vanilla). The number of validation examples is inversely proportional to the share of synergistic ones, so that "
+        f"about {SYNERGISTIC} are synergistic in every model's validation data."
+    )
+    factors: ClassVar[tuple[str, ...]] = ("task", *FACTORS)
+    headline: ClassVar[str] = "synergy"
+    curves: ClassVar[bool] = False
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "task": ("pid-xor",), "maps": ("draws",)}
+
+    methods: tuple[str, ...] = tuple(OF_METHOD)
+    root: str = option("", "Folder of the data; $SYNIB_DATA by default.")
+    task: tuple[str, ...] = option(
+        ("digits", "pid-xor"), "Only this task; may be repeated.", among=("digits", "pid-xor")
+    )
+    maps: tuple[str, ...] = option(tuple(MAPS), "Only this map; may be repeated.", among=MAPS)
+    steps: tuple[int, ...] = option(STEPS, "Only so many inner steps of learned masks; may be repeated.", among=STEPS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for method, changes in self.overrides.items():
+            if varied := [name for name in changes if name in FACTORS]:
+                raise ValueError(f"{varied[0]} is what a map varies and is not set for {method}: choose other maps.")
+
+    @cached_property
+    def _tasks(self) -> dict[str, Task]:
+        return tasks(self.root)
+
+    def defaults(self) -> dict[str, dict[str, Any]]:
+        """Nothing beyond the settings that a task's own search chose."""
+        return {method: {} for method in OF_METHOD}
+
+    def _combinations(self) -> list[tuple[str, Values]]:
+        """Method and values of every cell of every map, each once."""
+        found: dict[tuple[Any, ...], tuple[str, Values]] = {}
+        for name in self.maps:
+            for line in self._rows(name).values():
+                for column in MAPS[name].columns.values():
+                    values = combined(line, column)
+                    found.setdefault((line.method, *values.values()), (line.method, values))
+        return list(found.values())
+
+    def _rows(self, name: str) -> dict[str, Line]:
+        """The rows of a map that this run has."""
+        return {
+            label: line
+            for label, line in MAPS[name].rows.items()
+            if line.method in self.methods and line.values.get("steps", self.steps[0]) in self.steps
+        }
+
+    def points(self) -> list[dict[str, Any]]:
+        return [{"task": task, **values} for task in self.task for _, values in self._combinations()]
+
+    def cells(self) -> list[Cell]:
+        return [
+            Cell(
+                self.name,
+                method,
+                {"task": task, **values},
+                {
+                    **training(self._tasks[task], method, values),
+                    **self.overrides.get(method, {}),
+                    # Models of different data are not trained together: their numbers of validation examples differ.
+                    "data": {"task": task, "share": values["share"]},
+                },
+                seed,
+            )
+            for task in self.task
+            for method, values in self._combinations()
+            for seed in range(self.seeds)
+        ]
+
+    def described(self) -> dict[str, Mapping[str, Any]]:
+        varied = (*FACTORS, "data", "mask_lr", "weight_schedule", "weight_steps")
+        settings: dict[str, Mapping[str, Any]] = {}
+        for cell in self.cells():
+            fixed = {name: value for name, value in cell.settings.items() if name not in varied}
+            settings.setdefault(f"{cell.factors['task']}: {cell.method}", fixed)
+        return settings
+
+    def _inner(self, cell: Cell) -> tuple[Experiment, Cell]:
+        """The experiment of a cell's task, and the cell as that experiment would have it."""
+        settings = {name: value for name, value in cell.settings.items() if name != "data"}
+        return self._tasks[str(cell.factors["task"])].experiment, Cell(
+            cell.experiment, cell.method, cell.factors, settings, cell.seed
+        )
+
+    def data(self, cell: Cell) -> Dataset:
+        wanted = cell.settings["data"]
+        return task_data(wanted["task"], self.root, wanted["share"], cell.seed)
+
+    def model(self, cell: Cell, data: Dataset) -> FusionModel:
+        experiment, inner = self._inner(cell)
+        return experiment.model(inner, data)
+
+    def method(self, cell: Cell, data: Dataset) -> Objective:
+        experiment, inner = self._inner(cell)
+        return experiment.method(inner, data)
+
+    def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
+        """Accuracy on all validation examples, and on the synergistic ones."""
+        split, family = data.validation, learner.method.family
+        hits = correct(family, predictions(learner, split.modalities, BATCH), split.target)
+        return {"total": hits.mean().item(), "synergy": hits[split.groups["S"].bool()].mean().item()}
+
+    def metrics(self, results: Sequence[Row]) -> list[str]:
+        return ["total", "synergy"]
+
+
+def combined(line: Line, column: Values) -> dict[str, Any]:
+    """The values of all factors in a cell of a map; ``None`` for those that the method lacks."""
+    values = {**CENTRE, **line.values, **column}
+    return {name: values[name] if name in OF_METHOD[line.method] else None for name in FACTORS}
