@@ -10,6 +10,7 @@ from synib.studies.fair.search import FairSearch
 from synib.studies.forms.experiment import Forms
 from synib.studies.hateful_memes.experiment import HatefulMemes
 from synib.studies.irony.experiment import IronyRates
+from synib.studies.mask_recovery.experiment import MaskRecovery
 from synib.studies.pid_xor.compare import ComparePID
 from synib.studies.pid_xor.dynamics import PIDDynamics
 from synib.studies.pid_xor.learned_masks import LearnedMasks
@@ -43,6 +44,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         FairSearch,
         Fair,
         Ablations,
+        MaskRecovery,
         AffectMOSI,
         AffectMUStARD,
         AffectURFunny,
@@ -72,6 +74,7 @@ __all__ = [
     "HatefulMemes",
     "IronyRates",
     "LearnedMasks",
+    "MaskRecovery",
     "PIDDynamics",
     "PIDSimplex",
     "Parity",

@@ -29,7 +29,6 @@ CENTRE: dict[str, Any] = {
     "share": 0.1, "weight": 10.0, "annealing": 0.8, "p": 1.0, "draws": 16, "reference": "uniform", "sparsity": 0.01,
     "steps": 4,
 }  # fmt: skip
-STEPS = (1, 4, 16)  # of the inner loop
 REACH = 2.0  # of a learned mask's logits: inner steps times their learning rate
 ONE_DRAW = {"draws": 1}
 
@@ -111,7 +110,7 @@ MAPS: dict[str, Map] = {
         "Learned masks: sparsity λ_M and inner steps (swapped values, 1 draw)",
         "sparsity λ_M",
         "inner steps",
-        _lines("synib-learned", "steps", STEPS, **ONE_DRAW),
+        _lines("synib-learned", "steps", (1, 4, 16), **ONE_DRAW),
         _columns("sparsity", (0.001, 0.01, 0.1)),
     ),
     SHARE_MAP: Map(

@@ -14,9 +14,9 @@ from synib.studies.ablations.catalogue import (
     FACTORS,
     MAPS,
     OF_METHOD,
-    STEPS,
     SYNERGISTIC,
     Line,
+    Map,
     Task,
     Values,
     task_data,
@@ -27,6 +27,7 @@ from synib.studies.base import Experiment, Row, option
 from synib.studies.evaluation import predictions
 from synib.training import Cell, Learner
 
+NONE = ("none",)  # an option that may be repeated names one value at least
 BATCH = 2000  # rows predicted at once
 
 
@@ -56,13 +57,18 @@ class Ablations(Experiment):
         ("digits", "pid-xor"), "Only this task; may be repeated.", among=("digits", "pid-xor")
     )
     maps: tuple[str, ...] = option(tuple(MAPS), "Only this map; may be repeated.", among=MAPS)
-    steps: tuple[int, ...] = option(STEPS, "Only so many inner steps of learned masks; may be repeated.", among=STEPS)
+    leave_out: tuple[str, ...] = option(NONE, "FACTOR=VALUE that no map shows, as in weight=3; may be repeated.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for method, changes in self.overrides.items():
             if varied := [name for name in changes if name in FACTORS]:
                 raise ValueError(f"{varied[0]} is what a map varies and is not set for {method}: choose other maps.")
+        shown = {f"{name}={value}" for m in MAPS.values() for part in _parts(m) for name, value in part.items()}
+        if unknown := [pair for pair in self.leave_out if pair not in shown and self.leave_out != NONE]:
+            raise ValueError(f"leave_out names values of maps, as in weight=3.0; got {unknown[0]!r}.")
+        if empty := [name for name in self.maps if not (self.rows_of(name) and self.columns_of(name))]:
+            raise ValueError(f"Nothing is left of the map {empty[0]!r}: leave out fewer values, or choose other maps.")
 
     @cached_property
     def _tasks(self) -> dict[str, Task]:
@@ -72,23 +78,27 @@ class Ablations(Experiment):
         """Nothing beyond the settings that a task's own search chose."""
         return {method: {} for method in OF_METHOD}
 
+    def rows_of(self, name: str) -> dict[str, Line]:
+        """The rows of a map that this run has."""
+        lines = MAPS[name].rows.items()
+        return {text: line for text, line in lines if line.method in self.methods and self._has(line.values)}
+
+    def columns_of(self, name: str) -> dict[str, Values]:
+        """The columns of a map that this run has."""
+        return {text: values for text, values in MAPS[name].columns.items() if self._has(values)}
+
+    def _has(self, values: Values) -> bool:
+        return not any(f"{name}={value}" in self.leave_out for name, value in values.items())
+
     def _combinations(self) -> list[tuple[str, Values]]:
         """Method and values of every cell of every map, each once."""
         found: dict[tuple[Any, ...], tuple[str, Values]] = {}
         for name in self.maps:
-            for line in self._rows(name).values():
-                for column in MAPS[name].columns.values():
+            for line in self.rows_of(name).values():
+                for column in self.columns_of(name).values():
                     values = combined(line, column)
                     found.setdefault((line.method, *values.values()), (line.method, values))
         return list(found.values())
-
-    def _rows(self, name: str) -> dict[str, Line]:
-        """The rows of a map that this run has."""
-        return {
-            label: line
-            for label, line in MAPS[name].rows.items()
-            if line.method in self.methods and line.values.get("steps", self.steps[0]) in self.steps
-        }
 
     def points(self) -> list[dict[str, Any]]:
         return [{"task": task, **values} for task in self.task for _, values in self._combinations()]
@@ -153,3 +163,8 @@ def combined(line: Line, column: Values) -> dict[str, Any]:
     """The values of all factors in a cell of a map; ``None`` for those that the method lacks."""
     values = {**CENTRE, **line.values, **column}
     return {name: values[name] if name in OF_METHOD[line.method] else None for name in FACTORS}
+
+
+def _parts(drawn: Map) -> list[Values]:
+    """The values of all rows and columns of a map."""
+    return [*(line.values for line in drawn.rows.values()), *drawn.columns.values()]
