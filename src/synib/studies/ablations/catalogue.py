@@ -47,20 +47,19 @@ class Map(NamedTuple):
 
     Args:
         title: What varies.
-        x, y: Names of the axes.
+        x: Name of the columns.
         rows: Label → method and values, from the top.
         columns: Label → values.
     """
 
     title: str
     x: str
-    y: str
     rows: Mapping[str, Line]
     columns: Mapping[str, Values]
 
 
-def _lines(method: str, factor: str, values: Sequence[Any], **fixed: Any) -> dict[str, Line]:
-    return {str(value): Line(method, {**fixed, factor: value}) for value in values}
+def _lines(method: str, factor: str, labels: Mapping[Any, str], **fixed: Any) -> dict[str, Line]:
+    return {label: Line(method, {**fixed, factor: value}) for value, label in labels.items()}
 
 
 def _columns(factor: str, values: Sequence[Any]) -> dict[str, Values]:
@@ -76,51 +75,57 @@ def _methods(**weights: Sequence[float]) -> dict[str, Line]:
 
 
 STRENGTH = "weight λ"
+LENGTHS = {
+    CONSTANT: "constant weight",
+    0.4: "annealed over 40 %",
+    0.8: "annealed over 80 %",
+    1.0: "annealed over 100 %",
+}
 SHARE_MAP = "share"
 MAPS: dict[str, Map] = {
     "masking": Map(
         "Weight λ and masking probability π (random masks, swapped values, 1 draw)",
         STRENGTH,
-        "masking probability π",
-        _lines("synib-random", "p", (0.3, 0.6, 1.0), **ONE_DRAW),
+        _lines("synib-random", "p", {p: f"π = {p:g}" for p in (0.3, 0.6, 1.0)}, **ONE_DRAW),
         _columns("weight", WEIGHTS),
     ),
     "draws": Map(
         "Weight λ and number of draws (whole modalities swapped)",
         STRENGTH,
-        "draws",
-        _lines("synib-random", "draws", (1, 4, 16)),
+        _lines("synib-random", "draws", {1: "1 draw", 4: "4 draws", 16: "16 draws"}),
         _columns("weight", WEIGHTS),
     ),
     "annealing": Map(
-        "Weight λ and length of annealing, as a share of training (16 draws)",
+        "Weight λ and schedule, annealed over a share of training (16 draws)",
         STRENGTH,
-        "annealing",
-        _lines("synib-random", "annealing", (CONSTANT, 0.4, 0.8, 1.0)),
+        _lines("synib-random", "annealing", LENGTHS),
         _columns("weight", WEIGHTS[1:4]),
     ),
     "reference": Map(
         "Weight λ and reference of the KL divergence (16 draws)",
         STRENGTH,
-        "reference",
-        _lines("synib-random", "reference", ("uniform", "unimodal")),
+        _lines("synib-random", "reference", {name: f"{name} reference" for name in ("uniform", "unimodal")}),
         _columns("weight", WEIGHTS[1:4]),
     ),
     "learned": Map(
         "Learned masks: sparsity λ_M and inner steps (swapped values, 1 draw)",
         "sparsity λ_M",
-        "inner steps",
-        _lines("synib-learned", "steps", (1, 4, 16), **ONE_DRAW),
+        _lines("synib-learned", "steps", {1: "1 inner step", 4: "4 inner steps", 16: "16 inner steps"}, **ONE_DRAW),
         _columns("sparsity", (0.001, 0.01, 0.1)),
     ),
     SHARE_MAP: Map(
         "Share of synergistic examples (λ annealed; SynIB marginal, 16 draws)",
         "share of synergistic examples",
-        "method",
         _methods(confidence=(1.0, 10.0), SynIB=(10.0, 30.0)),
         _columns("share", SHARES),
     ),
 }
+
+
+def combined(line: Line, column: Values) -> dict[str, Any]:
+    """The values of all factors in a cell of a map; ``None`` for those that the method lacks."""
+    values = {**CENTRE, **line.values, **column}
+    return {name: values[name] if name in OF_METHOD[line.method] else None for name in FACTORS}
 
 
 class Task(NamedTuple):

@@ -10,7 +10,6 @@ from synib.measure import correct
 from synib.models import FusionModel
 from synib.objective import Objective
 from synib.studies.ablations.catalogue import (
-    CENTRE,
     FACTORS,
     MAPS,
     OF_METHOD,
@@ -19,11 +18,14 @@ from synib.studies.ablations.catalogue import (
     Map,
     Task,
     Values,
+    combined,
     task_data,
     tasks,
     training,
 )  # fmt: skip
+from synib.studies.ablations.page import MapOfTask
 from synib.studies.base import Experiment, Row, option
+from synib.studies.charts import Figure, Table
 from synib.studies.evaluation import predictions
 from synib.training import Cell, Learner
 
@@ -64,9 +66,9 @@ class Ablations(Experiment):
         for method, changes in self.overrides.items():
             if varied := [name for name in changes if name in FACTORS]:
                 raise ValueError(f"{varied[0]} is what a map varies and is not set for {method}: choose other maps.")
-        shown = {f"{name}={value}" for m in MAPS.values() for part in _parts(m) for name, value in part.items()}
-        if unknown := [pair for pair in self.leave_out if pair not in shown and self.leave_out != NONE]:
-            raise ValueError(f"leave_out names values of maps, as in weight=3.0; got {unknown[0]!r}.")
+        known = {pair for m in MAPS.values() for part in _parts(m) for pair in _pairs(part)}
+        if unknown := [pair for pair in self.leave_out if pair not in known and self.leave_out != NONE]:
+            raise ValueError(f"leave_out names values of maps, as in weight=3; got {unknown[0]!r}.")
         if empty := [name for name in self.maps if not (self.rows_of(name) and self.columns_of(name))]:
             raise ValueError(f"Nothing is left of the map {empty[0]!r}: leave out fewer values, or choose other maps.")
 
@@ -88,7 +90,7 @@ class Ablations(Experiment):
         return {text: values for text, values in MAPS[name].columns.items() if self._has(values)}
 
     def _has(self, values: Values) -> bool:
-        return not any(f"{name}={value}" in self.leave_out for name, value in values.items())
+        return _pairs(values).isdisjoint(self.leave_out)
 
     def _combinations(self) -> list[tuple[str, Values]]:
         """Method and values of every cell of every map, each once."""
@@ -155,16 +157,40 @@ class Ablations(Experiment):
         hits = correct(family, predictions(learner, split.modalities, BATCH), split.target)
         return {"total": hits.mean().item(), "synergy": hits[split.groups["S"].bool()].mean().item()}
 
+    @property
+    def caution(self) -> str:
+        """What of the whole study this run lacks."""
+        whole = type(self)()
+        lacking = {
+            "tasks": [name for name in whole.task if name not in self.task],
+            "maps": [name for name in whole.maps if name not in self.maps],
+            "values": [pair for pair in self.leave_out if self.leave_out != NONE],
+        }
+        missing = "; ".join(f"{what} {', '.join(names)}" for what, names in lacking.items() if names)
+        return f"Not trained in this run: {missing}." if missing else ""
+
+    def _drawn(self, summary: Sequence[Row]) -> list[MapOfTask]:
+        return [
+            MapOfTask(name, task, self.rows_of(name), self.columns_of(name), summary)
+            for task in self.task
+            for name in self.maps
+        ]
+
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
+        return [drawn.figure(self.seeds) for drawn in self._drawn(summary)]
+
+    def tables(self, summary: Sequence[Row]) -> list[Table]:
+        return [table for drawn in self._drawn(summary) for table in drawn.tables()]
+
     def metrics(self, results: Sequence[Row]) -> list[str]:
         return ["total", "synergy"]
-
-
-def combined(line: Line, column: Values) -> dict[str, Any]:
-    """The values of all factors in a cell of a map; ``None`` for those that the method lacks."""
-    values = {**CENTRE, **line.values, **column}
-    return {name: values[name] if name in OF_METHOD[line.method] else None for name in FACTORS}
 
 
 def _parts(drawn: Map) -> list[Values]:
     """The values of all rows and columns of a map."""
     return [*(line.values for line in drawn.rows.values()), *drawn.columns.values()]
+
+
+def _pairs(values: Values) -> set[str]:
+    """Values as the option ``leave_out`` names them."""
+    return {f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()}

@@ -10,8 +10,9 @@ from synib.models import FusionModel
 from synib.objective import Objective, SynIB
 from synib.studies.ablations.catalogue import CENTRE, task_data
 from synib.studies.base import Experiment, Row, option
+from synib.studies.charts import Figure, HeatMap, HeatMaps, Table
 from synib.studies.digits.experiment import DigitsScarce
-from synib.studies.mask_recovery.regions import agreement, kept_by, pictures, regions
+from synib.studies.mask_recovery.regions import Picture, agreement, kept_by, members, pictures, regions
 from synib.studies.pid_xor.compare import ComparePID
 from synib.studies.pid_xor.simplex import WIDTH
 from synib.studies.spurious_xor.experiment import SpuriousXOR
@@ -21,6 +22,17 @@ METHOD = "synib-learned"
 TASKS = ("spurious-xor", "pid-xor", "digits")
 BETA = 1.0  # strength of the shortcut in Spurious XOR
 METRICS = {"precision": "precision", "recall": "recall", "AUROC": "auroc", "precision by chance": "chance"}
+
+NOTE = (
+    "Precision: the share of the coordinates kept (or corrupted) that are the named ones; recall: the share of the named ones "
+    "that are kept (or corrupted), both over all examples that hold them. AUROC: whether the named coordinates are kept (or "
+    "corrupted) more often than the others. Precision by chance is that of a mask that ignores the data."
+)
+OUTLINED = {
+    "spurious-xor": "the shortcut; the signal is in coordinates 0 to 3",
+    "pid-xor": "the block that holds the label in these examples; the synergistic block is 12 to 17",
+    "digits": "the bands that pass a tone, and the edges that may hold a bar; tiles are of 3 frames, or of 2 by 2 pixels",
+}
 
 
 @dataclass(frozen=True)
@@ -118,11 +130,12 @@ class MaskRecovery(Experiment):
         kept = {name: kept_by(method, learner.model, data, name, cell.seed) for name in data.widths}
         scores = {
             f"{region.column}_{name}": value
-            for region in regions(task, data)
-            for name, value in agreement(region, kept[region.modality]).items()
+            for region in regions(task)
+            for name, value in agreement(region, kept[region.modality], data.validation).items()
         }
-        for picture in pictures(task, data):
-            tiles = picture.tiles(kept[picture.modality][picture.rows].float().mean(0))
+        for picture in pictures(task):
+            frequency = kept[picture.modality][members(data.validation, picture.sources)].float().mean(0)
+            tiles = picture.tiles(frequency)
             scores |= {
                 picture.column(i, j): tiles[i, j].item() for i in range(tiles.shape[0]) for j in range(tiles.shape[1])
             }
@@ -137,3 +150,63 @@ class MaskRecovery(Experiment):
     def summary(self, results: Sequence[Row]) -> list[Row]:
         """Means over seeds, without the columns of other tasks."""
         return [row for row in super().summary(results) if row["n"]]
+
+    def tables(self, summary: Sequence[Row]) -> list[Table]:
+        found = {(row["task"], row["metric"]): row for row in summary}
+        return [
+            Table(
+                f"{task}: agreement of masks with what is known",
+                list(METRICS),
+                {
+                    region.label: [found.get((task, f"{region.column}_{metric}")) for metric in METRICS.values()]
+                    for region in regions(task)
+                },
+                of="coordinates",
+                note=NOTE,
+            )
+            for task in self.task
+        ]
+
+    def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
+        found = {(row["task"], row["metric"]): row for row in summary}
+        return [
+            self._figure(task, {metric: row for (of, metric), row in found.items() if of == task}) for task in self.task
+        ]
+
+    def _figure(self, task: str, found: Mapping[str, Row]) -> HeatMaps:
+        """How often each coordinate is kept: strips below each other, or pictures side by side."""
+        drawn = pictures(task)
+        if drawn[0].height > 1:
+            maps = [_map(picture, found) for picture in drawn]
+        else:
+            strips = [_map(picture, found) for picture in drawn]
+            marked = [(i, j) for i, strip in enumerate(strips) for _, j in strip.outlined]
+            rows = [cells for strip in strips for cells in strip.cells]
+            maps = [HeatMap("", [picture.label for picture in drawn], strips[0].columns, rows, marked)]
+        n = f"{self.seeds} seed{'s' * (self.seeds != 1)}"
+        return HeatMaps(
+            file=f"figure-{task}",
+            title=f"How often learned masks keep each coordinate: {task}",
+            x="coordinate" if drawn[0].height == 1 else "",
+            maps=maps,
+            reading=(
+                f"Share of validation examples in which a coordinate is kept, mean over {n}; in all others it is corrupted. "
+                f"Outlined: {OUTLINED[task]}."
+            ),
+            limits=(0.0, 1.0),
+            numbers=False,
+        )
+
+
+def _map(picture: Picture, found: Mapping[str, Row]) -> HeatMap:
+    """One picture, the highest band of a spectrogram on top."""
+    height, width = picture.shape
+    order = list(range(height))[::-1] if picture.modality == "audio" else list(range(height))
+    marked = picture.tiles(picture.marked) > 0
+    return HeatMap(
+        picture.label,
+        [str(i * picture.pool[0]) for i in order],
+        [str(j * picture.pool[1]) for j in range(width)],
+        [[found.get(picture.column(i, j)) for j in range(width)] for i in order],
+        [(place, j) for place, i in enumerate(order) for j in range(width) if marked[i, j]],
+    )

@@ -6,15 +6,24 @@ import torch
 from torch import Tensor
 
 from synib import keys
-from synib.data import Dataset
+from synib.data import Dataset, Split
 from synib.masks import Probe
 from synib.masks.base import undisturbed
 from synib.measure import auc
 from synib.models import FusionModel
 from synib.objective import SynIB
 from synib.studies.digits.data import BANDS, FRAMES, SIDE, cue_coordinates
+from synib.studies.pid_xor import data as pid_xor
+from synib.studies.spurious_xor import data as spurious_xor
 
 BATCH = 128  # examples whose masks are searched together; swapped values come from the same batch
+
+
+def members(split: Split, sources: tuple[str, ...]) -> Tensor:
+    """Which examples have one of the sources; all of them where none is named."""
+    if not sources:
+        return torch.ones(len(split), dtype=torch.bool)
+    return torch.stack([split.groups[source].bool() for source in sources]).any(0)
 
 
 class Region(NamedTuple):
@@ -24,15 +33,15 @@ class Region(NamedTuple):
         modality: Whose coordinates they are.
         name: What they hold.
         kept: Whether the mask should keep them (a cue) or corrupt them (what only both modalities tell).
-        rows: The examples that hold it there.
         coordinates: Which coordinates.
+        sources: The examples that hold it there: those with one of these sources, or all.
     """
 
     modality: str
     name: str
     kept: bool
-    rows: Tensor
     coordinates: Tensor
+    sources: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -50,17 +59,21 @@ class Picture(NamedTuple):
 
     Args:
         modality: Whose coordinates are shown.
-        name: Which examples.
-        rows: Those examples.
+        name: Which examples, in the names of columns.
+        label: Which examples, in words.
         height, width: Size of the picture in coordinates.
+        marked: Which coordinates to outline.
+        sources: The examples that count, as in :class:`Region`.
         pool: Height and width of the tiles that are averaged.
     """
 
     modality: str
     name: str
-    rows: Tensor
+    label: str
     height: int
     width: int
+    marked: Tensor
+    sources: tuple[str, ...] = ()
     pool: tuple[int, int] = (1, 1)
 
     @property
@@ -78,46 +91,66 @@ class Picture(NamedTuple):
         return f"kept_{self.modality}_{self.name}_{row:02d}_{column:02d}"
 
 
-def regions(task: str, data: Dataset) -> list[Region]:
-    """The known regions of a task, and the validation examples in which they count."""
-    split, widths = data.validation, data.widths
-    every = torch.ones(len(split), dtype=torch.bool)
+def _block(width: int, *ranges: range) -> Tensor:
+    return torch.tensor([any(i in block for block in ranges) for i in range(width)])
 
-    def block(modality: str, name: str, kept: bool, rows: Tensor = every) -> Region:
-        coordinates = torch.zeros(widths[modality], dtype=torch.bool)
-        coordinates[list(data.blocks[modality][name])] = True
-        return Region(modality, name, kept, rows, coordinates)
 
+def regions(task: str) -> list[Region]:
+    """The known regions of a task."""
+    both = ("x1", "x2")
     if task == "spurious-xor":
-        return [block("x1", "shortcut", True), *(block(x, "signal", False) for x in ("x1", "x2"))]
-    of = {name: rows.bool() for name, rows in split.groups.items()}
+        signal = _block(spurious_xor.WIDTH, spurious_xor.SIGNAL)
+        shortcut = Region("x1", "shortcut", True, _block(spurious_xor.WIDTH, spurious_xor.SHORTCUT))
+        return [shortcut, *(Region(x, "signal", False, signal) for x in both)]
     if task == "pid-xor":
+        blocks = {name: _block(pid_xor.WIDTH, block) for name, block in pid_xor.BLOCKS.items()}
         return [
-            block("x1", "unique", True, of["U1"]),
-            *(block(x, "redundant", True, of["R"]) for x in ("x1", "x2")),
-            *(block(x, "synergy", False, of["S"]) for x in ("x1", "x2")),
+            Region("x1", "unique", True, blocks["unique"], ("U1",)),
+            *(Region(x, "redundant", True, blocks["redundant"], ("R",)) for x in both),
+            *(Region(x, "synergy", False, blocks["synergy"], ("S",)) for x in both),
         ]
     cues = cue_coordinates()
     return [
-        Region("audio", "tone", True, of["U1"] | of["R"], cues["audio"]),
-        Region("image", "bar", True, of["R"], cues["image"]),
-        Region("audio", "digit", False, every, ~cues["audio"]),
-        Region("image", "digit", False, every, ~cues["image"]),
+        Region("audio", "tone", True, cues["audio"], ("U1", "R")),
+        Region("image", "bar", True, cues["image"], ("R",)),
+        Region("audio", "digit", False, ~cues["audio"]),
+        Region("image", "digit", False, ~cues["image"]),
     ]
 
 
-def pictures(task: str, data: Dataset) -> list[Picture]:
+def pictures(task: str) -> list[Picture]:
     """What is drawn of a task's masks."""
-    split, widths = data.validation, data.widths
-    of = {name: rows.bool() for name, rows in split.groups.items()}
     if task == "spurious-xor":
-        every = torch.ones(len(split), dtype=torch.bool)
-        return [Picture(x, "all", every, 1, widths[x]) for x in ("x1", "x2")]
+        blocks = {"x1": _block(spurious_xor.WIDTH, spurious_xor.SHORTCUT), "x2": _block(spurious_xor.WIDTH)}
+        return [Picture(x, "all", x, 1, spurious_xor.WIDTH, marked) for x, marked in blocks.items()]
     if task == "pid-xor":
-        return [Picture(x, source, of[source], 1, widths[x]) for x in ("x1", "x2") for source in ("U1", "R", "S")]
+        cues = {"U1": pid_xor.BLOCKS["unique"], "R": pid_xor.BLOCKS["redundant"]}
+        return [
+            Picture(
+                x,
+                source,
+                f"{x}, {source} examples",
+                1,
+                pid_xor.WIDTH,
+                _block(pid_xor.WIDTH, *([cues[source]] if source in cues and (x, source) != ("x2", "U1") else [])),
+                (source,),
+            )
+            for x in ("x1", "x2")
+            for source in ("U1", "R", "S")
+        ]
+    cued = cue_coordinates()
     return [
-        Picture("audio", "tone", of["U1"] | of["R"], BANDS, FRAMES, (1, 3)),
-        Picture("image", "bar", of["R"], SIDE, SIDE, (2, 2)),
+        Picture(
+            "audio",
+            "tone",
+            "Spectrogram, band by frame, of examples with a tone",
+            BANDS,
+            FRAMES,
+            cued["audio"],
+            ("U1", "R"),
+            (1, 3),
+        ),
+        Picture("image", "bar", "Image, of examples with a bar", SIDE, SIDE, cued["image"], ("R",), (2, 2)),
     ]
 
 
@@ -141,7 +174,7 @@ def kept_by(method: SynIB, model: FusionModel, data: Dataset, modality: str, see
     return torch.cat(kept)
 
 
-def agreement(region: Region, kept: Tensor) -> dict[str, float]:
+def agreement(region: Region, kept: Tensor, split: Split) -> dict[str, float]:
     """How well masks agree with a region.
 
     ``precision`` and ``recall`` of the coordinates that are treated as the region's should be; ``auroc`` of how often each
@@ -149,9 +182,10 @@ def agreement(region: Region, kept: Tensor) -> dict[str, float]:
 
     Args:
         region: The region.
-        kept: Which coordinates are kept, for all validation examples.
+        kept: Which coordinates are kept in each example.
+        split: The examples.
     """
-    chosen = (kept if region.kept else ~kept)[region.rows]
+    chosen = (kept if region.kept else ~kept)[members(split, region.sources)]
     found = chosen[:, region.coordinates].sum().item()
     return {
         "precision": found / max(chosen.sum().item(), 1),
