@@ -15,7 +15,7 @@ from synib.report.contrast import DARK, LIGHT, contrast, dark_colours, readable
 from synib.report.draw import plot, svg
 from synib.report.plot import SYMBOLS, finite, short
 from synib.report.styles import OTHERS, STYLES, style
-from synib.studies.charts import Bars, Chart, Panel, Panels, Series, Triangle, Triangles
+from synib.studies.charts import Bars, Chart, HeatMap, HeatMaps, Panel, Panels, Series, Triangle, Triangles
 
 LINES = [
     Series("vanilla", "vanilla fusion", [0.0, 1.0], [1.0, 0.5], [0.0, 0.1]),
@@ -31,12 +31,18 @@ ROW = {"method": "vanilla", "metric": "a", "mean": 0.5, "se": None, "n": 1, "pap
 BARS = Bars.of("bars", "Methods", {"total": "a"}, [ROW], ["vanilla"], {"total": 0.5}, reading="")
 TILE = {"p_u1": 1, "p_r": 0, "p_s": 0, "mean": None, "se": None, "n": 0}
 TRIANGLES = Triangles("t", "T", {"r": [Triangle("m", [TILE])]}, "")
+CELLS = [
+    [{"mean": 0.75, "se": 0.1, "n": 2}, None],
+    [{"mean": 0.25, "se": None, "n": 1}, {"mean": None, "se": None, "n": 0}],
+]
+HEAT = HeatMaps("heat", "Settings", "λ", [HeatMap("synergy", ["a", "b"], ["1", "3"], CELLS, [(0, 1)])], "")
 FIGURES = {
     "chart": CHART,
     "panels": PANELS,
     "own y axes": replace(PANELS, panels=OWN_Y),
     "bars": BARS,
     "triangles": TRIANGLES,
+    "heat maps": HEAT,
 }
 EMPTY = {
     "chart": replace(CHART, series=[], chance=None),
@@ -45,6 +51,7 @@ EMPTY = {
     "bars": Bars("f", "t", [], [], ""),
     "no rows": Bars.of("f", "t", {"total": "a"}, [], ["vanilla"], reading=""),
     "triangles": replace(TRIANGLES, rows={}),
+    "no heat maps": replace(HEAT, maps=[]),
 }
 every_figure = pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
 
@@ -105,8 +112,9 @@ def test_every_colour_of_a_plot_has_one_for_dark_pages(figure):
         (BARS, 1, {"panel": "total", "method": "vanilla", "mean": "0.5", "se": "", "n": "1", "low": "", "high": "",
                    "paper": "0.6"}),
         (TRIANGLES, 1, {"row": "r", "method": "m", "p_u1": "1", "p_r": "0", "p_s": "0", "mean": "", "se": "", "n": "0"}),
+        (HEAT, 4, {"map": "synergy", "row": "a", "column": "1", "mean": "0.75", "se": "0.1", "n": "2"}),
     ],
-    ids=["chart", "panels", "bars", "triangles"],
+    ids=["chart", "panels", "bars", "triangles", "heat maps"],
 )  # fmt: skip
 def test_the_csv_of_a_figure_holds_its_numbers(figure, n, first):
     rows = list(csv.DictReader(io.StringIO(plot(figure).csv())))

@@ -12,6 +12,7 @@ from matplotlib.collections import PolyCollection
 
 from synib.report import ternary, ternary_html
 from synib.report.draw import svg
+from synib.report.scale import COLOUR_MAP
 from synib.report.styles import MISSING
 from synib.report.ternary import grid_step
 from synib.report.ternary_html import plot_triangles
@@ -88,7 +89,7 @@ def test_tiles_are_coloured_by_their_mean_on_the_scale_of_all():
     for axes in plots(figure):
         filled = tiles(axes)[-1]
         filled.update_scalarmappable()
-        expected = colormaps[ternary.COLOUR_MAP]((np.asarray(filled.get_array()) - 0.4) / 1.0)
+        expected = colormaps[COLOUR_MAP]((np.asarray(filled.get_array()) - 0.4) / 1.0)
         assert np.allclose(filled.get_facecolor(), expected)
 
 

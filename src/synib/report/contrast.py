@@ -3,7 +3,7 @@
 import colorsys
 from functools import cache
 
-from synib.report.styles import GRID, GUIDE, HIGHLIGHT, MISSING, MUTED_TEXT, OTHERS, STYLES, TEXT, style
+from synib.report.styles import GRID, GUIDE, HIGHLIGHT, MISSING, MUTED_TEXT, ON_TILES, OTHERS, STYLES, TEXT, style
 
 LIGHT, DARK = "#ffffff", "#1d242d"  # backgrounds of figures
 
@@ -25,6 +25,7 @@ def dark_colours() -> dict[str, str]:
         GRID: "#333c48",
         HIGHLIGHT: "#3a2a20",
         MISSING: "#566172",
+        **{colour: colour for colour in ON_TILES},
     }
 
 

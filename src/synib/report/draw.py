@@ -4,9 +4,9 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from synib.report import bars_html, bars_svg, lines_html, lines_svg, ternary_html, ternary_svg
+from synib.report import bars_html, bars_svg, heat_html, heat_svg, lines_html, lines_svg, ternary_html, ternary_svg
 from synib.report.plot import Plot
-from synib.studies.charts import Bars, Chart, Figure, Panels, Triangles
+from synib.studies.charts import Bars, Chart, Figure, HeatMaps, Panels, Triangles
 
 SETTINGS: Any = {
     "svg.hashsalt": "synib", "font.family": "DejaVu Sans", "font.size": 10, "svg.fonttype": "path",
@@ -18,6 +18,7 @@ KINDS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Plot]]] = {
     Panels: (lines_svg.draw_panels, lines_html.plot_panels),
     Triangles: (ternary_svg.draw_triangles, ternary_html.plot_triangles),
     Bars: (bars_svg.draw_bars, bars_html.plot_bars),
+    HeatMaps: (heat_svg.draw_heat_maps, heat_html.plot_heat_maps),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 TEXT, MUTED_TEXT = "#1c2430", "#5b6573"
 GREY, RULE, GUIDE, GRID = "#8a8f98", "#c5c8ce", "#9aa1ab", "#eceef1"
 HIGHLIGHT = "#fdf1ea"  # behind the rows of SynIB
+ON_TILES = ("#000000", "#fffffe")  # numbers and outlines on coloured tiles, the same on a light and on a dark page
 MISSING = "#c9ced6"  # outline of a tile without a value
 
 # Baselines are grey, the paper's forms of SynIB blue, ours orange; markers tell them apart without colour.

@@ -7,10 +7,10 @@ from math import ceil, sqrt
 from textwrap import fill
 from typing import Any
 
+from synib.report.scale import scale_ticks
 from synib.studies.charts import Triangle, Triangles
 
 CORNERS = {"S": "p_s", "U1": "p_u1", "R": "p_r"}  # top, left, right: the order of mpltern and of plotly
-COLOUR_MAP = "viridis"
 
 
 def grid_step(figure: Triangles) -> float:
@@ -90,15 +90,7 @@ def headings(figure: Triangles, width: int) -> list[str]:
 
 def colour_ticks(figure: Triangles) -> tuple[list[float], list[str]]:
     """Ticks of the colour scale and their labels; the end labels show whether there are values beyond."""
-    low, high = figure.limits
-    means = [row["mean"] for row in _points(figure) if row["mean"] is not None]
-    ticks = [low + k * (high - low) / 5 for k in range(6)]
-    labels = [f"{tick:.3g}" for tick in ticks]
-    if any(mean < low for mean in means):
-        labels[0] = f"≤ {labels[0]}"
-    if any(mean > high for mean in means):
-        labels[-1] = f"≥ {labels[-1]}"
-    return ticks, labels
+    return scale_ticks(figure.limits, (row["mean"] for row in _points(figure)))
 
 
 def _points(figure: Triangles) -> Iterator[Mapping[str, Any]]:

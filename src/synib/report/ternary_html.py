@@ -5,9 +5,9 @@ from textwrap import fill
 from typing import Any
 
 from synib.report.plot import Plot, base_layout, plain
+from synib.report.scale import COLOUR_MAP
 from synib.report.styles import MISSING, MUTED_TEXT
 from synib.report.ternary import (
-    COLOUR_MAP,
     CORNERS,
     TriangleGrid,
     colour_ticks,

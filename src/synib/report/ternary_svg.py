@@ -3,9 +3,9 @@
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from synib.report.scale import COLOUR_MAP
 from synib.report.styles import MISSING, MUTED_TEXT
 from synib.report.ternary import (
-    COLOUR_MAP,
     CORNERS,
     TriangleGrid,
     colour_ticks,

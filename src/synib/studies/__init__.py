@@ -1,5 +1,6 @@
 """The experiments of the paper, and those that go beyond it."""
 
+from synib.studies.ablations.experiment import Ablations
 from synib.studies.affect.experiment import AffectMOSI, AffectMUStARD, AffectURFunny
 from synib.studies.base import Experiment
 from synib.studies.crema_votes.experiment import CremaVotesEmotion, CremaVotesLevel
@@ -9,6 +10,7 @@ from synib.studies.fair.search import FairSearch
 from synib.studies.forms.experiment import Forms
 from synib.studies.hateful_memes.experiment import HatefulMemes
 from synib.studies.irony.experiment import IronyRates
+from synib.studies.mask_recovery.experiment import MaskRecovery
 from synib.studies.pid_xor.compare import ComparePID
 from synib.studies.pid_xor.dynamics import PIDDynamics
 from synib.studies.pid_xor.learned_masks import LearnedMasks
@@ -41,6 +43,8 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         Forms,
         FairSearch,
         Fair,
+        Ablations,
+        MaskRecovery,
         AffectMOSI,
         AffectMUStARD,
         AffectURFunny,
@@ -51,6 +55,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
 
 __all__ = [
     "EXPERIMENTS",
+    "Ablations",
     "AffectMOSI",
     "AffectMUStARD",
     "AffectURFunny",
@@ -69,6 +74,7 @@ __all__ = [
     "HatefulMemes",
     "IronyRates",
     "LearnedMasks",
+    "MaskRecovery",
     "PIDDynamics",
     "PIDSimplex",
     "Parity",

@@ -231,7 +231,47 @@ class Bars:
         return cls(file, title, methods, panels, **more)
 
 
-Figure = Chart | Panels | Triangles | Bars
+@dataclass(frozen=True)
+class HeatMap:
+    """A quantity over two settings, or over the coordinates of a picture.
+
+    Args:
+        title: What it shows.
+        rows, columns: Their labels, from the top and from the left.
+        cells: For each row, for each column, a row of the summary (``mean, se, n``), or nothing.
+        outlined: Row and column of the cells to outline, counted from 0.
+    """
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    cells: Sequence[Sequence[Row | None]]
+    outlined: Sequence[tuple[int, int]] = ()
+
+
+@dataclass(frozen=True)
+class HeatMaps:
+    """Heat maps side by side with one colour scale.
+
+    Args:
+        file, title, x, reading: As in :class:`Chart`.
+        maps: The heat maps. Where all have the same rows, only the first of a line has labels for them.
+        y: Label of the y axes, where the labels of the rows do not say what they are.
+        limits: Ends of the colour scale.
+        numbers: Whether every cell has its mean written into it.
+    """
+
+    file: str
+    title: str
+    x: str
+    maps: Sequence[HeatMap]
+    reading: str
+    y: str = ""
+    limits: tuple[float, float] = (0.5, 1.0)
+    numbers: bool = True
+
+
+Figure = Chart | Panels | Triangles | Bars | HeatMaps
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from synib.data.files import check
-from synib.studies.digits.data import BANDS, DIGITS, FRAMES, RATE, SOURCES, TONES, digits
+from synib.studies.digits.data import BANDS, DIGITS, FRAMES, RATE, SOURCES, TONES, cue_coordinates, digits
 
 SIZES = {"train": 600, "validation": 200, "test": 300}
 MIXTURE = (0.3, 0.2, 0.3, 0.2)
@@ -286,3 +286,22 @@ def test_other_rules_make_labels_that_neither_digit_tells_and_cues_that_do(digit
 def test_an_unknown_rule_is_refused(digits_root):
     with pytest.raises(ValueError, match="rule must be 'parity', 'halves' or 'modulo-3'; got 'sum'"):
         digits(digits_root, PLAIN, rule="sum", **SIZES)
+
+
+def test_cue_coordinates_are_where_examples_with_a_cue_differ_most_between_labels(cued):
+    coordinates = cue_coordinates()
+    assert coordinates["audio"].view(BANDS, FRAMES).all(1).nonzero().flatten().tolist() == [32, 33, 36, 37, 38]
+    split = cued.train
+
+    def apart(name, *groups):
+        rows = torch.stack([split.groups[group] for group in groups]).any(0)
+        means = [split.modalities[name][rows & (split.target == label)].mean(0) for label in (0, 1)]
+        return (means[0] - means[1]).abs()
+
+    pixels = apart("image", "U2", "R")
+    assert pixels[coordinates["image"]].min() > pixels[~coordinates["image"]].max()
+    bands = apart("audio", "U1", "R").view(BANDS, FRAMES).mean(1)
+    cues = coordinates["audio"].view(BANDS, FRAMES)[:, 0]
+    # A tone that begins and ends leaks into the bands beside its own.
+    beside = torch.tensor([cues[max(i - 1, 0) : i + 2].any() for i in range(BANDS)])
+    assert bands[cues].min() > bands[~beside].max()

@@ -136,6 +136,19 @@ def digits(
     return Dataset(*standardised(draw("train", train), draw("validation", validation), draw("test", test), more=1e-3))
 
 
+def cue_coordinates(labels: int = 2) -> dict[str, Tensor]:
+    """Modality → which of its coordinates the cues change: bands that pass a tone, edges that may hold a bar.
+
+    Args:
+        labels: Number of labels, each with a tone and an edge of its own.
+    """
+    frequencies, bank = np.fft.rfftfreq(WINDOW, 1 / RATE), _mel_bank()
+    passed = [[np.interp(tone, frequencies, band) > 0 for band in bank] for tone in TONES[:labels]]
+    bands = torch.from_numpy(np.any(passed, axis=0))[:, None].expand(BANDS, FRAMES)
+    blank, every = torch.zeros(labels, SIDE * SIDE), torch.ones(labels, dtype=torch.bool)
+    return {"audio": bands.flatten(), "image": _with_bar(blank, torch.arange(labels), every).bool().any(0)}
+
+
 def _with_bar(images: Tensor, target: Tensor, cued: Tensor) -> Tensor:
     """A white bar at the left edge for label 0, at the right one for label 1, at the upper one for label 2."""
     pages, everywhere = images.view(-1, SIDE, SIDE).clone(), slice(None)

@@ -1,0 +1,23 @@
+"""The colour scale of triangles and heat maps."""
+
+from collections.abc import Iterable
+
+COLOUR_MAP = "viridis"  # its lightness grows evenly: readable without colour, and by the colour-blind
+
+
+def scale_ticks(limits: tuple[float, float], means: Iterable[float | None]) -> tuple[list[float], list[str]]:
+    """Ticks of a colour scale and their labels: those of its ends say if there are values beyond.
+
+    Args:
+        limits: Ends of the scale.
+        means: The values that are shown; ``None`` where there is none.
+    """
+    low, high = limits
+    values = [mean for mean in means if mean is not None]
+    ticks = [low + k * (high - low) / 5 for k in range(6)]
+    labels = [f"{tick:.3g}" for tick in ticks]
+    if any(value < low for value in values):
+        labels[0] = f"≤ {labels[0]}"
+    if any(value > high for value in values):
+        labels[-1] = f"≥ {labels[-1]}"
+    return ticks, labels

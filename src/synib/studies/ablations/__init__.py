@@ -1,0 +1,1 @@
+"""Ablations of SynIB's settings."""

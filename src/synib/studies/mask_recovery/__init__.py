@@ -1,0 +1,1 @@
+"""Which coordinates learned masks find."""
