@@ -9,6 +9,8 @@ from synib.studies.fair.search import FairSearch
 from synib.studies.forms.experiment import Forms
 from synib.studies.hateful_memes.experiment import HatefulMemes
 from synib.studies.irony.experiment import IronyRates
+from synib.studies.irony.matched_experiment import IronyMatched
+from synib.studies.irony.matched_search import MatchedSearch
 from synib.studies.pid_xor.compare import ComparePID
 from synib.studies.pid_xor.dynamics import PIDDynamics
 from synib.studies.pid_xor.learned_masks import LearnedMasks
@@ -36,6 +38,8 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         DigitsScarce,
         DigitsPlenty,
         IronyRates,
+        MatchedSearch,
+        IronyMatched,
         CremaVotesEmotion,
         CremaVotesLevel,
         Forms,
@@ -67,8 +71,10 @@ __all__ = [
     "Forms",
     "GradientGeometry",
     "HatefulMemes",
+    "IronyMatched",
     "IronyRates",
     "LearnedMasks",
+    "MatchedSearch",
     "PIDDynamics",
     "PIDSimplex",
     "Parity",

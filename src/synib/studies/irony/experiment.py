@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -28,7 +28,6 @@ from synib.studies.irony.data import (
     emotion_scores,
     ravdess_irony,
 )
-from synib.studies.irony.donors import Donors
 from synib.studies.irony.page import ABOUT, METRICS, RIVAL, SHIFTED, WITHOUT_MODEL, figure, tables
 from synib.studies.irony.paper import MAX_EPOCHS, PAPER, RATES
 from synib.training import Cell, Learner
@@ -76,7 +75,7 @@ class IronyRates(Experiment):
         (0.1, 0.5, 1.0, 2.0), "Irony rate: ironic examples for each example of a mean emotion; may be repeated."
     )
     donor: tuple[str, ...] = option(
-        ("paper", "balanced"), "Choice of donors, paper or balanced; may be repeated.", among=get_args(Donors)
+        ("paper", "balanced"), "Choice of donors, paper or balanced; may be repeated.", among=("paper", "balanced")
     )
     fold: tuple[int, ...] = option(
         (0, 1, 2, 3, 4), "Folds of actors to test on, 0 to 4; may be repeated.", among=range(FOLDS)
