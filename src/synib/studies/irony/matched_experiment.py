@@ -212,8 +212,8 @@ class IronyMatched(MatchedForms):
         verdict = "; ".join(f"α = {rate}: {'yes' if found else 'no'}" for rate, found in answers.items())
         return (
             "n counts tested actors; chance is 0.5. Is the SynIB form with the best validation AUC "
-            f"({self.best['SynIB']}) above vanilla, the best confidence penalty and the best balancer? {verdict}. The claims made "
-            f"before the run, paired by actor, with 95 % intervals (corrected resampled t): {_in_words(primary)}"
+            f"({self.best['SynIB']}) above vanilla, the best confidence penalty and the best balancer? {verdict}. The claims "
+            f"made before the run, paired by actor, with 95 % intervals (corrected resampled t): {_in_words(primary)}"
         )
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
@@ -237,8 +237,8 @@ class IronyMatched(MatchedForms):
                     forms,
                     chance=chance,
                     reading=(
-                        f"{words[0].upper() + words[1:]} at test, where irony has the rate α = 2 whatever it is in training. Lines "
-                        f"are ± one standard error over {self.seeds} tested actors; the thin line is vanilla fusion."
+                        f"{words[0].upper() + words[1:]} at test, where irony has the rate α = 2 whatever it is in training. "
+                        f"Lines are ± one standard error over {self.seeds} tested actors; the thin line is vanilla fusion."
                     ),
                     spread="error",
                     over="actors",
