@@ -6,6 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from synib.data import Dataset
 from synib.objective import Objective, Prior
@@ -23,6 +25,7 @@ VALIDATING = 3  # actors after the tested one, in the order of their numbers
 RATE = 2.0  # irony rate of validation and test data, whatever that of training is
 DRAWS = {"validation": 4, "test": 8}  # irony assignments, one after the other
 KEY = ("actor", "statement", "intensity")
+COMPONENTS = 128  # of the voice's 1,024 numbers
 TRAINING = {"hidden": 128, "latent": 64, "epochs": 30}  # smaller and shorter than in the study of folds, for a CPU
 STEPS = 570  # 19 batches in each epoch
 
@@ -62,7 +65,22 @@ def matched_irony(folder: str, alpha: float, tested: int) -> IronyData:
         drawn = [assign(name, splits[name], RATE, seed).splits[name] for seed in range(draws)]
         triplets[name] = Triplets(*(np.concatenate(part) for part in zip(*drawn, strict=True)))
     irony = replace(irony, splits=triplets)
-    return IronyData(irony, irony.dataset(clips.video, clips.audio))
+    return IronyData(irony, irony.dataset(clips.video, _components(folder, tested)))
+
+
+@lru_cache(maxsize=ACTORS)
+def _components(folder: str, tested: int) -> Tensor:
+    """The voices' leading principal components, computed on the training actors' clips; together they have unit variance."""
+    clips = ravdess_features(folder)
+    rows = actor_splits(clips.columns["actor"], tested)["train"]
+    audio = clips.audio.double()
+    mean = audio[rows].mean(0)
+    values, vectors = torch.linalg.eigh((audio[rows] - mean).T.cov())
+    count = min(COMPONENTS, len(values))
+    # The sign of a component is arbitrary: its largest entry is positive.
+    leading = vectors[:, -count:].flip(1)
+    leading = leading * leading.gather(0, leading.abs().argmax(0, keepdim=True)).sign()
+    return ((audio - mean) @ leading / values[-count:].mean().sqrt()).float()
 
 
 def leaks(folder: str, alpha: float, tested: int, split: str) -> dict[str, float]:

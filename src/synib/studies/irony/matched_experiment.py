@@ -40,13 +40,14 @@ class IronyMatched(MatchedForms):
         "Matched irony: who finds faces and voices that contradict each other, when nothing else tells?"
     )
     about: ClassVar[str] = (
-        "RAVDESS, statistics of voices (Whisper) and faces (action units), standardised for each actor without labels. Every "
-        "example joins the face and the voice of two takes of the same actor, statement and intensity. It is ironic if and "
-        "only if their emotions differ: two emotions exchange their voices. Neither modality alone and no mismatch of actor, "
-        "statement, intensity or recording predicts irony. One actor is tested, three validate, 20 train, for each of the 24 "
-        "actors. Training data are ironic at the rate α; validation and test data always at α = 2 (4 and 8 irony assignments), "
-        "because AUC does not depend on how frequent irony is and one actor has 60 clips only. So F1 is measured at a rate "
-        "that differs from that of training. Settings were chosen at α = 0.5 on validation actors (irony-matched-search) and "
+        "RAVDESS, statistics of voices (Whisper; 128 principal components of the training actors' clips) and of faces "
+        "(action units), standardised for each actor without labels. Every example joins the face and the voice of two "
+        "takes of the same actor, statement and intensity. It is ironic if and only if their emotions differ: two "
+        "emotions exchange their voices. Neither modality alone and no mismatch of actor, statement, intensity or "
+        "recording predicts irony. One actor is tested, three validate, 20 train, for each of the 24 actors. Training "
+        "data are ironic at the rate α; validation and test data always at α = 2 (4 and 8 irony assignments), because AUC "
+        "does not depend on how frequent irony is and one actor has 60 clips only. So F1 is measured at a rate that "
+        "differs from that of training. Settings were chosen at α = 0.5 on validation actors (irony-matched-search) and "
         "serve every α. Forms, grid, rule of selection and claims were written down before the first run (PLAN.md)."
     )
     factors: ClassVar[tuple[str, ...]] = ("alpha", "form")
