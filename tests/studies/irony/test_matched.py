@@ -12,8 +12,8 @@ from synib.training import Cell
 
 
 @pytest.fixture(scope="module")
-def folder(ravdess_root):
-    return str(ravdess_root / "ravdess")
+def folder(takes_root):
+    return str(takes_root / "ravdess")
 
 
 def test_every_actor_is_tested_once_and_no_actor_is_in_two_splits():
@@ -51,8 +51,8 @@ def test_no_mismatch_tells_irony_and_no_emotion_alone(folder):
         assert all(found[f"emotion of the {who}"] < 0.58 for who in ("voice", "face"))
 
 
-def test_the_prior_reference_has_the_frequencies_of_the_training_classes(ravdess_root):
-    task = MatchedIrony(root=str(ravdess_root))
+def test_the_prior_reference_has_the_frequencies_of_the_training_classes(takes_root):
+    task = MatchedIrony(root=str(takes_root))
     settings = {**task.defaults()["vanilla"], "p": 1.0, "noise": "shuffled", "weight": 1.0, "reference": "prior"}
     cell = Cell("x", "synib-random", {"alpha": 1.0}, settings, 4)
     data = task.data(cell)

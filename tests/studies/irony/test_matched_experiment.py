@@ -63,8 +63,8 @@ def test_the_answer_is_no_where_one_rival_is_level(searched):
     assert experiment.answer(experiment.claims(summary)) == {"0.1": False}
 
 
-def test_models_differ_in_the_tested_actor_and_only_training_data_in_the_rate(ravdess_root):
-    experiment = IronyMatched(root=str(ravdess_root), form=("vanilla",), alpha=(0.5, 1.0), seeds=2)
+def test_models_differ_in_the_tested_actor_and_only_training_data_in_the_rate(takes_root):
+    experiment = IronyMatched(root=str(takes_root), form=("vanilla",), alpha=(0.5, 1.0), seeds=2)
     data = {(c.factors["alpha"], c.seed): experiment.data(c) for c in experiment.cells()}
     assert set(data) == {(a, s) for a in (0.5, 1.0) for s in (0, 1)}
     tested = [data[0.5, seed].test.columns["video_id"] for seed in (0, 1)]
@@ -80,11 +80,11 @@ def test_models_differ_in_the_tested_actor_and_only_training_data_in_the_rate(ra
             IronyMatched(**options)
 
 
-def test_it_trains_and_leaves_a_page(tmp_path, ravdess_root, searched):
+def test_it_trains_and_leaves_a_page(tmp_path, takes_root, searched):
     forms = ("vanilla", "confidence, annealed", "D&R", BEST, "stacked", f"{BEST}, prior reference", "voice alone")
     methods = IronyMatched(form=forms).methods
     tiny = {method: {"hidden": 8, "latent": 4, "epochs": 2} for method in methods}
-    experiment = IronyMatched(root=str(ravdess_root), form=forms, alpha=(0.5,), seeds=2, overrides=tiny)
+    experiment = IronyMatched(root=str(takes_root), form=forms, alpha=(0.5,), seeds=2, overrides=tiny)
     folder = run(experiment, tmp_path / "out", device="cpu")
     summary = build(folder)
     assert {r["form"] for r in summary} >= {*forms, "emotion of the voice, without a model"}

@@ -29,8 +29,8 @@ def test_every_form_begins_with_nine_candidates_on_its_ladders_and_all_fills_are
         assert LADDERS[name][at : at + len(values)] == values
 
 
-def test_splits_of_the_search_validate_on_different_actors_and_have_no_test_data(ravdess_root):
-    search = MatchedSearch(root=str(ravdess_root), form=("vanilla",))
+def test_splits_of_the_search_validate_on_different_actors_and_have_no_test_data(takes_root):
+    search = MatchedSearch(root=str(takes_root), form=("vanilla",))
     data = [search.data(cell) for cell in search.cells()[:3]]
     assert all(d.test is None for d in data)
     assert len(SEARCHED_AT) == search.seeds
@@ -40,10 +40,10 @@ def test_splits_of_the_search_validate_on_different_actors_and_have_no_test_data
         MatchedSearch(seeds=4)
 
 
-def test_every_kind_of_form_takes_a_step_and_is_measured(ravdess_root):
+def test_every_kind_of_form_takes_a_step_and_is_measured(takes_root):
     methods = MatchedSearch().methods
     search = MatchedSearch(
-        root=str(ravdess_root), seeds=1, overrides=dict.fromkeys(methods, {"hidden": 8, "latent": 4})
+        root=str(takes_root), seeds=1, overrides={method: {"hidden": 8, "latent": 4} for method in methods}
     )
     kinds = {(c.method, c.settings.get("reference")): c for c in search.cells()}
     assert {("synib-random", "prior"), ("synib-random", "unimodal"), ("dnr", None), ("unimodal-audio", None)} <= set(
@@ -61,7 +61,7 @@ def test_every_kind_of_form_takes_a_step_and_is_measured(ravdess_root):
         assert 0 <= scores["synergy"] <= 1
 
 
-def test_the_best_auc_is_chosen_and_edges_are_extended(tmp_path, ravdess_root, monkeypatch):
+def test_the_best_auc_is_chosen_and_edges_are_extended(tmp_path, takes_root, monkeypatch):
     def examine(self, cell, learner, data):
         s = cell.settings
         far = abs(math.log(s["lr"] / 3e-3)) + s["dropout"] + abs(math.log(s["weight"] / 3))
@@ -69,7 +69,7 @@ def test_the_best_auc_is_chosen_and_edges_are_extended(tmp_path, ravdess_root, m
 
     monkeypatch.setattr(MatchedSearch, "examine", examine)
     tiny = {"confidence": {"hidden": 8, "latent": 4, "epochs": 1}}
-    search = MatchedSearch(root=str(ravdess_root), form=("confidence",), seeds=1, overrides=tiny)
+    search = MatchedSearch(root=str(takes_root), form=("confidence",), seeds=1, overrides=tiny)
     folder = run(search, tmp_path / "out", device="cpu")
     build(folder)
     chosen = read_json(folder / "matched.json")["confidence"]
