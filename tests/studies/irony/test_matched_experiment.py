@@ -18,8 +18,14 @@ VALIDATION = {**SCORES, "MMPareto": 0.6, OTHER: 0.7}
 
 @pytest.fixture
 def searched(monkeypatch):
-    settings = {"lr": 1e-3, "dropout": 0.5}
-    chosen = {form: {"settings": settings, "validation_auc": auc} for form, auc in VALIDATION.items()}
+    chosen = {
+        form: {
+            "settings": {"lr": 1e-3, "dropout": 0.5}
+            | ({"weight": 3.0} if form.startswith(("confidence", "SynIB")) else {}),
+            "validation_auc": auc,
+        }
+        for form, auc in VALIDATION.items()
+    }
     monkeypatch.setattr(IronyMatched, "_chosen", chosen)
 
 
