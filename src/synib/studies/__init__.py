@@ -10,6 +10,8 @@ from synib.studies.fair.search import FairSearch
 from synib.studies.forms.experiment import Forms
 from synib.studies.hateful_memes.experiment import HatefulMemes
 from synib.studies.irony.experiment import IronyRates
+from synib.studies.irony.matched_experiment import IronyMatched
+from synib.studies.irony.matched_search import MatchedSearch
 from synib.studies.mask_recovery.experiment import MaskRecovery
 from synib.studies.pid_xor.compare import ComparePID
 from synib.studies.pid_xor.dynamics import PIDDynamics
@@ -38,6 +40,8 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         DigitsScarce,
         DigitsPlenty,
         IronyRates,
+        MatchedSearch,
+        IronyMatched,
         CremaVotesEmotion,
         CremaVotesLevel,
         Forms,
@@ -72,9 +76,11 @@ __all__ = [
     "Forms",
     "GradientGeometry",
     "HatefulMemes",
+    "IronyMatched",
     "IronyRates",
     "LearnedMasks",
     "MaskRecovery",
+    "MatchedSearch",
     "PIDDynamics",
     "PIDSimplex",
     "Parity",

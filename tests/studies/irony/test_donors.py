@@ -134,6 +134,72 @@ def test_donors_can_be_held_to_the_same_actor(donors):
     assert (actors[with_irony(y, 1.0, CREMA_D, donors=donors).audio] != actors).any()
 
 
+def ravdess_clips(actors, neutral_strong=False):
+    """Class and key (actor, statement, intensity) of each clip, as in RAVDESS: two takes, neutral with one intensity only."""
+    clips = [
+        (k, (actor, statement, intensity))
+        for actor in range(actors)
+        for statement in (1, 2)
+        for intensity in (1, 2)
+        for k in range(8)
+        for _ in range(2)
+        if neutral_strong or not (k == 0 and intensity == 2)
+    ]
+    return np.array([k for k, _ in clips]), [key for _, key in clips]
+
+
+def shares(rows, keys, column):
+    values = np.array([key[column] for key in keys])
+    return np.bincount(values[rows]) / len(values[rows])
+
+
+@given(
+    actors=st.integers(1, 24),
+    alpha=st.floats(0.1, 2.5),
+    seed=st.integers(0, 99),
+)
+def test_matched_donors_differ_from_what_is_seen_in_emotion_only(actors, alpha, seed):
+    y, within = ravdess_clips(actors)
+    out = with_irony(y, alpha, RAVDESS, donors="matched", seed=seed, within=within)
+    ironic = out.label == 8
+    n = int(alpha * len(y) / 8 + 1e-9)
+    assert abs(ironic.sum() - max(n, 4 * (n > 0))) <= 2  # an exchange makes four
+    assert all(within[seen] == within[heard] for seen, heard in zip(out.video, out.audio, strict=True))
+    assert (out.video != out.audio).all()  # ironic or not, face and voice are of two takes
+    assert np.array_equal(ironic, y[out.video] != y[out.audio])
+    assert np.array_equal(out.label[~ironic], y[~ironic])
+    assert np.array_equal(np.sort(out.audio), np.arange(len(y)))  # every voice is heard once
+    seen, heard = (spread(y[x[ironic]], 8) for x in (out.video, out.audio))
+    assert np.array_equal(seen, heard)
+    assert (np.abs(seen - ironic.sum() * spread(y, 8) / len(y)) <= 4).all()  # two classes of two takes
+    if not n:
+        return
+    loud = ironic.sum() * (shares(ironic, within, 2) - shares(slice(None), within, 2))
+    assert np.abs(loud).max() <= 4
+
+
+def test_matched_emotions_are_ironic_equally_often_on_average_even_in_one_actors_clips():
+    y, within = ravdess_clips(1)
+    ironic = np.mean(
+        [with_irony(y, 2.0, RAVDESS, donors="matched", seed=s, within=within).label == 8 for s in range(200)], 0
+    )
+    rates = [ironic[y == k].mean() for k in range(8)]
+    assert max(rates) - min(rates) < 0.1
+    assert np.mean(rates) == pytest.approx(16 / 60, abs=0.02)
+
+
+def test_matched_donors_are_refused_where_there_are_none():
+    y, within = ravdess_clips(1)
+    with pytest.raises(ValueError, match="Matched donors have the key of the example: give within"):
+        with_irony(y, 1.0, RAVDESS, donors="matched")
+    with pytest.raises(
+        ValueError, match="two takes of each class for each key; split 'train' has one of 'surprised' with"
+    ):
+        with_irony(y[:-1], 1.0, RAVDESS, donors="matched", within=within[:-1])
+    with pytest.raises(ValueError, match=r"no two classes left|leaves the class empty"):
+        with_irony(y, 7.9, RAVDESS, donors="matched", within=within)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -142,7 +208,7 @@ def test_donors_can_be_held_to_the_same_actor(donors):
         ({"alpha": 6, "donors": "balanced"}, "leaves the class empty"),
         ({"alpha": -1}, "alpha must be a number of at least 0; got -1"),
         ({"alpha": 0.1, "donors": "balanced"}, "at most half of the ironic examples, but in split 'train' 1 of 1 are"),
-        ({"donors": "mine"}, "donors must be 'paper' or 'balanced'; got 'mine'"),
+        ({"donors": "mine"}, "donors must be 'paper', 'balanced' or 'matched'; got 'mine'"),
         ({"seed": 0.5}, "seed must be a whole number; got 0.5"),
         ({"label": np.full(60, 6)}, r"Labels must be class indices 0 to 5 \(NEU, .*\); got 6"),
         ({"label": np.zeros(60)}, "label must be a list of whole numbers; got an array of float64"),

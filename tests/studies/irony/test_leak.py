@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from synib.studies.irony.crema_d import CONTRADICTIONS as CREMA_D
 from synib.studies.irony.donors import make_ironic
-from synib.studies.irony.leak import expected_leak, unimodal_leak
+from synib.studies.irony.leak import expected_leak, mismatch_leak, unimodal_leak
 from synib.studies.irony.ravdess import CONTRADICTIONS as RAVDESS
 
 MAPS = pytest.mark.parametrize("contradictions", [CREMA_D, RAVDESS], ids=["crema-d", "ravdess"])
@@ -57,3 +57,21 @@ def test_no_rule_on_one_label_beats_the_leaks_f1(examples):
     assert leak.f1 == pytest.approx(best)
     assert leak.always <= leak.f1 + 1e-12
     assert 0.5 <= leak.auc <= 1
+
+
+def test_a_mismatch_tells_irony_only_where_ironic_examples_have_it_more_often():
+    ironic = np.array([True, True, False, False])
+    assert mismatch_leak([1, 1, 1, 1], [1, 1, 1, 1], ironic) == 0.5
+    assert mismatch_leak(["a"] * 4, ["b"] * 4, ironic) == 0.5
+    assert mismatch_leak([1, 1, 1, 1], [2, 2, 1, 1], ironic) == 1.0
+    assert mismatch_leak([1, 1, 1, 1], [2, 1, 1, 1], ironic) == 0.75
+    assert mismatch_leak([1, 1], [2, 1], [False, False]) == 0.5
+
+
+def test_donors_of_any_actor_are_told_by_their_person_and_matched_ones_are_not():
+    y, actors = np.tile(np.repeat(np.arange(8), 2), 24), np.repeat(np.arange(24), 16)
+    balanced = mutated(y, 1.0, RAVDESS, donors="balanced")
+    matched = mutated(y, 1.0, RAVDESS, donors="matched", within=actors.tolist())
+    leaks = [mismatch_leak(actors[t.video], actors[t.audio], t.label == 8) for t in (balanced, matched)]
+    assert leaks[0] > 0.9
+    assert leaks[1] == 0.5

@@ -21,6 +21,9 @@ LADDERS: dict[str, tuple[float, ...]] = {
     "entropy": (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0),
     "ahead": (1, 2, 5, 10, 15, 20, 25),
     "every": (1, 2, 5, 10, 15),
+    "strength": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+    "unimodal_weight": (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+    "alpha": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
 }
 START: dict[str, tuple[float, ...]] = {
     "dropout": (0.0, 0.5),
@@ -109,6 +112,9 @@ OWN = {
     "learned-mixin": "entropy",
     "jtt": "weight",
     "gradient-blending": "every",
+    "dnr": "strength",
+    "mmpareto": "unimodal_weight",
+    "agm": "alpha",
 }
 
 

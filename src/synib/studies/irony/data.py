@@ -3,10 +3,11 @@
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from synib.data import Dataset
@@ -32,7 +33,7 @@ class IronyData(NamedTuple):
 @lru_cache(maxsize=64)
 def ravdess_irony(folder: str, alpha: float, donors: Donors, fold: int, assignment: int) -> IronyData:
     """RAVDESS's features with irony; many such data sets fit into memory."""
-    clips = _features(folder, fold)
+    clips = ravdess_features(folder, fold)
     irony = Irony.make(
         clips.ids, clips.label, ravdess.CONTRADICTIONS, clips.splits, alpha, donors=donors, seed=assignment
     )
@@ -56,17 +57,19 @@ def _media(folder: str, skip_broken: bool) -> Clips:
 
 
 class Features(NamedTuple):
-    """Features of all clips in the order of their names, and each split's positions."""
+    """Features of all clips in the order of their names, each split's positions, and what is known of each clip."""
 
     ids: list[str]
     label: Rows
     video: Tensor
     audio: Tensor
     splits: dict[str, Rows]
+    columns: dict[str, NDArray[Any]]
 
 
 @lru_cache(maxsize=FOLDS)
-def _features(folder: str, fold: int) -> Features:
+def ravdess_features(folder: str, fold: int = 0) -> Features:
+    """RAVDESS's features, standardised for each actor."""
     # Standardised by actor, features are the same in every fold.
     data = features.ravdess(folder, fold=fold, standardise="actor")
     assert data.test is not None
@@ -78,7 +81,10 @@ def _features(folder: str, fold: int) -> Features:
     splits = {name: np.sort(rows) for name, rows in zip(SPLITS, np.split(position, ends), strict=True)}
     x = {m: torch.cat([cast(Tensor, part.modalities[m]) for part in parts])[order] for m in ("visual", "audio")}
     label = torch.cat([part.target for part in parts]).numpy()[order]
-    return Features([ids[i] for i in order], label, x["visual"], x["audio"], splits)
+    columns = {
+        name: np.array([value for part in parts for value in part.columns[name]])[order] for name in data.train.columns
+    }
+    return Features([ids[i] for i in order], label, x["visual"], x["audio"], splits, columns)
 
 
 def actor_counts(fold: int) -> list[int]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from synib import keys
 from synib.checks import check_choice, check_number, check_whole, shown
 
-Donors = Literal["paper", "balanced"]
+Donors = Literal["paper", "balanced", "matched"]
 Contradictions = Mapping[str, Sequence[str]]
 Rows = NDArray[np.int64]
 
@@ -53,17 +53,23 @@ def make_ironic(
     audio is heard once, and each modality's emotions have the same distribution over ironic and other examples, up to
     rounding: neither modality alone predicts irony.
 
+    With ``donors="matched"`` two classes with the same key (``within``: actor, statement and intensity) exchange the voices of
+    all their takes, and every other example gets the voice of another take of its own class. So every example joins two takes
+    of one key, and is ironic if and only if their classes differ. Each voice is heard once, and classes and keys are ironic
+    in proportion to their size, up to rounding; :math:`|I|` is rounded to whole exchanges.
+
     Args:
         video, audio: Clip indices; equal in examples that are not ironic.
         label: Base class indices, in the order of the map's keys.
         alpha: Number of ironic examples, relative to the mean size of a base class.
         contradictions: Base class → classes that contradict it. Its keys are the base classes in their order.
-        donors: ``"paper"`` or ``"balanced"``.
+        donors: ``"paper"``, ``"balanced"`` or ``"matched"``.
         seed: Seed for the choice of examples and donors, independent of the seed of training.
         split: Name of the split; each split and each set of clips has independent random numbers.
         within: A key for each example, such as its actor: a donor must have the same key. Voice and face then belong to
             one person, so an ironic pair cannot be recognised by its persons. Balanced donors are then drawn from all
             examples of the key.
+            Matched donors need keys, and at least two examples of each class that a key has.
     """
     follows = check_contradictions(contradictions)
     v, a, y = _triplet(video, audio, label, list(contradictions))
@@ -82,13 +88,15 @@ def make_ironic(
     key = keys.fold(keys.key(seed), "irony", donors, split, zlib.crc32(v.astype("<i8").tobytes()))
     groups: list[Hashable] = [None] * len(y) if within is None else list(within)
     examples = _Examples(y, groups, follows, list(contradictions), split, key)
+    if donors == "matched":
+        if within is None:
+            raise ValueError("Matched donors have the key of the example: give within, such as actor and statement.")
+        rows, ironic = _matched_rows(examples, n)
+        examples.check_classes_left(ironic, alpha)
+        return Triplets(v, a[rows], np.where(ironic, len(follows), y))
     order = keys.permutation(keys.fold(key, "order"), len(y)).numpy()
     ironic = order[:n] if donors == "paper" else _stratified(examples, order, n)
-    if used_up := sorted(set(y.tolist()) - set(np.delete(y, ironic).tolist())):
-        raise ValueError(
-            f"alpha={alpha:g} makes all examples of {examples.names[used_up[0]]!r} in split {split!r} ironic, which leaves the "
-            "class empty: choose a smaller alpha."
-        )
+    examples.check_classes_left(ironic, alpha)
     exchange = within is None
     rows = _paper_donors(examples, ironic) if donors == "paper" else _balanced_donors(examples, ironic, exchange)
     new_audio, new_label = a.copy(), y.copy()
@@ -122,6 +130,14 @@ class _Examples(NamedTuple):
         for i in rows.tolist():
             members.setdefault((self.group[i], int(self.label[i])), []).append(i)
         return members
+
+    def check_classes_left(self, ironic: Rows | NDArray[np.bool_], alpha: float) -> None:
+        """Raise ``ValueError`` if every example of a class is ironic."""
+        if used_up := sorted(set(self.label.tolist()) - set(np.delete(self.label, ironic).tolist())):
+            raise ValueError(
+                f"alpha={alpha:g} makes all examples of {self.names[used_up[0]]!r} in split {self.split!r} ironic, which "
+                "leaves the class empty: choose a smaller alpha."
+            )
 
     def no_donor(self, row: int, labels: Sequence[int]) -> ValueError:
         """The error for an example without a possible donor."""
@@ -246,3 +262,68 @@ def _derangement(examples: _Examples, y: Rows) -> Rows:
         assigned[seen].append(new)
     turns = [iter(labels) for labels in assigned]
     return np.array([next(turns[k]) for k in y], np.int64)
+
+
+def _matched_rows(examples: _Examples, n: int) -> tuple[Rows, NDArray[np.bool_]]:
+    """For every example the row whose voice it gets, and which examples are ironic: about n, in whole exchanges."""
+    members = examples.members(np.arange(len(examples.label)))
+    if alone := next((cell for cell, rows in members.items() if len(rows) < 2), None):
+        raise ValueError(
+            f"Matched donors need two takes of each class for each key; split {examples.split!r} has one of "
+            f"{examples.names[alone[1]]!r} with {alone[0]!r}."
+        )
+    voices = np.empty_like(examples.label)
+    ironic = np.zeros(len(voices), bool)
+    exchanged = _exchanges(examples, members, n)
+    for cell, rows in members.items():
+        donors = members[exchanged.get(cell, cell)]
+        # Every take gets another one: in its own class the next, in the other class any.
+        voices[rows] = np.roll(donors, 1)
+        ironic[rows] = cell in exchanged
+    return voices, ironic
+
+
+_Cell = tuple[Hashable, int]  # a key, and a class that has examples with it
+
+
+def _exchanges(examples: _Examples, members: Mapping[_Cell, Sequence[int]], n: int) -> dict[_Cell, _Cell]:
+    """Cell → the cell with the same key that it exchanges its voices with; keys and classes in proportion to their size."""
+    classes: dict[Hashable, list[int]] = {}
+    for group, k in members:
+        classes.setdefault(group, []).append(k)
+    if not members:
+        return {}
+    count = max(int(n > 0), round(n * len(members) / (2 * len(examples.label))))
+    # Keys with equally many classes lie side by side, in random order; those with few come first, since others can make up
+    # for what they lack.
+    shuffled = [list(classes)[i] for i in keys.permutation(keys.fold(examples.key, "groups"), len(classes))]
+    groups = sorted(shuffled, key=lambda group: len(classes[group]))
+    counts = _systematic([sum(len(members[g, k]) for k in classes[g]) for g in groups], count, examples.key)
+    order = keys.permutation(keys.fold(examples.key, "order"), len(examples.names)).numpy()
+    cells = np.bincount([k for _, k in members], minlength=len(examples.names))
+    wanted = np.empty_like(cells)
+    wanted[order] = _systematic(cells[order], 2 * count, keys.fold(examples.key, "quota"))
+    tie = keys.uniform(keys.fold(examples.key, "classes"), (len(groups), len(examples.names))).numpy()
+    exchanged: dict[_Cell, _Cell] = {}
+    for at, group in enumerate(groups):
+        left = sorted(classes[group], key=lambda k: (-wanted[k], tie[at, k]))
+        for _ in range(counts[at]):
+            pairs = ((a, b) for i, a in enumerate(left) for b in left[i + 1 :])
+            pair = next((p for p in pairs if len(members[group, p[0]]) == len(members[group, p[1]])), None)
+            if pair is None:
+                raise ValueError(
+                    f"Split {examples.split!r} has no two classes left with as many takes for {group!r} to exchange voices: "
+                    "choose a smaller alpha."
+                )
+            for a, b in (pair, pair[::-1]):
+                exchanged[group, a] = (group, b)
+                wanted[a] -= 1
+                left.remove(a)
+    return exchanged
+
+
+def _systematic(sizes: ArrayLike, n: int, key: Tensor) -> Rows:
+    """Shares of n in proportion to sizes, each rounded up or down at random: on average they are exact."""
+    ends = np.cumsum(sizes)
+    points = (float(keys.uniform(keys.fold(key, "start"), (1,))) + np.arange(n)) * ends[-1] / max(n, 1)
+    return np.bincount(np.searchsorted(ends, points, side="right"), minlength=len(ends))

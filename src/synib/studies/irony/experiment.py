@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -28,7 +28,6 @@ from synib.studies.irony.data import (
     emotion_scores,
     ravdess_irony,
 )
-from synib.studies.irony.donors import Donors
 from synib.studies.irony.page import ABOUT, METRICS, RIVAL, SHIFTED, WITHOUT_MODEL, figure, tables
 from synib.studies.irony.paper import MAX_EPOCHS, PAPER, RATES
 from synib.training import Cell, Learner
@@ -77,7 +76,7 @@ class IronyRates(Experiment):
         "Irony rate: number of ironic examples relative to the mean size of an emotion; may be repeated.",
     )
     donor: tuple[str, ...] = option(
-        ("paper", "balanced"), "Choice of donors, paper or balanced; may be repeated.", among=get_args(Donors)
+        ("paper", "balanced"), "Choice of donors, paper or balanced; may be repeated.", among=("paper", "balanced")
     )
     fold: tuple[int, ...] = option(
         (0, 1, 2, 3, 4), "Folds of actors to test on, 0 to 4; may be repeated.", among=range(FOLDS)

@@ -49,6 +49,19 @@ def unimodal_leak(
     return leaks
 
 
+def mismatch_leak(seen: ArrayLike, heard: ArrayLike, ironic: ArrayLike) -> float:
+    """The AUC with which "face and voice differ in this property" predicts irony; 0.5 is chance.
+
+    Args:
+        seen, heard: The property (actor, statement, take) of the clip that is seen and of the clip that is heard.
+        ironic: Which examples are ironic.
+    """
+    differs, is_ironic = np.asarray(seen) != np.asarray(heard), np.asarray(ironic, bool)
+    if is_ironic.all() or not is_ironic.any():
+        return 0.5
+    return float(0.5 + (differs[is_ironic].mean() - differs[~is_ironic].mean()) / 2)
+
+
 def expected_leak(
     alpha: float,
     contradictions: Contradictions,
