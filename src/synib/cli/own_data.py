@@ -38,7 +38,7 @@ Encoders = Annotated[
     typer.Option(
         "--encoder",
         help="MODALITY=NAME: wordllama, minilm or tfidf (texts), pixels (images), logmel (sounds), or the folder or hub id of "
-        "a model of transformers; may be repeated.  \\[default: wordllama, pixels, logmel]",
+        "a model of transformers; may be repeated.  \\[default: wordllama and tfidf, pixels, logmel]",
         show_default=False,
     ),
 ]
