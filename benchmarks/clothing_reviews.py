@@ -32,10 +32,7 @@ NAMES = {
 }  # fmt: skip
 MODALITIES = ("--modality", "text=review:text", "--modality", "person=age,department,class:table")
 STEPS = ("audit", "fit", "peers")
-FITS: dict[str, tuple[str, ...]] = {  # name → more options
-    "fit": (),
-    "fit-two-encoders": ("--encoder", "text=wordllama", "--encoder", "text=tfidf"),
-}
+FITS: dict[str, tuple[str, ...]] = {"fit": ()}  # name → more options
 LACKS: dict[str, tuple[str, ...]] = {"nothing": (), "text": ("review",), "person": ("age", "department", "class")}
 
 

@@ -56,10 +56,10 @@ def test_vectors_are_written_to_a_file_that_can_be_audited(synib_command, review
     assert "Vectors of 60 rows: latents.parquet" in out
     table = parquet.read_table(tmp_path / "latents.parquet")
     assert table.column_names == ["age", "department", "shop", "label", "text", "person"]
-    assert len(table["text"][0]) == 256
+    assert len(table["text"][0]) == 256 + 2  # wordllama and TF-IDF
     code, out, _ = synib_command("embed", reviews, "--target", "label", "--out", "a.npz", "--json")
     assert code == 0
-    assert json.loads(out)["widths"]["review"] == 256
+    assert json.loads(out)["widths"]["review"] == 256 + 2
     from synib import read
 
     again = read(tmp_path / "latents.parquet", modalities={"text": "text", "person": "person"})

@@ -15,11 +15,11 @@ def test_an_audit_names_rows_to_look_at(audited):
         assert note.values["together"].startswith(note.values["target"])
     for note in found.contradict:
         assert len({text.partition(" ")[0] for name, text in note.values.items() if name.endswith(" says")}) == 2
-    titles = [listing.title for listing in listings(found, "plain fusion")]
+    titles = [listing.title for listing in listings(found, "plain fusion", audited.table)]
     assert titles[0] == "Rows that need both"
     assert ("Clusters that interact" in titles) == (audited.verdict.synergy == "present")
     if found.kinds is not None:
         (a, b), rows = found.kinds.cells[0].modalities, found.kinds.cells[0].rows
         assert {a, b} == set(audited.table.modalities)
         assert max(rows) < len(audited.table.target)
-    assert listings(None, "") == []
+    assert listings(None, "", audited.table) == []

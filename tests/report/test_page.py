@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 import pytest
 from plotly.offline import get_plotlyjs
 
-from synib.own.examples import Example
 from synib.own.raw.show import Shown
 from synib.report import Page, render_page, write_page
 from synib.report.page import Listing
@@ -134,26 +133,24 @@ def test_what_figures_are_drawn_from_comes_back_as_it_was():
 
 def test_every_part_is_on_the_page_in_this_order_and_the_verdict_comes_first():
     names = [
-        f.name
-        for f in fields(Page)
-        if f.name not in ("synergy", "figures", "examples", "tables", "listings", "settings", "facts")
+        f.name for f in fields(Page) if f.name not in ("synergy", "figures", "tables", "listings", "settings", "facts")
     ]
     words = {name: f"the {name} of it" for name in names}
     lists = ("verdict", "alarms", "findings")
+    held = {"17": [Shown("text", "text", "a review")]}
     made = Page(
         **{name: [word] if name in lists else word for name, word in words.items()},
         synergy="absent",
         figures=[Chart("f", "t", "x", "y", [], "how to read it")],
-        examples=[Example(7, "yes", 0.9, {"text": 0.4}, [Shown("text", "text", "a review")])],
         tables=[Table("numbers", ["total"], {"mine": [row(0.123)]}, note="a note")],
-        listings=[Listing("Listed rows", ("says",), {"17": ["yes <b>"]}, "how to read rows", "row")],
+        listings=[Listing("Listed rows", ("says",), {"17": ["yes <b>"]}, "how to read rows", "row", held)],
         settings={"mine": {"lr": 0.01}},
         facts={"rows": "300"},
     )
     order = [
         words["title"], "Synergy: absent", words["verdict"], words["alarms"], words["about"], words["caution"],
-        words["findings"], "how to read it", "a review", "together 0.90", words["spread"], "Numbers", "0.123", "a note",
-        "Listed rows", "17", "yes <b>", "how to read rows", words["training"], "lr=0.01",
+        words["findings"], "how to read it", words["spread"], "Numbers", "0.123", "a note",
+        "Listed rows", "17", "a review", "yes <b>", "how to read rows", words["training"], "lr=0.01",
         words["command"], "300",
     ]  # fmt: skip
     for interactive in (True, False):

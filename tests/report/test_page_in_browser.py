@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from synib.own.examples import Example
 from synib.own.raw.show import Shown
 from synib.report import Page, render_page
 from synib.report.contrast import dark_colours
@@ -342,9 +341,8 @@ def test_names_that_are_scripts_do_nothing_wherever_they_stand(browser, tmp_path
     ]
     wicked = Page(
         WICKED, "present", [WICKED], [WICKED], WICKED, WICKED, [WICKED], figures,
-        examples=[Example(7, WICKED, 0.9, {WICKED: 0.4}, [Shown(WICKED, "text", WICKED)])],
         tables=[Table(WICKED, [WICKED], {WICKED: [rows[WICKED]]}, WICKED, WICKED)],
-        listings=[Listing(WICKED, (WICKED,), {WICKED: [WICKED]}, WICKED, WICKED)],
+        listings=[Listing(WICKED, (WICKED,), {WICKED: [WICKED]}, WICKED, WICKED, {WICKED: [Shown(WICKED, "text", WICKED)]})],
         spread=WICKED, training=WICKED, settings={WICKED: {WICKED: WICKED}}, command=WICKED, facts={WICKED: WICKED},
     )  # fmt: skip
     path = tmp_path / "report.html"

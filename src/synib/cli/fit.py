@@ -79,6 +79,14 @@ def fit(
         bool, typer.Option(help="With --method: train simpler models as well, and show their scores beside it.")
     ] = True,
     quick: Annotated[bool, typer.Option("--quick", help="One setting of each method, 15 epochs.")] = False,
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune",
+            help="Also train the encoders that are models of transformers together with the model, by low-rank updates (LoRA); "
+            "they are kept if better on held-out rows.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on your own data and keep it, with its cross-validated scores beside those of simpler models."""
@@ -89,6 +97,8 @@ def fit(
     from synib.own.fit_scores import sentences, test_scores
     from synib.own.saved import check_free, need_safetensors
     from synib.own.table import read
+    from synib.own.tuning import check_tunable
+    from synib.own.tuning import tune as tune_encoders
     from synib.studies.provenance import of_path, provenance
     from synib.training.device import choose_device
 
@@ -124,6 +134,8 @@ def fit(
             on_progress=advance,
         )
     data = of_path(file)
+    if tune:
+        check_tunable(table, method or AUTO)
 
     def say(sentence: str) -> None:
         if not as_json:
@@ -145,6 +157,11 @@ def fit(
                 on_progress=advance,
                 **settings,
             )
+        if tune:
+            with progress_bar(console) as advance:
+                model, table = tune_encoders(
+                    model, table, seed=seed, device=device, download=allow_download, on_progress=advance
+                )
     except KeyboardInterrupt:
         typer.echo("synib: stopped. Nothing was written.", err=True)
         raise typer.Exit(130) from None
@@ -202,5 +219,5 @@ def predict(
 
 def _shown(about: Mapping[str, Any]) -> dict[str, Any]:
     """What a program may want to know of a fit."""
-    names = ("choice", "judged", "rows", "scores", "of_methods", "test_scores")
+    names = ("choice", "judged", "rows", "scores", "of_methods", "tuned", "test_scores")
     return {name: about[name] for name in names if name in about}

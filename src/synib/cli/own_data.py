@@ -39,7 +39,7 @@ Encoders = Annotated[
     typer.Option(
         "--encoder",
         help="MODALITY=NAME: wordllama, minilm or tfidf (text), pixels (images), logmel (audio), or the folder "
-        "or Hugging Face Hub id of a transformers model; may be repeated.  \\[default: wordllama, pixels, "
+        "or Hugging Face Hub id of a transformers model; may be repeated.  \\[default: wordllama and tfidf, pixels, "
         "logmel]",
         show_default=False,
     ),

@@ -6,6 +6,7 @@ from typing import Any
 from synib.own.columns import list_names, printable
 from synib.own.fit_scores import in_words, range_of
 from synib.own.predictor import Predictor
+from synib.own.raw.encoders.base import EncoderState
 
 WORDS = {"train": "training"}
 SCORES = {
@@ -29,7 +30,7 @@ def card(model: Predictor) -> str:
         "## Limits",
         "",
         "- The scores hold for rows like those it was trained on: not for another source, language, camera or recording.",
-        "- Encoders are frozen and were trained by others on data of their own, whose biases they carry.",
+        f"- {_origin(model)}",
         "- Predictions are no ground for a decision about a person without a check by people who know the case.",
         "",
         "## Use it",
@@ -76,10 +77,26 @@ def _encoders(model: Predictor) -> list[str]:
         return []
     lines = ["## Encoders", "", "| modality | encoder | revision | numbers | licence |", "|---|---|---|---|---|"]
     lines += [
-        f"| {_code(n)} | {_code(s.name)} | {_code(s.revision)} | {s.width} | {printable(s.licence)} |"
+        f"| {_code(n)} | {_code(s.name)}{_tuned(s)} | {_code(s.revision)} | {s.width} | {printable(s.licence)} |"
         for n, s in states
     ]
     return [*lines, "", "Another revision of an encoder is refused at `synib predict`.", ""]
+
+
+def _tuned(state: EncoderState) -> str:
+    rank = state.settings.get("rank")
+    return "" if rank is None else f", tuned to these data (LoRA, rank {rank})"
+
+
+def _origin(model: Predictor) -> str:
+    """Whose data the encoders carry the biases of."""
+    encoders = [state for raw in model.raw.values() for state in raw.encoders]
+    if any(map(_tuned, encoders)):
+        return (
+            "Encoders were trained by others on data of their own, whose biases they carry, and those marked as tuned also on "
+            "these data: their low-rank updates are in `encoders.safetensors`."
+        )
+    return "Encoders are frozen and were trained by others on data of their own, whose biases they carry."
 
 
 def _scores(model: Predictor) -> list[str]:

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synib import keys
 from synib.checks import check_whole, shown
 from synib.methods import Experts, check_method
 from synib.methods.hooks import RevisesWeights
@@ -18,23 +17,23 @@ from synib.objective import Gaussian
 from synib.own.answers import Answers, Frequencies
 from synib.own.behaviour import behaviour
 from synib.own.crossfit import FREQUENCIES, Calibration, Candidate, CrossFit, frequencies
+from synib.own.finish import background_of, temperature_of
 from synib.own.fit_scores import Score, choice_in_words, scores_of
 from synib.own.fitting import answers_of, cost_of, expert_scales, train_cells
 from synib.own.folds import Fold, Rows, cross_validation, held_out, kind_of
+from synib.own.logistic_model import Regression, settings_of
 from synib.own.near_copies import dependence_groups
 from synib.own.predictor import Predictor
 from synib.own.recipe import TableRecipe, make_method
 from synib.own.scaling import Scaling
-from synib.own.search_space import by_preference, candidates, compared, recommended
+from synib.own.search_space import LINEAR, RIDGES, by_preference, candidates, compared, recommended
 from synib.own.table import Table
-from synib.tokens import optional
 from synib.training import Cell, Learner
 from synib.training.device import choose_device
 
 AUTO = "auto"  # the additive model, or one whose cross-validated log-loss is clearly lower
 SYNIB = "synib"  # stands for the form that docs/results/forms recommend
 BUDGET = 3  # settings of each method
-BACKGROUND = 64  # training rows of each modality that stand for all its values
 LEARNED = 32  # training rows that lack a modality: from so many on, what the model learned of its absence is used
 NESTED = 1000  # rows below which choice and calibration are judged by models that never saw the judged rows
 Progress = Callable[[float, float], None]
@@ -129,11 +128,11 @@ def fit(
         widths={n: int(x.shape[1]) for n, x in table.modalities.items()},
         classes=tuple(table.classes),
         missing=run.recipe.missing,
-        learned=tuple(n for n in run.recipe.missing if lacking[n] >= LEARNED),
+        learned=tuple(n for n in run.recipe.missing if lacking[n] >= LEARNED and chosen.method != LINEAR),
         scaling=scaling,
-        temperature=_temperature(calibration, gaussian, stacked),
+        temperature=temperature_of(calibration, gaussian, stacked),
         bias=tuple([0.0] * run.recipe.outputs if stacked or gaussian else calibration.bias.tolist()),
-        background=_background(run.recipe, learner, scaling, train_rows),
+        background=background_of(run.recipe, learner, scaling, train_rows),
         about=about,
         kind=kind_of(table),
         raw={} if table.raw is None else table.raw.modalities,
@@ -163,7 +162,7 @@ class _Run:
         self.work: list[tuple[str, bool, TableRecipe, list[Cell]]] = []
         for method in self.methods:
             for single, parts in ((True, self.folds), (False, both)):
-                if parts and method != FREQUENCIES:
+                if parts and method not in (FREQUENCIES, LINEAR):
                     recipe = self._recipe(method, parts)
                     cells = recipe.cells(method, self.budget, self.seeds, self.seed)
                     self.work.append((method, single, recipe, cells))
@@ -193,6 +192,12 @@ class _Run:
                         if len(self.folds) == 1:
                             first[method, number, seed] = learner
                     said[method, number, seed, single] = answers
+        for single, parts in ((True, self.folds), (False, [self._without_both(i, j) for i, j in self.pairs])):
+            if LINEAR in self.methods and parts:
+                for number, (answers, learners) in enumerate(self._regressions(parts)):
+                    said[LINEAR, number, self.seed, single] = answers
+                    if len(self.folds) == 1:
+                        first[LINEAR, number, self.seed] = learners[0]
         kept: dict[int, Learner] = {}
         for method, number, seed in (key[:3] for key in said if key[3]):
             answers = said[method, number, seed, True]
@@ -202,6 +207,14 @@ class _Run:
             settings = candidates(method, self.budget)[number]
             result.append(Candidate(method, settings, seed, self._joined(rows, answers), paired=paired))
         return result, kept
+
+    def _regressions(self, parts: Sequence[Fold]) -> list[tuple[list[NDArray[Any]], list[Learner]]]:
+        """For each penalty, what logistic regressions say of the test rows of each part, and the regressions."""
+        recipe = self.recipe if parts is self.folds else TableRecipe(self.table, parts, self.epochs, self.recipe.width)
+        fitted = [Regression(recipe, k, part.train).learners() for k, part in enumerate(recipe.parts)]
+        tests = [recipe.split(k, part.test) for k, part in enumerate(recipe.parts)]
+        by_penalty = [[of_part[number] for of_part in fitted] for number in range(len(RIDGES))]
+        return [([answers_of(one, x).numpy() for one, x in zip(of, tests, strict=True)], of) for of in by_penalty]
 
     def _joined(self, rows: Rows, answers: Sequence[NDArray[Any]]) -> Tensor:
         """Predictions of all folds as those of all rows."""
@@ -243,7 +256,12 @@ class _Run:
             self.on_progress(self.total + self.last, self.total + self.last)
             constant = Frequencies(tuple(self.table.modalities), self._constant(rows))
             return constant, Scaling(scaling.columns), {"hidden": []}
-        if trained is not None:
+        if chosen.method == LINEAR:
+            recipe = TableRecipe(self.table, [Fold(rows, rows[:2], rows[:0])], self.epochs, self.recipe.width)
+            path = RIDGES[: RIDGES.index(chosen.settings["ridge"]) + 1]
+            learner, scaling = trained or Regression(recipe, 0, rows).learners(path)[-1], recipe.scaling(0)
+            settings = {**settings_of(self.recipe.outputs), **chosen.settings}
+        elif trained is not None:
             recipe = self._recipe(chosen.method, self.folds)
             settings, learner, scaling = recipe.settings(chosen.method, chosen.settings, 0), trained, recipe.scaling(0)
         else:
@@ -265,7 +283,7 @@ class _Run:
         return Answers(learner, self.recipe.outputs).double(), scaling, settings
 
     def _revises(self, method: str) -> bool:
-        if method == FREQUENCIES:
+        if method in (FREQUENCIES, LINEAR):
             return False
         settings = self.recipe.settings(method, candidates(method, 1)[0], 0)
         return isinstance(make_method(method, self.recipe.family, settings), RevisesWeights)
@@ -296,6 +314,10 @@ def _method(table: Table, method: str) -> str:
     name = recommended(table) if method == SYNIB else method
     if name in (AUTO, FREQUENCIES):
         return name
+    if name == LINEAR:
+        if kind_of(table) in ("regression", "multilabel"):
+            raise ValueError("linear is a logistic regression, for a target of classes: use additive or vanilla.")
+        return name
     check_method(name)
     modality = name.removeprefix("unimodal-")
     if modality != name and modality not in table.modalities:
@@ -316,12 +338,6 @@ def _scores(table: Table, cross: CrossFit, methods: Sequence[str], rows: Rows, f
     return scores
 
 
-def _temperature(calibration: Calibration, gaussian: bool, stacked: bool) -> float:
-    if gaussian:
-        return float((calibration.bias[1] / 2).exp())
-    return 1.0 if stacked else 1 / float(calibration.weights[0])
-
-
 def _tests(table: Table) -> int:
     return 0 if table.split is None else int((np.asarray(table.split) == "test").sum())
 
@@ -331,16 +347,3 @@ def _judged(table: Table, folds: Sequence[Fold], named: bool) -> str:
         return f"the {len(folds[0].test):,} validation rows, calibrated and chosen by cross-fitting"
     groups = "" if table.group is None else ", no group in two of them"
     return f"{len(folds)}-fold cross-validation of everything that was chosen and fitted{groups}"
-
-
-def _background(recipe: TableRecipe, answers: Any, scaling: Scaling, train_rows: Rows) -> dict[str, Tensor]:
-    """What training rows bring to the fusion: the same rows for all modalities, where they have them."""
-    shuffled = train_rows[keys.permutation(keys.fold(keys.key(0), "background"), len(train_rows)).numpy()]
-    background = {}
-    with torch.no_grad():
-        for name in recipe.table.modalities:
-            rows = shuffled[recipe.table.present[name][shuffled]][:BACKGROUND]
-            x = scaling(name, recipe.table.modalities[name][rows]).double()
-            inputs = optional(x, torch.ones(len(x), dtype=torch.bool)) if name in recipe.missing else x
-            background[name] = answers.encode(name, inputs).contiguous()
-    return background

@@ -17,7 +17,7 @@ from synib.own.table import Table
 
 Numbers = NDArray[np.float64]
 Score = dict[str, float | None]
-SEARCHED = ("lr", "dropout", "weight_decay", "weight")  # settings that a search chooses
+SEARCHED = ("lr", "dropout", "weight_decay", "weight", "ridge")  # settings that a search chooses
 BIN = 30  # rows of a bin of confidence, at least
 BINS = 15  # at most
 BLOCKS = 400  # of rows that are resampled together, at most: it saves time and changes nothing
@@ -156,6 +156,7 @@ def in_words(method: str, kind: str = "classification") -> str:
     if method.startswith("unimodal-"):
         return f"{method.removeprefix('unimodal-')} alone"
     return {
+        "linear": "logistic regression",
         "additive": "the additive model",
         "vanilla": "plain fusion",
         "experts": "SynIB (experts)",
@@ -173,20 +174,22 @@ def range_of(score: Mapping[str, float | None], places: str = ".3f") -> str:
 def test_scores(model: Predictor, table: Table) -> dict[str, Score]:
     """Scores of a model on the rows that the split column keeps for testing; see :func:`scores_of`."""
     rows = np.flatnonzero(np.asarray(table.split) == "test")
+    return scores_of(table, predicted_parameters(model, table, rows), rows)
+
+
+def predicted_parameters(model: Predictor, table: Table, rows: Rows) -> Numbers:
+    """The parameters of a model's predictions of some rows: logits; of a number, mean and log-variance."""
     said = model.predict(
         {name: x[rows] for name, x in table.modalities.items()},
         {name: has[rows] for name, has in table.present.items()},
     )
     if model.kind == "regression":
-        parameters = np.stack([said[:, 0], 2 * np.log(said[:, 1])], 1)
-    else:
-        p = np.clip(said, 1e-12, 1 - 1e-12)
-        logits = np.log(p)
-        if model.kind == "multilabel":
-            parameters = logits - np.log1p(-p)
-        else:
-            parameters = logits[:, 1:] - logits[:, :1] if logits.shape[1] == 2 else logits
-    return scores_of(table, parameters, rows)
+        return np.stack([said[:, 0], 2 * np.log(said[:, 1])], 1)
+    p = np.clip(said, 1e-12, 1 - 1e-12)
+    logits = np.log(p)
+    if model.kind == "multilabel":
+        return np.asarray(logits - np.log1p(-p))
+    return np.asarray(logits[:, 1:] - logits[:, :1] if logits.shape[1] == 2 else logits)
 
 
 def sentences(model: Predictor) -> list[str]:
@@ -202,6 +205,8 @@ def sentences(model: Predictor) -> list[str]:
     if others:
         compared = "; ".join(f"{in_words(m, model.kind)}: {_short(s, model.kind)}" for m, s in others.items())
         result.append(f"Measured in the same way: {compared}.")
+    if "tuned" in about and not about["tuned"]["kept"]:
+        result.append(about["tuned"]["words"])
     if "test_scores" in about:
         result.append(f"On {rows['test']:,} test rows: {_listed(about['test_scores'], model.kind)}.")
     return result

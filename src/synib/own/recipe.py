@@ -16,7 +16,7 @@ from synib.models import FusionModel
 from synib.objective import Bernoulli, Categorical, Family, Gaussian, MultiLabel, Objective
 from synib.own.folds import Fold, Rows, kind_of, strata
 from synib.own.scaling import Scaling
-from synib.own.search_space import candidates, fixed, pace
+from synib.own.search_space import LINEAR, candidates, fixed, pace
 from synib.own.table import Table
 from synib.tokens import Modality, optional
 from synib.training import Cell
@@ -24,7 +24,7 @@ from synib.training import Cell
 KINDS = ("classification", "ordinal", "multilabel", "regression")
 KEPT = 1 << 28  # bytes of prepared folds that stay in memory
 OF_MODEL = ("hidden", "dropout")
-OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "rows")
+OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "rows", "ridge")
 
 
 class TableRecipe:
@@ -193,7 +193,8 @@ def make_model(
 
 
 def make_method(name: str, family: Family, settings: Mapping[str, Any]) -> Objective:
-    """The method of these settings."""
+    """The method of these settings; a logistic regression is an additive model."""
+    name = "additive" if name == LINEAR else name
     return build(name, family=family, **{k: v for k, v in settings.items() if k not in (*OF_MODEL, *OF_TRAINING)})
 
 

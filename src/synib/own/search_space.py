@@ -26,6 +26,9 @@ FIXED: dict[str, dict[str, Any]] = {
     "experts": {"draws": 16, "debias": True},
 }
 ANNEALED = ("synib-random",)  # the weight falls to 0 over four fifths of the steps
+LINEAR = "linear"  # a logistic regression
+RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003)  # its penalties, all of which are tried
+WIDE = 128  # numbers of a modality from which on it is compared
 CANDIDATES = 18  # at most: all of 3 x 2 x 3
 
 
@@ -37,7 +40,8 @@ def methods_of(table: Table, synib: bool = True) -> list[str]:
 
 def compared(table: Table) -> list[str]:
     """The methods that a fit compares, from the simplest on."""
-    return [FREQUENCIES, *_single(table), "additive", "vanilla", recommended(table)]
+    linear = [LINEAR] if _has_classes(table) and max(x.shape[1] for x in table.modalities.values()) >= WIDE else []
+    return [FREQUENCIES, *linear, *_single(table), "additive", "vanilla", recommended(table)]
 
 
 def by_preference(table: Table, methods: Sequence[str]) -> list[str]:
@@ -47,7 +51,7 @@ def by_preference(table: Table, methods: Sequence[str]) -> list[str]:
     as one modality where the others tell nothing. Either of these is far behind it where several modalities tell
     something, and a hundred rows do not show that clearly.
     """
-    order = ["additive", "vanilla", *_single(table), recommended(table)]
+    order = ["additive", LINEAR, "vanilla", *_single(table), recommended(table)]
     return list(dict.fromkeys([*(method for method in order if method in methods), *methods]))
 
 
@@ -71,7 +75,12 @@ def _has_classes(table: Table) -> bool:
 
 
 def candidates(method: str, budget: int) -> list[dict[str, float]]:
-    """The first so many settings to try, spread over learning rate, dropout and the method's own setting."""
+    """The first so many settings to try, spread over learning rate, dropout and the method's own setting.
+
+    A logistic regression has one setting, its penalty, and costs little: all penalties are tried.
+    """
+    if method == LINEAR:
+        return [{"ridge": ridge} for ridge in RIDGES]
     if check_whole("budget", budget) > CANDIDATES:
         raise ValueError(f"budget is the number of candidates for each method, at most {CANDIDATES}; got {budget}.")
     ((name, values),) = SPECIFIC.get(method, DECAYS).items()

@@ -9,7 +9,6 @@ from synib.explanation.notable import notable_rows
 from synib.files import write_csv, write_json
 from synib.measure import Estimate
 from synib.own.audit import PID_ROWS, Audit
-from synib.own.examples import examples
 from synib.own.learning_curve import changes
 from synib.own.refute import Refutation
 from synib.own.sentences import KINDS
@@ -128,7 +127,6 @@ def page(
         about=ABOUT,
         findings=[f"{'Warning: ' if f.level == 'warning' else ''}{f.words}" for f in audit.findings],
         figures=_figures(audit, rows),
-        examples=examples(audit),
         tables=_tables(audit, rows),
         listings=_listings(audit),
         spread="Means with 95 % confidence intervals over test "
@@ -142,7 +140,7 @@ def page(
 
 def _listings(audit: Audit) -> list[Listing]:
     notable = notable_rows(audit)
-    return listings(notable, label(audit, notable.method) if notable is not None else "")
+    return listings(notable, label(audit, notable.method) if notable is not None else "", audit.table)
 
 
 def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:

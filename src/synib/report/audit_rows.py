@@ -3,17 +3,20 @@
 from collections.abc import Sequence
 
 from synib.explanation.notable import NotableRows, RowNote
+from synib.own.raw.show import shown_rows
+from synib.own.table import Table
 from synib.report.page import Listing
 
 CELLS = 4  # pairs of clusters on the page
 
 
-def listings(rows: NotableRows | None, label: str) -> list[Listing]:
-    """The lists of the page.
+def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing]:
+    """The lists of the page. Where the data have raw columns, each row shows what it holds of them.
 
     Args:
         rows: The rows; none where the target has no classes.
         label: What the page calls the fusion model.
+        table: The data that they are from.
     """
     if rows is None:
         return []
@@ -36,13 +39,13 @@ def listings(rows: NotableRows | None, label: str) -> list[Listing]:
             "the table of rows where every single modality is wrong, with its control.",
         ),
     ]
-    result = [_listing(title, notes, how) for title, notes, how in lists if notes]
+    result = [_listing(title, notes, how, table) for title, notes, how in lists if notes]
     if rows.kinds is not None and rows.kinds.cells:
         cells = {
             " × ".join(f"{name}, cluster {k + 1}" for name, k in zip(c.modalities, c.clusters, strict=True)): [
                 f"{c.effect.value:+.2f} [{c.effect.low:+.2f}, {c.effect.high:+.2f}]",
                 f"{c.effect.n:,}",
-                ", ".join(map(str, c.rows)),
+                ", ".join(str(_number(table, row)) for row in c.rows),
             ]
             for c in rows.kinds.cells[:CELLS]
         }
@@ -54,7 +57,15 @@ def listings(rows: NotableRows | None, label: str) -> list[Listing]:
     return result
 
 
-def _listing(title: str, notes: Sequence[RowNote], how: str) -> Listing:
+def _listing(title: str, notes: Sequence[RowNote], how: str, table: Table) -> Listing:
     columns = tuple(dict.fromkeys(name for note in notes for name in note.values))
-    rows = {str(note.row): [note.values.get(column, "") for column in columns] for note in notes}
-    return Listing(title, columns, rows, f"{how} Rows are counted from 0.", "row")
+    numbers = [_number(table, note.row) for note in notes]
+    texts = [[note.values.get(column, "") for column in columns] for note in notes]
+    shown = {} if table.raw is None else {str(row): of for row, of in shown_rows(table.raw, numbers).items()}
+    rows = dict(zip(map(str, numbers), texts, strict=True))
+    return Listing(title, columns, rows, f"{how} Rows are counted from 0.", "row", shown)
+
+
+def _number(table: Table, row: int) -> int:
+    """The number of a row in the user's file."""
+    return row if table.row_numbers is None else int(table.row_numbers[row])

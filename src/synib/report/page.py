@@ -15,7 +15,7 @@ from synib.report.draw import plot, svg
 from synib.studies.charts import Figure, Table
 
 if TYPE_CHECKING:
-    from synib.own.examples import Example
+    from synib.own.raw.show import Shown
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Listing:
         rows: First column → the strings of the others.
         note: How to read it.
         of: Heading of the first column.
+        shown: First column → the raw modalities of that row of the data, shown between the first column and the others.
     """
 
     title: str
@@ -35,6 +36,12 @@ class Listing:
     rows: Mapping[str, Sequence[str]]
     note: str = ""
     of: str = ""
+    shown: Mapping[str, Sequence["Shown"]] = field(default_factory=dict)
+
+    @property
+    def modalities(self) -> list[str]:
+        """The raw modalities that are shown."""
+        return [item.modality for item in next(iter(self.shown.values()), ())]
 
 
 @dataclass(frozen=True)
@@ -50,9 +57,8 @@ class Page:
         caution: How this run differs from the full one.
         findings: Other findings, one sentence each.
         figures: The figures, each with a sentence on how to read it.
-        examples: Example rows of the data.
         tables: The tables; every value has its spread and n.
-        listings: Tables of strings, after the others.
+        listings: Tables of strings, such as rows of the data, after the others.
         spread: The kind of spread in the tables.
         training: How the models were trained, in one or two sentences.
         settings: Settings of training: method → setting → value.
@@ -68,7 +74,6 @@ class Page:
     caution: str = ""
     findings: Sequence[str] = ()
     figures: Sequence[Figure] = ()
-    examples: Sequence["Example"] = ()
     tables: Sequence[Table] = ()
     listings: Sequence[Listing] = ()
     spread: str = ""

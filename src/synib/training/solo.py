@@ -233,6 +233,23 @@ def fit(
     return Fitted(module.measured[-1], module.history, best_epoch, len(module.history) < epochs)
 
 
+def train_learner(
+    own: Learner, data: Dataset, plan: Plan, device: str = "cpu", on_epoch: Callable[[int], None] = lambda epoch: None
+) -> None:
+    """Train a learner that has all its modules, in place, from the weights that it has; it ends on the CPU.
+
+    Args:
+        own: The model and its method.
+        data: Training data; validation data to measure at the end.
+        plan: How to train.
+        device: ``"cpu"`` or ``"cuda"``.
+        on_epoch: Called after each epoch with its number, counted from 0.
+    """
+    run = _lightning()
+    outputs = {"curves": False, "on_epoch": on_epoch}
+    run.run(own, data, plan, outputs, {"accelerator": "gpu" if device == "cuda" else "cpu", "devices": 1})
+
+
 def plan_of(cell: Cell, precision: Precision = "float32") -> Plan:
     """The training plan of a cell."""
     check_settings(cell)

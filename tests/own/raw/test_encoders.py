@@ -199,8 +199,36 @@ def test_an_encoder_of_another_kind_or_of_no_kind_is_refused():
         catalogue.make(table, "bert", False, "cpu")
 
 
+def test_the_components_of_tfidf_are_the_leading_singular_vectors():
+    from scipy.sparse.linalg import svds
+
+    from synib.own.raw.encoders.tfidf import _leading, _matrix, _terms
+
+    rng = np.random.default_rng(0)
+    words = np.array([f"w{k}" for k in range(60)])
+    share = 1 / np.arange(1, 61) / (1 / np.arange(1, 61)).sum()
+    texts = [" ".join(rng.choice(words, 12, p=share)) for _ in range(200)]
+    terms = sorted({term for text in texts for term in _terms(text)})
+    matrix = _matrix(texts, {term: k for k, term in enumerate(terms)}, np.ones(len(terms), np.float32))
+    ours = _leading(matrix, 8)
+    _, values, theirs = svds(matrix, k=8)
+    assert np.allclose(ours @ ours.T, np.eye(8), atol=1e-4)
+    found = np.linalg.norm(matrix @ ours.T, axis=0)
+    assert np.allclose(found, np.sort(values)[::-1], rtol=0.02)
+    assert abs(ours[0] @ theirs[-1]) > 0.999
+
+
+def test_tfidf_has_more_numbers_where_there_are_more_texts():
+    rng = np.random.default_rng(0)
+    words = [f"w{k}" for k in range(300)]
+    for texts, width in ((40, 32), (800, 50)):
+        fitter = TfIdfFitter()
+        fitter.add([" ".join(rng.choice(words, 30)) for _ in range(texts)])
+        assert fitter.done().width == width
+
+
 def test_without_the_package_texts_are_encoded_by_tfidf(monkeypatch):
     monkeypatch.setattr("synib.own.raw.encoders.wordllama.is_installed", lambda: False)
-    assert catalogue.default("text") == "tfidf"
+    assert catalogue.defaults("text") == ("tfidf",)
     with pytest.raises(ValueError, match=r"wordllama is not installed: pip install \"synib\[raw\]\""):
         WordLlama()

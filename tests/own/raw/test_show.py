@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from synib.own.audit import audit
-from synib.own.examples import examples
 from synib.own.raw.show import outline, shown_rows, thumbnail
 from synib.own.table import read
-from synib.report import Page, render_page
+from synib.report import render_page
 from synib.report.audit import page, summary
 
 
@@ -67,22 +66,21 @@ def audited(make, tmp_path_factory):
         return audit(table, k=3, budget=1, epochs=40, judge=False, tries=1, device="cpu"), columns
 
 
-def test_examples_are_rows_that_fusion_predicts_better_than_each_modality(audited):
+def test_rows_to_look_at_show_what_they_hold_once_and_escaped(audited):
     result, columns = audited
-    found = examples(result)
-    assert 0 < len(found) <= 6
-    for example in found:
-        assert example.together >= max(example.alone.values()) + 0.2
-        assert example.truth == str(columns["label"][example.row])
-        assert example.shown[0].words == columns["review"][example.row]
-        assert example.shown[1].words == f"department {columns['department'][example.row]}"
-    assert len({example.row for example in found}) == len(found)
-
-
-def test_the_page_shows_examples_escaped(audited):
-    result, _ = audited
-    text = render_page(page(result, summary(result), "synib audit", {}), interactive=False)
-    assert "Rows that need more than one modality" in text
+    content = page(result, summary(result), "synib audit", {})
+    lists = [listing for listing in content.listings if listing.of == "row"]
+    assert lists
+    for listing in lists:
+        assert listing.modalities == ["text", "department"]
+        assert listing.rows.keys() == listing.shown.keys()
+        for row, (text, department) in listing.shown.items():
+            assert text.words == columns["review"][int(row)]
+            assert department.words == f"department {columns['department'][int(row)]}"
+            of_row = dict(zip(listing.columns, listing.rows[row], strict=True))
+            assert of_row["target"] == str(columns["label"][int(row)])
+    text = render_page(content, interactive=False)
+    assert text.count("Rows that need both") == 1
+    assert "Rows that need more than one modality" not in text
     assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;" in text
     assert "<script>alert" not in text
-    assert "Rows that need" not in render_page(Page("none"), interactive=False)

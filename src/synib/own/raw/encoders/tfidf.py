@@ -13,7 +13,9 @@ from synib.own.columns import Array
 from synib.own.raw.encoders.base import Encoder, EncoderState, Fitter
 
 NAME = "tfidf"
-TERMS, WIDTH, DOCUMENTS = 20_000, 128, 20_000  # at most: words and pairs of them, numbers of a text, texts fitted to
+TERMS, WIDTH, DOCUMENTS = 20_000, 768, 20_000  # at most: words and pairs of them, numbers of a text, texts fitted to
+NARROW, TEXTS = 32, 16  # numbers of a text where there are few of them; more only with so many texts for each
+PASSES, MORE = 2, 16  # of the singular value decomposition: over the texts, and directions beyond those that are kept
 RARE = 2  # texts that a term must occur in
 WORD = re.compile(r"[^\W_]+", re.UNICODE)
 LICENCE = "none needed (fitted to the data)"
@@ -75,8 +77,6 @@ class TfIdfFitter(Fitter):
                 self._kept[place] = text
 
     def done(self) -> TfIdf:
-        from scipy.sparse.linalg import svds
-
         found: Counter[str] = Counter()
         for text in self._kept:
             found.update(set(_terms(text)))
@@ -87,15 +87,26 @@ class TfIdfFitter(Fitter):
         documents = np.array([found[term] for term in terms])
         weights = (np.log((1 + len(self._kept)) / (1 + documents)) + 1).astype(np.float32)
         matrix = _matrix(self._kept, {term: k for k, term in enumerate(terms)}, weights)
-        rank = min(WIDTH, min(matrix.shape) - 1)
+        rank = min(WIDTH, max(NARROW, len(self._kept) // TEXTS), min(matrix.shape) - 1)
         if rank < 1:
             return TfIdf(terms, weights, np.eye(len(terms), dtype=np.float32)[:, :1])
-        start = np.random.default_rng(0).normal(size=min(matrix.shape)).astype(np.float32)
-        _, values, vectors = svds(matrix, k=rank, v0=start)
-        kept = vectors[np.argsort(-values)][values[np.argsort(-values)] > 1e-6 * values.max()]
+        kept = _leading(matrix, rank)
         # The sign of a singular vector is arbitrary.
         signs = np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(1)])
         return TfIdf(terms, weights, np.ascontiguousarray((kept * signs[:, None]).T, dtype=np.float32))
+
+
+def _leading(matrix: Any, rank: int) -> Array:
+    """The leading right singular vectors, (rank, columns), by randomised subspace iteration (Halko et al. 2011)."""
+    size = min(rank + MORE, min(matrix.shape))
+    found = matrix @ np.random.default_rng(0).normal(size=(matrix.shape[1], size)).astype(np.float32)
+    for _ in range(PASSES):
+        found = matrix @ np.linalg.qr(matrix.T @ found)[0]
+    small = (matrix.T @ np.linalg.qr(found)[0]).T
+    squares, turn = np.linalg.eigh((small @ small.T).astype(np.float64))
+    order = np.argsort(-squares)[:rank]
+    order = order[squares[order] > 1e-10 * squares.max()]
+    return np.asarray((turn[:, order] / np.sqrt(squares[order])).T.astype(np.float32) @ small)
 
 
 def _terms(text: str) -> Iterator[str]:
