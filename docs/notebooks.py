@@ -20,7 +20,7 @@ KERNEL = {
 KEPT = ("alt",)  # of a cell's metadata: what its picture shows, for readers who cannot see it
 STYLE = (
     "<style>.nb-output pre > code { border-left: .2rem solid var(--md-default-fg-color--lighter); "
-    "background: transparent } .nb-output { overflow-x: auto }</style>"
+    "background: transparent; white-space: pre-wrap } .nb-output { overflow-x: auto }</style>"
 )
 
 
