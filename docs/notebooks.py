@@ -36,6 +36,7 @@ def execute(notebook: NotebookNode) -> NotebookNode:
             "SYNIB_CACHE": folder,
             "OMP_NUM_THREADS": "1",
             "HF_HUB_OFFLINE": "1",
+            "PYTHONWARNINGS": "ignore:IProgress not found",  # tqdm would like ipywidgets
         }
         socket = Config({"ConnectionFileMixin": {"transport": "ipc", "ip": f"{folder}/kernel"}})  # opens no port
         where = {"metadata": {"path": folder}}
