@@ -5,7 +5,7 @@ JOBS ?= 2# processes that share the tests
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types docs bench soak clean
+.PHONY: demo test lint types docs notebooks bench soak clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/synib reproduce spurious-xor --out runs/demo
@@ -22,6 +22,9 @@ types: $(VENV)/test.stamp
 
 docs: $(VENV)/test.stamp
 	$(BIN)/mkdocs build --strict --quiet
+
+notebooks: $(VENV)/test.stamp
+	$(BIN)/python docs/notebooks.py
 
 bench: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/step_overhead.py

@@ -10,8 +10,10 @@ CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Of a page: ``$…$`` outside of code."""
+    """Of a page: ``$…$`` outside of code, and ``$$…$$`` on lines of their own."""
     parts = CODE.split(markdown)
+    block = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
+    parts[::2] = [block.sub(lambda found: formula(found[1], block=True), part) for part in parts[::2]]
     parts[::2] = [re.sub(r"\$([^$\n]+)\$", lambda found: formula(found[1]), part) for part in parts[::2]]
     return "".join(parts)
 
