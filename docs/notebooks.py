@@ -71,7 +71,10 @@ def as_markdown(notebook: NotebookNode, name: str) -> tuple[str, dict[str, bytes
     pictures: dict[str, bytes] = {}
     blocks: list[str] = []
     for cell in notebook.cells:
-        blocks.append(cell.source if cell.cell_type == "markdown" else f"```python\n{cell.source}\n```")
+        if cell.cell_type == "markdown":
+            blocks.append(cell.source.replace(".ipynb)", ".md)"))  # to the other's page, not to its file
+        else:
+            blocks.append(f"```python\n{cell.source}\n```")
         for output in cell.get("outputs", []):
             data: dict[str, Any] = output.get("data", {})
             if "image/png" in data:

@@ -48,9 +48,6 @@ CONCLUSIONS = {
         for accuracies in (trainer_scores, lightning_scores):
             assert accuracies["plain"] < 0.6 and accuracies["SynIB"] > 0.9
     """,
-    "vision-language": """
-        assert scores["plain"] < 0.6 and scores["SynIB"] > 0.9
-    """,
 }
 
 

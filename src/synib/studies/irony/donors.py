@@ -90,10 +90,10 @@ def make_ironic(
     examples = _Examples(y, groups, follows, list(contradictions), split, key)
     if donors == "matched":
         if within is None:
-            raise ValueError("Matched donors have the key of the example: give within, such as actor and statement.")
-        rows, ironic = _matched_rows(examples, n)
-        examples.check_classes_left(ironic, alpha)
-        return Triplets(v, a[rows], np.where(ironic, len(follows), y))
+            raise ValueError("Matched donors need within, a key for each example such as its actor and statement; got None.")
+        rows, exchanged = _matched_rows(examples, n)
+        examples.check_classes_left(exchanged, alpha)
+        return Triplets(v, a[rows], np.where(exchanged, len(follows), y))
     order = keys.permutation(keys.fold(key, "order"), len(y)).numpy()
     ironic = order[:n] if donors == "paper" else _stratified(examples, order, n)
     examples.check_classes_left(ironic, alpha)

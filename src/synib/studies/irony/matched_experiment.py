@@ -90,7 +90,7 @@ class IronyMatched(MatchedForms):
             own = self._chosen.get(name, {}).get("settings", tried[len(tried) // 2])
             settings = {**self._common(TASK), **form.settings, **own, **overrides[form.method]}
             for alpha in self.alpha:
-                factors = {"alpha": alpha, "form": name}
+                factors: dict[str, str | float] = {"alpha": alpha, "form": name}
                 cells += [Cell(self.name, form.method, factors, settings, seed) for seed in range(self.seeds)]
         return cells
 
