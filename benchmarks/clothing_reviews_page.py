@@ -66,13 +66,14 @@ For the raw test rows, onnxruntime's probabilities differ from those that `synib
 Measured on {machine} that other work used at the same time. CPU seconds are those of the process with its
 children; wall-clock seconds depend on the load beside them.
 """
+NOT_RUN = "This step was not part of the run that made this page."
 LACKING = {"nothing": "both modalities", "text": "without the review", "person": "without the table"}
 
 
 def write(page: Path, work: Path, lines: Sequence[dict[str, Any]], difference: float, columns: Sequence[str]) -> None:
     """README.md, scores.csv and timings.csv."""
     page.mkdir(parents=True, exist_ok=True)
-    steps = {name: json.loads((work / f"{name}.json").read_text()) for name in STEPS}
+    steps = {name: json.loads(f.read_text()) for name in STEPS if (f := work / f"{name}.json").exists()}
     peers = {
         name: json.loads((work / f"{name}.json").read_text()) for name in PEERS if (work / f"{name}.json").exists()
     }
@@ -90,12 +91,12 @@ def write(page: Path, work: Path, lines: Sequence[dict[str, Any]], difference: f
     text = PAGE.format(
         columns=", ".join(columns),
         rows=f"{lines[0]['rows']:,}",
-        **{name.replace("-", "_"): _shown(of) for name, of in steps.items()},
+        **{name.replace("-", "_"): _shown(steps[name]) if name in steps else NOT_RUN for name in STEPS},
         scores=_table(lines),
         best=_best(peers),
         difference=f"{difference:.1e}",
         times=_times(timings),
-        machine=f"{steps['audit']['cores']} cores ({platform.machine()}, no GPU)",
+        machine=f"{steps['fit']['cores']} cores ({platform.machine()}, no GPU)",
     )
     write_text(page / "README.md", text)
 

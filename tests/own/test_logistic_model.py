@@ -65,6 +65,7 @@ def test_a_saved_one_predicts_as_before(missing, tmp_path):
     model = fit(table, "linear", device="cpu", baselines=False)
     assert model.method == "linear"
     assert model.settings["hidden"] == [2, 2]
+    assert model.learned == ()  # what is missing is averaged over, however many rows lack it
     assert len(model.about["settings_log_loss"]["linear"]) == 5
     said = model.predict(table.modalities, table.present)
     model.save(tmp_path / "model")
