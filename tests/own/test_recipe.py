@@ -8,10 +8,14 @@ import torch
 
 from synib.methods.hooks import AddsModules
 from synib.objective import Bernoulli, Categorical, Gaussian, MultiLabel
+from synib.own import recipe as recipe_module
+from synib.own.fitting import train
 from synib.own.folds import folds
 from synib.own.recipe import TableRecipe, family_of, make_method
 from synib.own.search_space import methods_of
+from synib.tokens import values
 from synib.training.cells import programs
+from synib.training.lazy_rows import LazyRows
 
 
 @pytest.mark.parametrize(("classes", "family", "outputs"), [(2, Bernoulli, 1), (3, Categorical, 3), (0, Gaussian, 2)])
@@ -97,3 +101,25 @@ def test_the_weight_of_one_synib_model_falls_to_nothing_before_training_ends(tab
     objective = make_method("synib-random", recipe.family, settings)
     assert [objective.weight(torch.tensor(step)).item() for step in (0, steps)] == [3.0, 0.0]
     assert "weight_schedule" not in recipe.settings("experts", {"lr": 1e-3, "dropout": 0.0, "weight": 3.0}, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_large_table_is_read_batch_by_batch_with_the_same_results(table, monkeypatch, dtype):
+    made = table(n=90, lacks=0.2)
+    made.modalities.update({name: x.astype(dtype) for name, x in made.modalities.items()})
+    parts = folds(made, 3)
+    outcomes = []
+    for large in (recipe_module.LARGE, 0):
+        monkeypatch.setattr(recipe_module, "LARGE", large)
+        outcome = train(made, parts, ["vanilla", "experts"], budget=2, epochs=3, device="cpu")
+        assert outcome.recipe.lazy == (large == 0)
+        outcomes.append(outcome)
+    whole, lazy = outcomes
+    fold = parts[0]
+    assert isinstance(lazy.recipe.view(0, fold.test).modalities["a"], LazyRows)
+    for name, x in whole.recipe.split(0, fold.test).modalities.items():
+        assert torch.equal(values(x), values(lazy.recipe.view(0, fold.test).modalities[name][:]))
+    for method, trained in whole.methods.items():
+        assert np.array_equal(trained.predictions, lazy.methods[method].predictions)
+        assert np.array_equal(trained.losses, lazy.methods[method].losses)
+        assert np.array_equal(trained.temperature, lazy.methods[method].temperature)

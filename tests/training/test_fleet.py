@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from synib.training import fleet, stacked
+from synib.training import batches, fleet
 from synib.training.loop import fit
 from synib.training.stacked import StackedModels
 
@@ -212,7 +212,7 @@ def test_training_neither_reads_nor_moves_torchs_generator(tiny, cell):
 def test_examples_too_many_to_be_put_in_order_at_once_give_the_same_models(tiny, cell, monkeypatch):
     cells = three(cell, "synib-random")
     first = fleet.train(tiny(0.5), cells)
-    monkeypatch.setattr(stacked, "ORDERED", 0)
+    monkeypatch.setattr(batches, "ORDERED", 0)
     second = fleet.train(tiny(0.5), cells)
     assert first.metrics == second.metrics
     for one, other in zip(first.learners, second.learners, strict=True):

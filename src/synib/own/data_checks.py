@@ -7,13 +7,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from synib.files.pages import blocks
 from synib.own.folds import Fold
 from synib.own.table import Table
 
 FEW = 30  # rows of a class, below which results on it mean little
 RARE = 0.05  # share of a class, below which accuracy says little about it
 GROUPS = 4  # fewer give no interval over groups
-ROWS = 4096  # read at a time, since files may be larger than the memory
+ROWS = 1024  # in double precision at a time
 
 Rows = NDArray[np.int64]
 
@@ -111,8 +112,8 @@ def _columns(table: Table) -> list[Finding]:
     for name, x in table.modalities.items():
         low, high = np.full(x.shape[1], np.inf), np.full(x.shape[1], -np.inf)
         present = table.present[name]
-        for at in range(0, len(x), ROWS):
-            rows = np.asarray(x[at : at + ROWS])[present[at : at + ROWS]]
+        for at, block in blocks(x):
+            rows = block if present[at].all() else block[present[at]]
             if len(rows):
                 low, high = np.minimum(low, rows.min(0)), np.maximum(high, rows.max(0))
         constant = int((low >= high).sum())
@@ -171,10 +172,11 @@ def digests(table: Table) -> NDArray[np.uint64]:
     random = np.random.default_rng(0)
     for name, x in table.modalities.items():
         odd = random.integers(0, 2**63, x.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-        for at in range(0, len(x), ROWS):
-            rows = slice(at, at + ROWS)
-            bits = np.ascontiguousarray(np.asarray(x[rows], dtype=np.float64) + 0.0).view(np.uint64)  # -0 is 0
-            total[rows] += ((bits ^ (bits >> np.uint64(29))) * odd).sum(1, dtype=np.uint64)
+        for rows, block in blocks(x, ROWS):
+            bits = np.ascontiguousarray(np.asarray(block, dtype=np.float64) + 0.0).view(np.uint64)  # -0 is 0
+            bits ^= bits >> np.uint64(29)
+            bits *= odd
+            total[rows] += bits.sum(1, dtype=np.uint64)
             total[rows] += table.present[name][rows].astype(np.uint64) * odd[0]
     return total
 

@@ -1,7 +1,7 @@
 """What fusion models and detectors of interactions gain over the best additive model, row by row."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -9,18 +9,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synib import keys
+from synib.data import Split
+from synib.files.pages import RowReader
 from synib.measure.detectors import Comparison, Detectors, Extension, Labels, Number, OneOf, Response, extend
 from synib.measure.stats import Estimate, Scale, Simultaneous, assign, mean, simultaneous, standardisation
 from synib.own.fitting import Outcome, predict
 from synib.own.folds import sample
 from synib.own.metric import Metric
 from synib.own.table import Table
-from synib.tokens import take
+from synib.training.lazy_rows import in_order
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]
 PARTS = 5  # that regressions are fitted on and tested on in turn
 ROWS = 20_000  # that detectors look at
+PROBED = 100_000  # tested rows up to which networks are probed on all of them; of more, on those that detectors look at
 DRAWS = 16  # rows whose other modalities a network's prediction is averaged over
 SURE = 0.025  # one-sided, as of a two-sided 95 % interval
 WORTH = 0.01  # of the metric: from many rows a smaller gain cannot be told from an additive model that is not perfect
@@ -95,18 +98,15 @@ class Bench:
     ) -> None:
         table = outcome.table
         self.outcome, self.metric, self.device, self.seed = outcome, metric, device, seed
-        self.rows, self.note = _chosen(outcome, seed)
+        self.rows, self.probed, self.note = _chosen(outcome, seed)
         self._scales: dict[str, Scale] = {}
         self.group = None if group is None else np.unique(group[self.rows], return_inverse=True)[1]
         self.part = self._parts(table)
         self.base = torch.stack([self._eta(method) for method in _additive_models(outcome)])
         self.offset = self.base[-1]  # of the additive network
-        modalities = {
-            n: torch.from_numpy(np.asarray(x[self.rows], dtype=np.float32)) for n, x in table.modalities.items()
-        }
         present = {n: torch.from_numpy(np.asarray(p[self.rows], dtype=bool)) for n, p in table.present.items()}
         self.detectors = Detectors(
-            {n: x.to(device) for n, x in modalities.items()}, {n: p.to(device) for n, p in present.items()},
+            _Modalities(table, self.rows, device), {n: p.to(device) for n, p in present.items()},
             torch.from_numpy(self.part).to(device), seed,
         )  # fmt: skip
 
@@ -139,7 +139,9 @@ class Bench:
         The additive part of a network is the mean of its predictions over the other modalities' values, one for each modality.
         """
         response, eta = self.response(self.target), compared.additive
-        alone = torch.from_numpy(additive_parts(self.outcome, method, self.seed)[:, self.rows]).to(self.device)
+        alone = torch.from_numpy(additive_parts(self.outcome, method, self.seed, self.probed)[:, self.rows]).to(
+            self.device
+        )
         joint = self._eta(method).to(self.device)
         alone = alone - alone.mean(1, keepdim=True)
         interaction = (joint - joint.mean(0) - alone.sum(0))[None]
@@ -222,30 +224,49 @@ def linear_predictor(outcome: Outcome, method: str) -> Numbers:
     return np.asarray(logsumexp(log_softmax(parameters, -1), 0) - np.log(len(parameters)))
 
 
-def additive_parts(outcome: Outcome, method: str, seed: int = 0) -> Numbers:
+class _Modalities(Mapping[str, Tensor]):
+    """Some rows of each modality in single precision, read when they are asked for and not kept."""
+
+    def __init__(self, table: Table, rows: Rows, device: str) -> None:
+        self._table, self._rows, self._device = table, rows, device
+
+    def __getitem__(self, name: str) -> Tensor:
+        return RowReader(np.asarray(self._table.modalities[name]))(torch.from_numpy(self._rows)).to(self._device)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.modalities)
+
+    def __len__(self) -> int:
+        return len(self._table.modalities)
+
+
+def additive_parts(outcome: Outcome, method: str, seed: int = 0, rows: Rows | None = None) -> Numbers:
     """What a fusion model says of each modality alone, ``(modalities, rows, columns)``: its mean over others' values.
 
-    At rows that are tested, by the models that were not trained on them, of mean 0 over each fold; NaN elsewhere. All rows
-    of a fold meet the same values of the other modalities, so that the result is a function of one modality alone, without
-    noise from the draws: noise would hide part of what the model says of single modalities, and that part would then look
-    like an interaction.
+    At those of ``rows`` that are tested, by the models that were not trained on them, of mean 0 over each fold; NaN
+    elsewhere. All rows of a fold meet the same values of the other modalities, so that the result is a function of one
+    modality alone, without noise from the draws: noise would hide part of what the model says of single modalities, and
+    that part would then look like an interaction.
     """
     recipe, names = outcome.recipe, list(outcome.table.modalities)
     columns = 1 if outcome.table.kind == "regression" else recipe.outputs
     parts = np.full((len(names), len(outcome.table.target), columns), np.nan)
     for i, fold in enumerate(outcome.parts):
-        split, n = recipe.split(i, fold.test), len(fold.test)
+        split = recipe.view(i, fold.test)
+        asked = np.arange(len(fold.test)) if rows is None else np.flatnonzero(np.isin(fold.test, rows))
+        at, n = torch.from_numpy(asked), len(asked)
+        own = {name: in_order(x, at) if n < len(split) else x for name, x in split.modalities.items()}
         learners = outcome.methods[method].learners[i]
-        background = keys.permutation(keys.fold(keys.key(seed), "others"), n)[:DRAWS]
+        background = keys.permutation(keys.fold(keys.key(seed), "others"), len(split))[:DRAWS]
         for m, name in enumerate(names):
             total = np.zeros((n, columns))
             for row in background:
-                others = {o: take(x, row.expand(n)) for o, x in split.modalities.items() if o != name}
-                inputs = {o: others.get(o, x) for o, x in split.modalities.items()}
+                others = {o: in_order(x, row.expand(n)) for o, x in split.modalities.items() if o != name}
+                inputs = Split({o: others.get(o, x) for o, x in own.items()}, split.target[at])
                 for learner in learners:
-                    eta = predict(learner, replace(split, modalities=inputs)).numpy()
+                    eta = predict(learner, inputs).numpy()
                     total += recipe.scaling(i).undo(outcome.family, eta)[:, :columns]
-            parts[m, fold.test] = (total - total.mean(0)) / (len(background) * len(learners))
+            parts[m, fold.test[asked]] = (total - total.mean(0)) / (len(background) * len(learners))
     return parts
 
 
@@ -254,11 +275,11 @@ def _additive_models(outcome: Outcome) -> list[str]:
     return [*(f"unimodal-{name}" for name in outcome.table.modalities), "additive"]
 
 
-def _chosen(outcome: Outcome, seed: int) -> tuple[Rows, str]:
-    """The tested rows, or a stratified choice of many."""
+def _chosen(outcome: Outcome, seed: int) -> tuple[Rows, Rows, str]:
+    """The tested rows, or a stratified choice of many; those on which networks are probed; and a note on the choice."""
     tested = np.flatnonzero(~np.isnan(outcome.methods["additive"].predictions[0, :, 0]))
     if len(tested) <= ROWS:
-        return tested, ""
+        return tested, tested, ""
     rows = sample(outcome.table, tested, ROWS, seed)
     note = f"Interactions were tested on {len(rows):,} of {len(tested):,} rows, drawn at random within classes."
-    return rows, note
+    return rows, tested if len(tested) <= PROBED else rows, note

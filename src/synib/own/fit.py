@@ -186,8 +186,8 @@ class _Run:
                     for fold, part in enumerate(recipe.parts):
                         cell = Cell("own", method, {"fold": fold}, recipe.settings(method, settings, fold), seed)
                         learner = trained[cell.id].learner().eval()
-                        scales = expert_scales(learner, recipe.split(fold, part.train))
-                        of_test = (answers_of(learner, recipe.split(fold, part.test)) / scales[:, None, None]).numpy()
+                        scales = expert_scales(learner, recipe.view(fold, part.train))
+                        of_test = (answers_of(learner, recipe.view(fold, part.test)) / scales[:, None, None]).numpy()
                         answers.append(recipe.scaling(fold).undo(recipe.family, of_test))
                         if len(self.folds) == 1:
                             first[method, number, seed] = learner
@@ -275,7 +275,7 @@ class _Run:
             learner, scaling = shard[cell.id].learner().eval(), recipe.scaling(0)
         method = learner.method
         if isinstance(method, Experts):
-            scales = expert_scales(learner, recipe.split(0, recipe.parts[0].train))
+            scales = expert_scales(learner, recipe.view(0, recipe.parts[0].train))
             method.weights = (calibration.weights / scales).to(method.weights)
             method.bias = calibration.bias.to(method.bias)
         self.on_progress(self.total + self.last, self.total + self.last)

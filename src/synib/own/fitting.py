@@ -291,7 +291,7 @@ def _best(
     validation, learners, temperatures = [], [], np.empty((seeds, len(parts)))
     for i, fold in enumerate(parts):
         first = (i * len(tried) + int(best[i])) * seeds
-        of_fold, scaling, test = cells[first : first + seeds], recipe.scaling(i), recipe.split(i, fold.test)
+        of_fold, scaling, test = cells[first : first + seeds], recipe.scaling(i), recipe.view(i, fold.test)
         learners.append([cell.learner().eval() for cell in of_fold])
         for seed, cell in enumerate(of_fold):
             temperatures[seed, i] = cell.temperature

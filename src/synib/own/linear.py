@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from synib.files.pages import release
 from synib.measure.stats.scaling import standardisation
 
 PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # against standardised features
@@ -33,6 +34,7 @@ def ridge_predictions(x: NDArray[np.generic], y: Numbers, fitted: Rows, tested: 
     def blocks(rows: Rows) -> Iterator[tuple[slice, Numbers]]:
         for at in range(0, len(rows), BLOCK):
             yield slice(at, at + BLOCK), scale(x[rows[at : at + BLOCK]])
+            release(x)
 
     target = y[fitted] - centre
     if x.shape[1] <= len(fitted):
@@ -51,8 +53,8 @@ def ridge_predictions(x: NDArray[np.generic], y: Numbers, fitted: Rows, tested: 
     errors = np.zeros(len(PENALTIES))
     for at, z in blocks(fitted):
         turned = z @ vectors
-        leverage = np.minimum(np.square(turned) @ shrunk + 1 / len(fitted), 0.999)  # with that of the intercept
         residual = target[at] - turned @ weights
+        leverage = np.minimum(np.square(turned, out=turned) @ shrunk + 1 / len(fitted), 0.999)  # and of the intercept
         errors += np.square(residual / (1 - leverage.T[..., None])).sum((1, 2))
     best = vectors @ weights[int(errors.argmin())]
     predicted = np.empty((len(tested), y.shape[1]))

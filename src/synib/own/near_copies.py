@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from synib.files.pages import blocks, release
 from synib.own.data_checks import digests
 from synib.own.table import Table
 
@@ -112,6 +113,7 @@ def _distances(table: Table, name: str, left: Integers, right: Integers) -> Floa
         one, other = left[at : at + step], right[at : at + step]
         apart = np.asarray(x[one], np.float64) - np.asarray(x[other], np.float64)
         distances[at : at + step] = np.sqrt(np.einsum("ij,ij->i", apart, apart))
+        release(x)
     distances[present[left] != present[right]] = np.inf
     return distances
 
@@ -136,9 +138,8 @@ def _projected(table: Table, spreads: dict[str, Spread], random: np.random.Gener
         directions = random.normal(size=(x.shape[1], GRIDS * DIMENSIONS)) / (spreads[name].typical or 1.0)
         lacks = random.normal(size=GRIDS * DIMENSIONS)
         centre = np.asarray(x[: min(rows, ROWS)], np.float64).mean(0)
-        for at in range(0, rows, ROWS):
-            block, present = np.asarray(x[at : at + ROWS], np.float64), table.present[name][at : at + ROWS, None]
-            points[at : at + ROWS] += np.where(present, (block - centre) @ directions, lacks)
+        for at, block in blocks(x, ROWS):
+            points[at] += np.where(table.present[name][at, None], (block - centre) @ directions, lacks)
     return points.reshape(rows, GRIDS, DIMENSIONS)
 
 

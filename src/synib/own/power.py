@@ -12,6 +12,7 @@ from math import erf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from synib.files.pages import release
 from synib.measure.detectors.features import clusters
 from synib.measure.stats import Estimate
 from synib.own.evidence import WORTH, Bench
@@ -150,6 +151,7 @@ def _direction(bench: Bench, name: str, random: np.random.Generator) -> Numbers:
     for at in range(0, len(rows), BLOCK):
         block = rows[at : at + BLOCK]
         along[block] = scale(x[bench.rows[block]]) @ weights
+        release(x)
     return along
 
 

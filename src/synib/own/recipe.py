@@ -11,6 +11,7 @@ import torch
 
 from synib.checks import check_whole, shown
 from synib.data import Dataset, Split
+from synib.files.pages import RowReader
 from synib.methods import build
 from synib.models import FusionModel
 from synib.objective import Bernoulli, Categorical, Family, Gaussian, MultiLabel, Objective
@@ -20,9 +21,10 @@ from synib.own.search_space import LINEAR, candidates, fixed, pace
 from synib.own.table import Table
 from synib.tokens import Modality, optional
 from synib.training import Cell
+from synib.training.lazy_rows import LazyRows
 
 KINDS = ("classification", "ordinal", "multilabel", "regression")
-KEPT = 1 << 28  # bytes of prepared folds that stay in memory
+LARGE = 1 << 22  # bytes of a fold: rows of larger ones are read and standardised when they are needed
 OF_MODEL = ("hidden", "dropout")
 OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "rows", "ridge")
 
@@ -62,6 +64,8 @@ class TableRecipe:
         fewest = min(len(fold.train) for fold in self.parts)
         if fewest < 2:
             raise ValueError(f"At least 2 rows are needed to train on; there is {fewest}.")
+        self.lazy = max(self.bytes(fold) for fold in range(len(self.parts))) > LARGE
+        self._readers: dict[str, RowReader] = {}
         self._datasets: dict[int, Dataset] = {}
         self._scalings: dict[int, Scaling] = {}
         self._lock = threading.Lock()
@@ -102,9 +106,7 @@ class TableRecipe:
         fold = fold_of(cell)
         with self._lock:  # the fleet asks for all cells at once
             if fold not in self._datasets:
-                train, validation = (self.split(fold, rows) for rows in self.parts[fold][:2])
-                while self._datasets and (len(self._datasets) + 1) * self.bytes(fold) > KEPT:
-                    self._datasets.pop(next(iter(self._datasets)))
+                train, validation = (self.view(fold, rows) for rows in self.parts[fold][:2])
                 self._datasets[fold] = Dataset(train, validation, None)
             return self._datasets[fold]
 
@@ -115,14 +117,30 @@ class TableRecipe:
 
     def split(self, fold: int, rows: Rows) -> Split:
         """Rows as the models of a fold see them, with the target in the family's form."""
+        return self._split(fold, rows, self.inputs(fold, rows))
+
+    def view(self, fold: int, rows: Rows) -> Split:
+        """The same; in a large table, modalities are :class:`~synib.training.lazy_rows.LazyRows`, which take no memory."""
+        if not self.lazy:
+            return self.split(fold, rows)
+        scaling, index = self.scaling(fold), torch.from_numpy(np.asarray(rows, dtype=np.int64))
+        modalities: dict[str, Any] = {}
+        for name, x in self.table.modalities.items():
+            reader = self._readers.setdefault(name, RowReader(np.asarray(x)))
+            mean, factor = (torch.from_numpy(part.astype(np.float32)) for part in scaling.columns[name])
+            present = torch.from_numpy(self.table.present[name][rows].astype(bool)) if name in self.missing else None
+            modalities[name] = LazyRows(reader, index, mean, factor, present)
+        return self._split(fold, rows, modalities)
+
+    def _split(self, fold: int, rows: Rows, modalities: Mapping[str, Modality]) -> Split:
         target, weight = self.table.target[rows], self.table.weight
         counts = None if weight is None else torch.from_numpy(weight[rows].astype(np.float32))
         if not isinstance(self.family, Gaussian):
             labels = torch.from_numpy(target.astype(np.int64 if self.family.discrete else np.float32))
-            return Split(self.inputs(fold, rows), labels, sample_weight=counts)
+            return Split(modalities, labels, sample_weight=counts)
         mean, deviation = self.scaling(fold).target
         scaled = ((target - mean) / deviation).astype(np.float32)
-        return Split(self.inputs(fold, rows), torch.from_numpy(scaled)[:, None], sample_weight=counts)
+        return Split(modalities, torch.from_numpy(scaled)[:, None], sample_weight=counts)
 
     def inputs(self, fold: int, rows: Rows) -> dict[str, Modality]:
         """Modalities of some rows, as the models of a fold see them."""

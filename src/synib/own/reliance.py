@@ -1,7 +1,7 @@
 """How far a model relies on each modality: what its predictions lose when the modality is another row's."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,8 +11,10 @@ from torch import Tensor
 from synib import keys
 from synib.measure.stats import Estimate
 from synib.own.evidence import Bench
+from synib.own.fitting import predict
 from synib.own.metric import probabilities
-from synib.tokens import Modality, present, take
+from synib.tokens import Modality, present
+from synib.training.lazy_rows import LazyRows, in_order
 
 Numbers = NDArray[np.float64]
 DRAWS = 4  # other rows that take a modality's place, one after the other
@@ -38,15 +40,16 @@ def reliance(bench: Bench, method: str, seed: int = 0) -> dict[str, Reliance]:
     names = (INTACT, *outcome.table.modalities)
     eta = {name: np.full((outcome.seeds, DRAWS, len(outcome.table.target), recipe.outputs), np.nan) for name in names}
     for i, fold in enumerate(outcome.parts):
-        split = recipe.split(i, fold.test)
+        rows = fold.test[np.isin(fold.test, bench.probed)]
+        split = recipe.view(i, rows)
         for s, learner in enumerate(outcome.methods[method].learners[i]):
             without = predictions_without(
-                lambda x, learner=learner: learner.method.predict(learner.model, x),  # type: ignore[misc]
+                lambda x, learner=learner, like=split: predict(learner, replace(like, modalities=x)),  # type: ignore[misc]
                 split.modalities,
                 seed,
             )
             for name, each in without.items():
-                eta[name][s][:, fold.test] = recipe.scaling(i).undo(recipe.family, each)
+                eta[name][s][:, rows] = recipe.scaling(i).undo(recipe.family, each)
     intact = _scores(bench, eta.pop(INTACT))
     lost = {
         name: [bench.mean(a - b) for a, b in zip(intact, _scores(bench, x), strict=True)] for name, x in eta.items()
@@ -67,7 +70,7 @@ def _scores(bench: Bench, predictions: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def predictions_without(
-    predict: Callable[[Mapping[str, Modality]], Tensor], modalities: Mapping[str, Modality], seed: int = 0
+    model: Callable[[Mapping[str, Modality]], Tensor], modalities: Mapping[str, Modality], seed: int = 0
 ) -> dict[str, Numbers]:
     """For each modality the predictions when it is another row's, for a few draws; ``""`` for rows as they are.
 
@@ -77,17 +80,17 @@ def predictions_without(
         Modality → ``(draws, rows, outputs)``.
     """
     with torch.no_grad():
-        intact = _parameters(predict(modalities))
+        intact = _parameters(model(modalities))
         result = {INTACT: np.repeat(intact[None], DRAWS, 0)}
         for name, x in modalities.items():
-            has = present(x)
+            has = x.present if isinstance(x, LazyRows) else present(x)
             rows = torch.arange(len(intact)) if has is None else has.nonzero().squeeze(1)
             draws = []
             for draw in range(DRAWS):
                 order = keys.permutation(keys.fold(keys.key(seed), name, draw), len(rows))
                 source = torch.arange(len(intact))
                 source[rows[order]] = rows[order.roll(1)]  # a circle: no row gets its own
-                draws.append(_parameters(predict({**modalities, name: take(x, source)})))
+                draws.append(_parameters(model({**modalities, name: in_order(x, source)})))
             result[name] = np.stack(draws)
     return result
 

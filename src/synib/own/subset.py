@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from synib.data import Dataset, Split
@@ -16,6 +17,7 @@ from synib.own.metric import Metric
 from synib.own.recipe import TableRecipe, fold_of
 from synib.training import Cell
 from synib.training.device import choose_device
+from synib.training.lazy_rows import in_order
 
 LEAST = 10  # rows; of fewer nothing can be said
 
@@ -48,7 +50,9 @@ class ShuffledRecipe(TableRecipe):
 
 
 def _shuffled(split: Split, seed: int) -> Split:
-    return replace(split, modalities=shuffle_within_class(split.modalities, split.target, seed))
+    numbers = torch.arange(len(split))
+    order = shuffle_within_class(dict.fromkeys(split.modalities, numbers), split.target, seed)
+    return replace(split, modalities={name: in_order(x, order[name]) for name, x in split.modalities.items()})
 
 
 def subset(bench: Bench, fusions: Sequence[str], *, device: str = "auto") -> Subset | None:
@@ -107,7 +111,7 @@ def control(outcome: Outcome, method: str, device: str = "auto") -> TrainedMetho
         fold = fold_of(cell)
         test = outcome.parts[fold].test
         if len(test):
-            predictions[cell.seed, test] = predict(trained[cell.id].learner(), recipe.split(fold, test)).numpy()
+            predictions[cell.seed, test] = predict(trained[cell.id].learner(), recipe.view(fold, test)).numpy()
     return replace(model, predictions=predictions)
 
 

@@ -17,14 +17,12 @@ from synib.measure import accuracies, correct
 from synib.methods.hooks import FitsAtEnd, RevisesWeights, TrainsInStages
 from synib.models import Dropout
 from synib.objective import Batch
-from synib.tokens import Modality, move, stack, take, values
+from synib.tokens import Modality, take
+from synib.training.batches import batches, side_by_side, whole
 from synib.training.cells import VARYING, Cell, Learner, Recipe, Watching, check_layers, learner
 from synib.training.recorded import CudaGraphs, Recorded
 from synib.training.step import step, trained
 from synib.training.tape import Tapes
-
-# Bytes of an epoch's examples up to which they are put in order at once, which saves a kernel in each step.
-ORDERED = 1 << 28
 
 
 class StackedModels:
@@ -111,7 +109,7 @@ class StackedModels:
         first = splits[0]
         weights = [s.sample_weight for s in splits if s.sample_weight is not None]
         return Split(
-            {name: move(stack([s.modalities[name] for s in splits]), self.device) for name in first.modalities},
+            {name: side_by_side([s.modalities[name] for s in splits], self.device) for name in first.modalities},
             torch.stack([s.target for s in splits]).to(self.device),
             {name: torch.stack([s.groups[name] for s in splits]).to(self.device) for name in first.groups},
             sample_weight=torch.stack(weights).to(self.device) if weights else None,
@@ -124,18 +122,12 @@ class StackedModels:
         cell = torch.arange(len(order), device=self.device)[:, None]
         target = split.target[cell, order]
         weight = None if split.sample_weight is None else split.sample_weight[cell, order]
-        at_once = sum(values(x).nbytes for x in split.modalities.values()) <= ORDERED
-        ordered = {name: take(x, (cell, order)) for name, x in split.modalities.items()} if at_once else {}
         self.template.train()
         self.begin(epoch)
         steps = torch.arange(self.steps, self.steps + -(-n // self.batch_size), device=self.device)
         step_keys = keys.fold(keys.fold(self.seeds, "step")[:, None], steps)
-        for number, start in enumerate(range(0, n, self.batch_size)):
-            rows = slice(start, start + self.batch_size)
-            if at_once:
-                batch = {name: take(x, (slice(None), rows)) for name, x in ordered.items()}
-            else:
-                batch = {name: take(x, (cell, order[:, rows])) for name, x in split.modalities.items()}
+        for number, batch in enumerate(batches(split.modalities, order, self.batch_size)):
+            rows = slice(number * self.batch_size, (number + 1) * self.batch_size)
             weights = () if weight is None else (weight[:, rows],)
             self.step(batch, target[:, rows], order[:, rows], step_keys[:, number], *weights)
             self.steps += 1
@@ -206,7 +198,7 @@ class StackedModels:
         self.template.eval()
         with torch.no_grad():
             changed, left = vmap(partial(self._call, _revise), randomness="error")(
-                self.parameters, self.buffers, train.modalities, train.target, validation.modalities, validation.target,
+                self.parameters, self.buffers, whole(train), train.target, whole(validation), validation.target,
                 self.initial, keys.fold(self.seeds, "revise", epoch),
             )  # fmt: skip
             frozen = {name for name, p in self.template.model.named_parameters() if not p.requires_grad}
@@ -224,7 +216,7 @@ class StackedModels:
         weight = () if validation.sample_weight is None else (validation.sample_weight,)
         with torch.no_grad():
             self.buffers = vmap(partial(self._call, _settle), randomness="error")(
-                self.parameters, self.buffers, validation.modalities, validation.target, *weight
+                self.parameters, self.buffers, whole(validation), validation.target, *weight
             )
 
     def accuracies(self, split: Split, name: str, rows: int = 512) -> dict[str, Tensor]:

@@ -92,7 +92,7 @@ class Detectors:
         self._pairs = {(a, b): spectral.Pair.of(white[a], white[b], part, self.parts) for a, b in self.pairs}
         for name, x in white.items():  # a modality with itself: products within it
             few = x[:, :WITHIN]
-            self._pairs[name, name] = spectral.Pair(few, few, few, few)
+            self._pairs[name, name] = spectral.Pair(few, few)
         widths = [c.white.shape[1] for c in self.components.values()]
         self.levels = spectral.levels(*widths) if only_products is None else [min(only_products, max(widths))]
         others = {"kernel": kernel_features, "table": table_features} if only_products is None else {}

@@ -36,11 +36,12 @@ def components(x: Tensor, present: Tensor) -> Components:
         return Components(x.new_zeros(len(x), 1), x.new_zeros(len(x), 1))
     blocks = rows.split(BLOCK)
     mean = torch.stack([x[b].double().sum(0) for b in blocks]).sum(0) / n
-    deviation = (torch.stack([(x[b].double() - mean).square().sum(0) for b in blocks]).sum(0) / n).sqrt()
+    deviation = (torch.stack([x[b].double().sub_(mean).square_().sum(0) for b in blocks]).sum(0) / n).sqrt()
     varies = deviation > 1e-6 * mean.abs()
 
     def standardised(block: Tensor) -> Tensor:
-        return torch.where(varies, (x[block].double() - mean) / torch.where(varies, deviation, 1.0), 0.0)
+        z = x[block].double().sub_(mean).div_(torch.where(varies, deviation, 1.0))
+        return z.masked_fill_(~varies, 0.0)
 
     if width <= n:
         moments = mean.new_zeros(width, width)
@@ -59,5 +60,5 @@ def components(x: Tensor, present: Tensor) -> Components:
     for block in blocks:
         scaled = standardised(block) @ axes
         leading[block] = scaled[:, :LEADING].to(x)
-        white[block] = (scaled / deviations).clamp(-FAR, FAR).to(x)
+        white[block] = scaled.div_(deviations).clamp_(-FAR, FAR).to(x)
     return Components(leading, white)

@@ -7,12 +7,13 @@ LANDMARKS, ALONE = 384, 128  # rows that stand for all: of a pair of modalities,
 ROWS_EACH = 20  # rows for each cell of a table of clusters
 FEWEST, MOST = 3, 12  # clusters of a modality
 ROUNDS = 12  # of k-means
+BLOCK = 4096  # rows in double precision at a time
 
 
 def gaussian_kernel(x: Tensor, landmarks: Tensor) -> Tensor:
     """exp(-d² / median d²) for each row and landmark."""
-    square = torch.cdist(x, landmarks).square()
-    return torch.exp(-square / square[:: max(1, len(x) // 1000)].median().clamp(min=1e-12))
+    square = torch.cdist(x, landmarks).square_()
+    return square.div_(-square[:: max(1, len(x) // 1000)].median().clamp(min=1e-12)).exp_()
 
 
 def nystrom(kernel: Tensor, among: Tensor) -> Tensor:
@@ -24,9 +25,13 @@ def nystrom(kernel: Tensor, among: Tensor) -> Tensor:
     """
     values, vectors = torch.linalg.eigh(among.double())
     kept = values > 1e-4 * values.max()
-    features = kernel.double() @ (vectors[:, kept] / values[kept].sqrt())
-    features = features - features.mean(0)
-    return (features / features.square().sum(1).mean().sqrt().clamp(min=1e-12)).float() * len(among) ** 0.5
+    turn = vectors[:, kept] / values[kept].sqrt()
+    features = torch.empty(len(kernel), turn.shape[1], dtype=turn.dtype, device=turn.device)
+    for rows in torch.arange(len(kernel), device=kernel.device).split(BLOCK):
+        features[rows] = kernel[rows].double() @ turn
+    features -= features.mean(0)
+    size = sum(x.square().sum() for x in features.split(BLOCK)) / len(features)
+    return features.div_(torch.as_tensor(size).sqrt().clamp(min=1e-12)).float().mul_(len(among) ** 0.5)
 
 
 def kernel_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
@@ -41,7 +46,8 @@ def kernel_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Te
         alone[name] = nystrom(kernel, kernel[few])
         many = order[: min(n, LANDMARKS)]
         wide = gaussian_kernel(near, near[many])
-        centred[name] = wide - wide[many].mean(0) - wide.mean(1, keepdim=True) + wide[many].mean()
+        of_landmarks, of_rows = wide[many], wide.mean(1, keepdim=True)
+        centred[name] = wide.sub_(of_landmarks.mean(0)).sub_(of_rows).add_(of_landmarks.mean())
     names = list(leading)
     pairs = {}
     many = order[: min(n, LANDMARKS)]

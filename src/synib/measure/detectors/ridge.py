@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+BLOCK = 4096  # rows whose leverages are computed at a time
 PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # against features of variance about 1
 
 
@@ -18,34 +19,36 @@ class RidgeFolds:
     """
 
     def __init__(self, features: Tensor, part: Tensor, parts: int) -> None:
-        self.part = part
-        gram = [features[part == p].mT @ features[part == p] for p in range(parts)]
+        self.features, self.part = features, part
+        gram = []
+        for p in range(parts):
+            of_part = features[part == p]
+            gram.append(of_part.mT @ of_part)
         total = torch.stack(gram).sum(0)
-        self.values, self.turned = [], []
+        self.vectors: list[Tensor] = []
+        self.shrunk: list[Tensor] = []  # (penalties, directions)
+        self.leverage: list[Tensor] = []  # (penalties, rows)
         for p in range(parts):
             values, vectors = torch.linalg.eigh((total - gram[p]).double())
-            self.values.append(values.clamp(min=0))
-            self.turned.append(features @ vectors.to(features))
+            penalties = torch.tensor(PENALTIES, dtype=values.dtype, device=values.device)
+            self.vectors.append(vectors.to(features))
+            self.shrunk.append((1 / (values.clamp(min=0) + penalties[:, None])).to(features))
+            blocks = [(x @ self.vectors[p]).square_() @ self.shrunk[p].mT for x in features.split(BLOCK)]
+            self.leverage.append(torch.cat(blocks).clamp(max=0.999).mT.contiguous())
 
     def scores(self, residual: Tensor, test: int) -> Tensor:
         """Predictions of the residual, ``(rows, columns)``: leave-one-out for training rows, from all others for test rows.
 
         The penalty with the smallest leave-one-out error on the training rows is chosen.
         """
-        values, z = self.values[test], self.turned[test]
-        train = self.part != test
-        fitted, r = z[train], residual[train].to(z)
-        slopes, squares = fitted.mT @ r, fitted.square()
-        best: tuple[float, Tensor] | None = None
-        for penalty in PENALTIES:
-            shrunk = (1 / (values + penalty)).to(z)
-            leverage = (squares @ shrunk).clamp(max=0.999)[:, None]
-            weights = shrunk[:, None] * slopes
-            left_out = (fitted @ weights - leverage * r) / (1 - leverage)
-            error = float((r - left_out).square().mean())
-            if best is None or error < best[0]:
-                predicted = z @ weights
-                predicted[train] = left_out
-                best = error, predicted
-        assert best is not None
-        return best[1].double()
+        x, vectors, train = self.features, self.vectors[test], self.part != test
+        r = residual.to(x)
+        slopes = vectors.mT @ (x.mT @ torch.where(train[:, None], r, 0.0))
+        # All penalties at once: the features are read twice for each residual.
+        weights = vectors @ (self.shrunk[test][..., None] * slopes)  # (penalties, features, columns)
+        predicted = torch.einsum("nf,pfc->pnc", x, weights)
+        leverage = self.leverage[test][..., None]
+        left_out = (predicted - leverage * r) / (1 - leverage)
+        errors = (r - left_out).square()[:, train].mean((1, 2))
+        best = int(errors.argmin())
+        return torch.where(train[:, None], left_out[best], predicted[best]).double()

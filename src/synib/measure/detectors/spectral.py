@@ -34,40 +34,37 @@ def moments(a: Tensor, b: Tensor, residual: Tensor, part: Tensor, parts: int) ->
 
 
 class Pair(NamedTuple):
-    """Whitened components of two modalities, and their linear predictions from each other.
+    """Whitened components of two modalities, and how each predicts the other linearly.
 
     Args:
         a, b: Components, ``(rows, components)``.
-        a_from_b, b_from_a: Linear predictions from the other modality, fitted on other parts of the rows; 0 if the
-            modalities are independent.
+        b_to_a, a_to_b: For each part, the coefficients of a prediction from the other modality that was fitted on the other
+            parts, ``(parts, components, predicted components)``; ``None`` for a modality with itself. The predictions are 0
+            where the modalities are independent.
     """
 
     a: Tensor
     b: Tensor
-    a_from_b: Tensor
-    b_from_a: Tensor
+    b_to_a: Tensor | None = None
+    a_to_b: Tensor | None = None
 
     @classmethod
     def of(cls, a: Tensor, b: Tensor, part: Tensor, parts: int) -> "Pair":
-        """The pair with these predictions."""
-        return cls(a, b, predicted(b, a, part, parts), predicted(a, b, part, parts))
-
-    def leading(self, level: int) -> "Pair":
-        """The same pair with only its leading components."""
-        return Pair(*(x[:, :level] for x in self))
+        """The pair with its predictions."""
+        return cls(a, b, coefficients(b, a, part, parts), coefficients(a, b, part, parts))
 
 
-def predicted(x: Tensor, y: Tensor, part: Tensor, parts: int) -> Tensor:
-    """Linear predictions of each row of ``y`` from ``x``, by ridge regression on the other parts of the rows."""
-    rows = [part == p for p in range(parts)]
-    gram = torch.stack([x[r].mT @ x[r] for r in rows])
-    cross = torch.stack([x[r].mT @ y[r] for r in rows])
-    result = torch.empty_like(y)
-    for p, r in enumerate(rows):
-        left = gram.sum(0) - gram[p]
-        penalty = SHRINK * len(x) * torch.eye(len(left), dtype=left.dtype, device=left.device)
-        result[r] = x[r] @ torch.linalg.solve(left + penalty, cross.sum(0) - cross[p])
-    return result
+def coefficients(x: Tensor, y: Tensor, part: Tensor, parts: int) -> Tensor:
+    """Coefficients of a linear prediction of ``y`` from ``x`` for each part, by ridge regression on the other parts."""
+    gram, cross = x.new_empty(parts, x.shape[1], x.shape[1]), x.new_empty(parts, x.shape[1], y.shape[1])
+    for p in range(parts):
+        of_part = x[part == p]
+        gram[p], cross[p] = of_part.mT @ of_part, of_part.mT @ y[part == p]
+    all_gram, all_cross = gram.sum(0), cross.sum(0)
+    penalty = SHRINK * len(x) * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+    for p in range(parts):
+        cross[p] = torch.linalg.solve(all_gram - gram[p] + penalty, all_cross - cross[p])
+    return cross
 
 
 class Directions:
@@ -81,31 +78,38 @@ class Directions:
     """
 
     def __init__(self, pair: Pair, sums: Tensor, part: Tensor, level: int) -> None:
-        self.pair, self.part = pair.leading(level), part
         corner = sums[..., :level, :level]
         parts = len(corner)
         first, second = torch.triu_indices(parts, parts, device=sums.device)
         without = corner.sum(0) - corner[first] - corner[second]
         same = (first == second).nonzero()[:, 0]
         without[same] += corner[first[same]]  # a part is left out once
-        self._place = {
-            (int(p), int(q)): i for i, (p, q) in enumerate(zip(first.tolist(), second.tolist(), strict=True))
-        }
-        self._left, self._right = leading_pair(without)
+        place = {(p, q): i for i, (p, q) in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
+        left, right = leading_pair(without)
+        # Of every row along the directions that were found without its own part and each other part; (parts, rows, columns)
+        # of a, of b, and where there are predictions, of a from b and of b from a.
+        count = 2 if pair.b_to_a is None else 4
+        self._along = [pair.a.new_empty(parts, len(part), left.shape[1]) for _ in range(count)]
+        for p in range(parts):
+            rows, which = part == p, [place[min(p, test), max(p, test)] for test in range(parts)]
+            a, b, of_a, of_b = pair.a[rows], pair.b[rows], left[which].mT, right[which].mT
+            projected = [a[:, :level] @ of_a, b[:, :level] @ of_b]
+            if pair.b_to_a is not None and pair.a_to_b is not None:
+                projected += [b @ (pair.b_to_a[p][:, :level] @ of_a), a @ (pair.a_to_b[p][:, :level] @ of_b)]
+            for along, of_part in zip(self._along, projected, strict=True):
+                along[:, rows] = of_part
 
     def scores(self, test: int) -> tuple[Tensor, list[Tensor]]:
         """The product for every row, and the products that each modality can form alone, ``(rows, columns)`` each.
 
-        A modality alone has its own factor and a linear prediction of the other one, and can form their product and
-        both squares. Directions are fitted without the row's own part and without part ``test``.
+        A modality alone has its own factor and a linear prediction of the other one, and can form their product and both
+        squares. Directions are fitted without the row's own part and without part ``test``. For a modality paired with
+        itself, only the product is returned.
         """
-        columns = [x.new_empty(len(x), self._left.shape[1]) for x in self.pair]
-        for p in range(int(self.part.max()) + 1):
-            rows, i = self.part == p, self._place[min(p, test), max(p, test)]
-            along = (self._left[i], self._right[i], self._left[i], self._right[i])
-            for column, x, direction in zip(columns, self.pair, along, strict=True):
-                column[rows] = x[rows] @ direction.mT
-        a, b, a_from_b, b_from_a = (column.double() for column in columns)
+        a, b, *predicted = (along[test].double() for along in self._along)
+        if not predicted:
+            return a * b, []
+        a_from_b, b_from_a = predicted
         alone = [z - z.mean(0) for z in (a * a, a * b_from_a, b_from_a**2, b * b, b * a_from_b, a_from_b**2)]
         return a * b, alone
 

@@ -1,0 +1,82 @@
+"""Rows of a large table that are read and standardised batch by batch, so that folds and models share one array."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from synib.files.pages import RowReader
+from synib.tokens import Modality, Tokens, optional, take
+
+
+@dataclass(frozen=True)
+class LazyRows:
+    """Some rows of one modality, standardised when they are taken. Indexing gives what the same tensor would give.
+
+    Args:
+        reader: Reads rows of the whole table.
+        index: The numbers of these rows.
+        mean, factor: Of each column; a row becomes ``(row - mean) * factor``.
+        present: Which of these rows have the modality; ``None`` if all do.
+    """
+
+    reader: RowReader
+    index: Tensor
+    mean: Tensor
+    factor: Tensor
+    present: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, rows: Tensor | slice) -> Modality:
+        x = self.reader(self.index[rows]).sub_(self.mean).mul_(self.factor)
+        return x if self.present is None else optional(x, self.present[rows])
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((len(self.index), self.reader.width))
+
+    def reordered(self, rows: Tensor) -> "LazyRows":
+        """These rows in another order, or some of them; nothing is read."""
+        present = None if self.present is None else self.present[rows]
+        return replace(self, index=self.index[rows], present=present)
+
+
+def in_order(x: Modality, rows: Tensor) -> Modality:
+    """Rows of a modality in another order, or some of them; lazy ones stay lazy."""
+    return cast(Modality, x.reordered(rows)) if isinstance(x, LazyRows) else take(x, rows)
+
+
+class StackedRows:
+    """The rows of several models side by side. Models that are trained on the same rows share them.
+
+    Args:
+        rows: Those of each model, as many for each, all of one table.
+    """
+
+    def __init__(self, rows: Sequence[LazyRows]) -> None:
+        different = list({id(x): x for x in rows}.values())
+        places = {id(x): i for i, x in enumerate(different)}
+        self._model = torch.tensor([places[id(x)] for x in rows])
+        self._reader = rows[0].reader
+        self._index = torch.stack([x.index for x in different])
+        self._mean = torch.stack([x.mean for x in different])[self._model, None]
+        self._factor = torch.stack([x.factor for x in different])[self._model, None]
+        present = [x.present for x in different if x.present is not None]
+        self._present = torch.stack(present) if present else None
+
+    def __getitem__(self, where: tuple[Tensor | slice, Tensor | slice]) -> Modality:
+        """Rows of every model: ``[:, a:b]``, or for each model rows of its own, ``[models, rows]``."""
+        rows = where[1]
+        index = self._of_models(self._index, rows)
+        x = self._reader(index.flatten()).view(*index.shape, -1).sub_(self._mean).mul_(self._factor)
+        if self._present is None:
+            return x
+        present = self._of_models(self._present, rows)[..., None]
+        return Tokens(torch.where(present, x, 0.0)[:, :, None], ~present)
+
+    def _of_models(self, x: Tensor, rows: Tensor | slice) -> Tensor:
+        return x[:, rows][self._model] if isinstance(rows, slice) else x[self._model[:, None], rows]
