@@ -4,9 +4,10 @@ Models are trained by the library on Spurious XOR, PID-XOR and spoken x written 
 for each part of a row is compared with the truth by the area under the ROC curve: of the mean score over rows (``map``), and of
 each row, averaged (``row``). Peers explain the same model output on the same parts: integrated gradients and sampled
 Shapley values (captum), with the mean training row as baseline, and pairwise Shapley interactions (shapiq), of which those
-that cross modalities are added up for each part.
+that cross modalities are added up for each part. ``map-pid-xor`` and ``map-digits`` compare ways to make one map of many
+rows, ``part_gain`` among them, for trained models and for the same networks with random weights.
 
-    SYNIB_DATA=... python benchmarks/explain.py [spurious-xor pid-xor digits rows cost gallery] [--seeds 3] [--out FOLDER]
+    SYNIB_DATA=... python benchmarks/explain.py [spurious-xor pid-xor map-digits rows cost ...] [--seeds 3] [--out FOLDER]
 """
 
 import argparse
@@ -26,7 +27,7 @@ from torch import Tensor, nn
 
 import synib
 from synib.data import Dataset
-from synib.explanation import Picture, Spectrogram, patches
+from synib.explanation import Picture, Spectrogram, part_gain, patches
 from synib.files import write_csv
 from synib.measure import auc
 from synib.report.explanation import write_explanation
@@ -43,6 +44,8 @@ Truth = NDArray[np.bool_]
 FAMILY = synib.Bernoulli()
 ROWS = 20  # explained by each method
 TEST = 1000  # rows that stand for what is absent
+MAP = 400  # rows of a map
+SHAPLEY_ROWS = 100  # of them whose Shapley values are computed
 
 
 METHODS = {
@@ -74,6 +77,9 @@ class Subject:
     target: NDArray[np.int64]
     groups: dict[str, Truth]
     accuracy: dict[str, float]
+    synergistic: tuple[
+        dict[str, Tensor], Tensor
+    ]  # rows of the whole split whose label only both modalities say, targets
 
     def rows(self, group: str) -> list[int]:
         chosen = self.groups.get(group, np.ones(len(self.target), bool))
@@ -117,12 +123,14 @@ def _trained(data: str, method: str, seed: int) -> Subject:
     split = dataset.validation if "beta" in cell.factors else dataset.test
     assert split is not None
     count = min(TEST, len(split))
+    only_both = split.groups.get("S", torch.ones(len(split), dtype=torch.bool)).nonzero().flatten()[:MAP]
     accuracy = {k: v for k, v in trained.metrics[0].items() if k.startswith("test_accuracy")}
     print(f"{data} {method} {seed}: {accuracy} in {time.perf_counter() - start:.0f} s", flush=True)
     return Subject(
         data, method, seed, trained.learners[0].model,
         {name: values(x)[:count] for name, x in split.modalities.items()},
         split.target[:count].numpy(), {name: g[:count].numpy() for name, g in split.groups.items()}, accuracy,
+        ({name: values(x)[only_both] for name, x in split.modalities.items()}, split.target[only_both]),
     )  # fmt: skip
 
 
@@ -229,6 +237,45 @@ def _reset(model: nn.Module) -> nn.Module:
     return fresh
 
 
+def maps(data: str, method: str, seeds: int) -> Iterator[dict[str, Any]]:
+    """Ways to make one map of many rows, of models that use the synergy and of the same networks with random weights."""
+    for trained in subjects(data, [method], seeds):
+        for subject in (trained, replace(trained, model=_reset(trained.model), method=f"{method}, random weights")):
+            for question in questions(data, method):
+                yield from _maps(subject, question)
+
+
+def _maps(subject: Subject, question: Question) -> Iterator[dict[str, Any]]:
+    x, y = subject.synergistic
+    parts = {question.modality: question.parts[question.modality]}
+    start = time.perf_counter()
+    gain = part_gain(subject.model, x, y, parts, family=FAMILY)[question.modality]
+    seconds = {"gain": time.perf_counter() - start}
+    start = time.perf_counter()
+    of = range(min(SHAPLEY_ROWS, len(y)))
+    row = (
+        synib.explain(subject.model, x, family=FAMILY, parts=parts, of=of, part_draws=16)
+        .parts[question.modality]
+        .together
+    )
+    seconds["Shapley"] = time.perf_counter() - start
+    found = {
+        "part_gain, together": (gain.together, len(y)),
+        "part_gain, in all": (gain.together + gain.alone, len(y)),
+        "mean Shapley value": (row.mean(0), len(row)),
+        "|mean Shapley value|": (np.abs(row.mean(0)), len(row)),
+        "mean |Shapley value|": (np.abs(row).mean(0), len(row)),
+        "mean squared Shapley value": (np.square(row).mean(0), len(row)),
+    }
+    for name, (scores, rows) in found.items():
+        yield {
+            "data": subject.data, "model": subject.method, "seed": subject.seed, "truth": question.name,
+            "modality": question.modality, "parts": len(question.truth), "map": name, "rows": rows,
+            "auroc": round(auc(scores, question.truth), 4),
+            "seconds": round(seconds["gain" if "gain" in name else "Shapley"], 2), "hardware": hardware(),
+        }  # fmt: skip
+
+
 def separation(seeds: int) -> Iterator[dict[str, Any]]:
     """How well numbers for a row tell PID-XOR's synergistic examples from the others."""
     for subject in subjects("pid-xor", METHODS["pid-xor"], seeds):
@@ -283,7 +330,9 @@ def hardware() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=[*METHODS, "rows", "cost"], help="what to measure")
+    parser.add_argument(
+        "parts", nargs="*", default=[*METHODS, "map-pid-xor", "map-digits", "rows", "cost"], help="what to measure"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, help="also write CSV files into this folder")
     options = parser.parse_args()
@@ -291,7 +340,12 @@ def main() -> None:
         if name == "gallery":
             gallery(options.out)
             continue
-        whole = {"rows": separation, "cost": cost}
+        whole: dict[str, Callable[[int], Iterator[dict[str, Any]]]] = {
+            "rows": separation,
+            "cost": cost,
+            "map-pid-xor": lambda seeds: maps("pid-xor", "synib-oracle", seeds),
+            "map-digits": lambda seeds: maps("digits", "synib-learned", seeds),
+        }
         found = whole[name](options.seeds) if name in whole else truth(name, METHODS[name], options.seeds)
         rows = []
         for row in found:

@@ -69,7 +69,7 @@ def test_a_file_of_few_rows_is_explained_without_parts(synib_command, model, tmp
     np.savez(tmp_path / "few.npz", **{name: v[:2] for name, v in x.items()})
     code, out, _ = synib_command("explain", model, tmp_path / "few.npz")
     assert code == 0
-    assert "Parts are not explained: fewer than 16 rows have all modalities" in out
+    assert "Parts are not explained: that needs 16 rows with every modality, and few.npz has 2." in out
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_file_of_few_rows_is_explained_without_parts(synib_command, model, tmp
         (("--rows", "x"), "--rows takes row numbers from 0"),
         (("--rows", "5-2"), "--rows takes row numbers from 0"),
         (("--rows", "top:0"), "top:N with N from 1 to 200"),
-        (("--rows", "80"), "has rows 0 to 79; --rows names 80"),
+        (("--rows", "80"), "has rows 0 to 79; row 80 was asked for"),
         (("--out", "nowhere/page.html"), "--out is a file in a folder that exists"),
         (("--out", "data.npz"), "is no page of synib explain"),
     ],

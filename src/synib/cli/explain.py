@@ -4,9 +4,8 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
 
 from synib.cli import one_line
@@ -14,7 +13,6 @@ from synib.cli.own_data import AllowDownload, AsJson, Device, Modalities, Root, 
 from synib.cli.progress import progress_bar
 from synib.files import check_writable, write_csv
 
-BACKGROUND = 16  # rows that a file needs for its own rows to stand for what is absent
 MOST = 200  # rows of a page
 TITLE = "Where the synergy of "
 
@@ -33,8 +31,11 @@ def explain(
     strict: Strict = False,
     allow_download: AllowDownload = False,
     device: Device = "auto",
-    parts: Annotated[bool, typer.Option(help="Also find which columns of each modality carry it.")] = True,
+    parts: Annotated[
+        bool, typer.Option(help="Also find which words, patches, blocks of sound or columns carry it.")
+    ] = True,
     draws: Annotated[int, typer.Option(help="Other rows that stand for an absent modality.")] = 128,
+    part_draws: Annotated[int, typer.Option(help="Other rows that the parts of a row are swapped with.")] = 16,
     seed: Annotated[int, typer.Option(help="Seed for the draws.")] = 0,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("explanation.html"),
     table: Annotated[
@@ -45,8 +46,7 @@ def explain(
     """Show which rows of a file need more than one modality, what each modality says alone, and which parts say it."""
     from rich.console import Console
 
-    from synib.explanation import explain as explain_rows
-    from synib.own.new_rows import new_rows
+    from synib.explanation import explain_file
     from synib.own.raw.embed import RawOptions
     from synib.own.saved import load, need_safetensors
     from synib.report.explanation import write_explanation
@@ -56,25 +56,10 @@ def explain(
     _check_out(out, table)
     model = load(folder)
     with progress_bar(Console(stderr=as_json)) as advance:
-        options = RawOptions(root, strict, allow_download, device, advance)
-        values, present, identifiers, notes = new_rows(model, file, columns_of(modality), options)
-    values = {
-        name: np.where(present[name][:, None], np.asarray(x, dtype=np.float64), np.nan) for name, x in values.items()
-    }
-    count = len(next(iter(values.values())))
-    if isinstance(chosen, list) and (wrong := [row for row in chosen if row >= count]):
-        raise ValueError(f"{file} has rows 0 to {count - 1}; --rows names {wrong[0]}.")
-    whole = np.logical_and.reduce([present.get(name, np.zeros(count, bool)) for name in model.widths])
-    own = int(whole.sum()) >= BACKGROUND and values.keys() == model.widths.keys()
-    if parts and not own:
-        notes.append(f"Parts are not explained: fewer than {BACKGROUND} rows have all modalities to fill them with.")
-    settings: dict[str, Any] = {"draws": draws, "seed": seed, "ids": _ids(identifiers, count)}
-    if own:
-        settings["background"] = {name: x[whole] for name, x in values.items()}
-    result = explain_rows(model, values, **settings)
-    shown = result.top(chosen) if isinstance(chosen, int) else chosen
-    if parts and own:
-        result = explain_rows(model, values, parts=True, of=shown, **settings)
+        result, shown, notes = explain_file(
+            model, file, chosen, columns=columns_of(modality), parts=parts, draws=draws, part_draws=part_draws, seed=seed,
+            options=RawOptions(root, strict, allow_download, device, advance),
+        )  # fmt: skip
     if table is not None:
         write_csv(table, list(result.records()))
     title = f"{TITLE}{file.name} is"
@@ -131,13 +116,3 @@ def _check_out(out: Path, table: Path | None) -> None:
         raise ValueError(f"{out} exists and is no page of synib explain: choose another file with --out.")
     if table is not None and table.exists() and not table.read_bytes().startswith(b"row,answer,evidence,"):
         raise ValueError(f"{table} exists and is no table of synib explain: choose another file with --csv.")
-
-
-def _ids(identifiers: Any, count: int) -> list[str]:
-    """The number of each row, with what identifies it in the file."""
-    distinct = (name for name, column in identifiers.items() if len(set(map(str, column.values))) == count)
-    name = next(distinct, None)
-    if name is None:
-        return [str(row) for row in range(count)]
-    values = identifiers[name].values
-    return [f"{row} ({name} {values[row]})" for row in range(count)]

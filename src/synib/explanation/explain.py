@@ -13,7 +13,7 @@ from synib.checks import check_whole, shown
 from synib.explanation.answers import Readout
 from synib.explanation.kinds import Kinds, kinds
 from synib.explanation.partition import PartsOf, partition
-from synib.explanation.parts import PartScores, part_scores
+from synib.explanation.parts import PartScores, RowParts, part_scores
 from synib.explanation.rows import Numbers, RowEvidence, row_evidence
 from synib.explanation.subject import Subject
 from synib.explanation.views import Columns, View
@@ -107,7 +107,7 @@ def explain(
     rows: Modalities,
     *,
     background: Modalities | None = None,
-    parts: bool | Mapping[str, PartsOf] = False,
+    parts: bool | Mapping[str, PartsOf | RowParts] = False,
     of: Sequence[int] | None = None,
     answer: ArrayLike | Tensor | None = None,
     family: Family | None = None,
@@ -143,7 +143,8 @@ def explain(
         background: Other rows, whose values stand for what is absent. Default: the rows themselves; of a fitted model the
             rows that it kept from training.
         parts: Whether to find which parts carry the interaction, or modality → its parts: ``"coordinates"``, ``"tokens"``, a
-            dict of named blocks, or an array of part numbers (:func:`~synib.explanation.partition.patches`).
+            dict of named blocks, an array of part numbers (:func:`~synib.explanation.partition.patches`), or a
+            :class:`~synib.explanation.parts.RowParts` of your own, which takes at most ``draws`` rows as background.
         of: The rows whose parts are explained. Default: the ten that rest most on synergy.
         answer: Explain the evidence for these classes. Default: the model's own answers.
         family: How outputs are read. Default: ``Categorical()``; a fitted model has its own.
@@ -186,15 +187,16 @@ def explain(
         chosen = chosen[:SHOWN] if of is None else chosen
         scores = {
             name: part_scores(
-                subject.encoded, readout, partition(kind, subject.encoded.modalities[name], name), name, chosen,
-                first=subject.first, draws=part_draws, seed=seed, level=level,
+                subject.encoded, readout,
+                kind if isinstance(kind, RowParts) else partition(kind, subject.encoded.modalities[name], name),
+                name, chosen, first=subject.first, draws=part_draws, seed=seed, level=level,
             )
             for name, kind in asked.items()
         }  # fmt: skip
     return Explanation(evidence, scores, result.ids, result.classes, result.values, result.views)
 
 
-def _asked(parts: Any, subject: Subject) -> dict[str, PartsOf]:
+def _asked(parts: Any, subject: Subject) -> dict[str, PartsOf | RowParts]:
     """Modality → its parts, for the modalities whose parts are asked for."""
     if parts is False:
         return {}
@@ -206,6 +208,10 @@ def _asked(parts: Any, subject: Subject) -> dict[str, PartsOf]:
     if not isinstance(parts, Mapping) or (unknown := set(parts) - modalities.keys()):
         got = shown(parts) if not isinstance(parts, Mapping) else ", ".join(map(repr, sorted(unknown)))
         raise ValueError(f"parts is True, or a dict of modality ({', '.join(modalities)}) → its parts; got {got}.")
+    if any(isinstance(kind, RowParts) for kind in parts.values()) and subject.is_sampled:
+        raise ValueError(
+            "RowParts name background rows by their number: give a background of at most as many rows as draws."
+        )
     return dict(parts)
 
 

@@ -34,11 +34,13 @@ def _row(explanation: "Explanation", row: int) -> str:
     low = [e.baseline[row], *(s.low[row] for s in scores)]
     high = [e.baseline[row], *(s.high[row] for s in scores)]
     parts = []
-    for name, of_parts in explanation.parts.items():
-        if row in of_parts.rows:
-            at = of_parts.rows.index(row)
-            drawn = explanation.views[name].draw(explanation.values[name][row], of_parts, at)
-            parts.append(f"<h4>{escape(name)}: which parts say it</h4>{drawn}")
+    for name, view in explanation.views.items():
+        of_parts = explanation.parts.get(name)
+        if of_parts is not None and row in of_parts.rows:
+            drawn = view.draw(explanation.values[name][row], of_parts, of_parts.rows.index(row))
+            parts.append(f"<h4>{escape(name)}: contribution of each part</h4>{drawn}")
+        elif plain := view.plain(row):
+            parts.append(f"<h4>{escape(name)}</h4>{plain}")
     return (
         f"<section><h3>{escape(title)}</h3><p>{escape(_alone(explanation, row))}</p>"
         f"{pictures.bars(names, value, low, high)}{''.join(parts)}</section>"

@@ -2,8 +2,10 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +24,24 @@ OTHERS = 4  # values of the other modalities that each draw is averaged over
 NUMBERS = 1 << 23  # of swapped inputs at a time
 
 
+class RowParts(ABC):
+    """Parts that differ from row to row, such as the words of a text: how many there are, and what swapping them gives."""
+
+    @abstractmethod
+    def count(self, row: int) -> int:
+        """How many parts a row has."""
+
+    @abstractmethod
+    def swapped(self, row: int, fill: int, own: NDArray[np.bool_]) -> NDArray[Any]:
+        """The modality's values, ``(inputs, width)``, of a row some of whose parts come from another row.
+
+        Args:
+            row: The row.
+            fill: The number of the other row in the background.
+            own: Which parts are the row's own, ``(inputs, parts)``.
+        """
+
+
 @dataclass(frozen=True)
 class PartScores:
     """What each part of a modality contributes to the evidence for the answer.
@@ -31,7 +51,8 @@ class PartScores:
         rows: The rows that were explained.
         names: The parts.
         label: The number of its part for each coordinate.
-        together: Contribution to the interaction with the other modalities, ``(rows, parts)``.
+        together: Contribution to the interaction with the other modalities, ``(rows, parts)``; NaN behind the last part of a
+            row that has fewer parts than others.
         together_low, together_high: Its interval over draws.
         alone: Contribution to what the modality says alone.
         alone_low, alone_high: Its interval over draws.
@@ -60,7 +81,7 @@ class PartScores:
 def part_scores(
     encoded: Encoded,
     readout: Readout,
-    parts: Partition,
+    parts: Partition | RowParts,
     name: str,
     rows: Sequence[int],
     *,
@@ -92,49 +113,89 @@ def part_scores(
         seed: Seed for draws and orders.
         level: Confidence level.
     """
-    game = _Game(encoded, readout, parts, name, first, draws)
     key = keys.fold(keys.key(seed), "parts", name)
-    values = torch.stack([game.contributions(row, keys.fold(key, row)) for row in rows])  # (rows, draws, parts, games)
+    games = [_game(encoded, readout, parts, name, row, first, draws) for row in rows]
+    most = max((game.count for game in games), default=0)
+    values = torch.full((len(games), draws, most, 2), torch.nan, dtype=torch.float64)
+    for at, (row, game) in enumerate(zip(rows, games, strict=True)):
+        values[at, :, : game.count] = game.contributions(keys.fold(key, row)).cpu()
     mean = values.mean(1)
     reach = torch.full_like(mean, torch.nan)
     if draws > 1:
         reach = interval(0.0, 1.0, draws, level)[1] * values.std(1) / math.sqrt(draws)
-    ends = [np.moveaxis(x.cpu().numpy(), 2, 0) for x in (mean, mean - reach, mean + reach)]
+    ends = [np.moveaxis(x.numpy(), 2, 0) for x in (mean, mean - reach, mean + reach)]
     (together, alone), (together_low, alone_low), (together_high, alone_high) = ends
+    if isinstance(parts, Partition):
+        names = parts.names
+        label = parts.label.expand(tokens.values(encoded.modalities[name]).shape[1:]).numpy()
+    else:
+        names, label = tuple(f"part {k}" for k in range(most)), np.zeros(0, np.int64)
     return PartScores(
-        name, tuple(rows), parts.names,
-        parts.label.expand(tokens.values(encoded.modalities[name]).shape[1:]).numpy(),
-        together, together_low, together_high, alone, alone_low, alone_high, game.exact, draws,
+        name, tuple(rows), names, label, together, together_low, together_high, alone, alone_low, alone_high,
+        all(game.subsets is not None for game in games), draws,
     )  # fmt: skip
 
 
+def _game(
+    encoded: Encoded, readout: Readout, parts: Partition | RowParts, name: str, row: int, first: int, draws: int
+) -> "_Game":
+    x = encoded.modalities[name]
+    if isinstance(parts, Partition):
+        mine = tokens.take(x, slice(row, row + 1))
+
+        def swap(fill: int, own: Tensor) -> tokens.Modality:
+            return parts.swapped(mine, tokens.take(x, slice(fill, fill + 1)), own)
+
+        count = len(parts)
+    else:
+
+        def swap(fill: int, own: Tensor) -> tokens.Modality:
+            swapped = parts.swapped(row, fill - first, own.cpu().numpy())
+            return torch.as_tensor(np.asarray(swapped)).to(tokens.values(x))
+
+        count = parts.count(row)
+    return _Game(encoded, readout, name, row, first, draws, count, swap)
+
+
 class _Game:
-    """The games of the parts of a modality; arguments as of :func:`part_scores`."""
+    """The games of the parts of one row of a modality.
 
-    def __init__(self, encoded: Encoded, readout: Readout, parts: Partition, name: str, first: int, draws: int) -> None:
-        self.encoded, self.readout, self.parts, self.name = encoded, readout, parts, name
-        self.first, self.draws = first, draws
-        self.exact = len(parts) <= EXACT
+    Args:
+        encoded, readout, name, first, draws: As for :func:`part_scores`.
+        row: The row.
+        count: How many parts it has.
+        swap: From the example that fills, and which parts are the row's own, to the modality's values.
+    """
+
+    def __init__(
+        self,
+        encoded: Encoded,
+        readout: Readout,
+        name: str,
+        row: int,
+        first: int,
+        draws: int,
+        count: int,
+        swap: Callable[[int, Tensor], tokens.Modality],
+    ) -> None:
+        self.encoded, self.readout, self.name, self.row = encoded, readout, name, row
+        self.first, self.draws, self.count, self.swap = first, draws, count, swap
         self.rest = [other for other in encoded.names if other != name]
-        self.subsets = _subsets(len(parts)) if self.exact else None
-        self.inputs = 2 ** len(parts) if self.exact else 2 * (len(parts) + 1)  # of one draw
+        self.subsets = _subsets(count) if count <= EXACT else None
+        self.inputs = 2 * (count + 1) if self.subsets is None else 2**count  # of one draw
 
-    def contributions(self, row: int, key: Tensor) -> Tensor:
+    def contributions(self, key: Tensor) -> Tensor:
         """Of each part to both games, for each draw, ``(draws, parts, 2)``."""
         fills = self._background(keys.fold(key, "fill"), self.draws)
         others = {o: self._background(keys.fold(key, "others", o), self.draws * OTHERS) for o in self.rest}
-        x = self.encoded.modalities[self.name]
-        mine = tokens.take(x, slice(row, row + 1))
-        at_once = max(1, NUMBERS // (self.inputs * tokens.values(mine).numel()))
+        numbers = tokens.values(self.encoded.modalities[self.name])[0].numel()
+        at_once = max(1, NUMBERS // (self.inputs * numbers))
         result = []
         for start in range(0, self.draws, at_once):
             batch = torch.arange(start, min(start + at_once, self.draws))
             owns = [self._own_parts(keys.fold(key, "order", int(d))) for d in batch]
-            swapped = [
-                self.parts.swapped(mine, tokens.take(x, fills[d : d + 1]), own)
-                for d, own in zip(batch.tolist(), owns, strict=True)
-            ]
-            worth = self._worth(row, tokens.join(swapped), others, batch)
+            swapped = [self.swap(int(fills[d]), own) for d, own in zip(batch.tolist(), owns, strict=True)]
+            worth = self._worth(tokens.join(swapped), others, batch)
             result += [self._shapley(own, w) for own, w in zip(owns, worth, strict=True)]
         return torch.stack(result)
 
@@ -146,10 +207,9 @@ class _Game:
         """Which parts are the row's own in each swapped input of a draw, ``(inputs, parts)``."""
         if self.subsets is not None:
             return self.subsets.to(self.encoded.device)
-        count = len(self.parts)
-        rank = keys.permutation(key, count, self.encoded.device)
-        joined = torch.arange(count + 1, device=rank.device)[:, None]
-        return torch.cat([rank < joined, (count - 1 - rank) < joined])
+        rank = keys.permutation(key, self.count, self.encoded.device)
+        joined = torch.arange(self.count + 1, device=rank.device)[:, None]
+        return torch.cat([rank < joined, (self.count - 1 - rank) < joined])
 
     def _shapley(self, own: Tensor, worth: Tensor) -> Tensor:
         """What each part adds, ``(parts, 2)``: over all subsets, or over an order and its reverse."""
@@ -158,17 +218,17 @@ class _Game:
         halves = zip(own.chunk(2), worth.chunk(2), strict=True)
         return torch.stack([(o[1:] & ~o[:-1]).to(w).mT @ w.diff(dim=0) for o, w in halves]).mean(0)
 
-    def _worth(self, row: int, swapped: tokens.Modality, others: dict[str, Tensor], batch: Tensor) -> Tensor:
+    def _worth(self, swapped: tokens.Modality, others: dict[str, Tensor], batch: Tensor) -> Tensor:
         """Both games at each swapped input, ``(draws of the batch, inputs of a draw, 2)``."""
         brought = {self.name: self.encoded.bring(self.name, swapped)}
-        device, weights = self.encoded.device, self.readout.weights[row]
+        device, weights = self.encoded.device, self.readout.weights[self.row]
         each = torch.arange(len(batch) * self.inputs, device=device)
 
         def evidence(rows: Tensor, taken: dict[str, Tensor], otherwise: Tensor) -> Tensor:
             parameters = self.encoded.mixed({self.name: rows, **taken}, otherwise, brought=brought)
             return parameters.reshape(len(rows), -1) @ weights
 
-        all_own = evidence(each, {}, torch.full_like(each, row))
+        all_own = evidence(each, {}, torch.full_like(each, self.row))
         draw = batch.to(device).repeat_interleave(self.inputs)
         which = (draw[:, None] * OTHERS + torch.arange(OTHERS, device=device)).flatten()
         taken = {o: drawn[which] for o, drawn in others.items()}

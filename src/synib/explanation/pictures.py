@@ -3,7 +3,7 @@
 import base64
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -41,7 +41,10 @@ STYLE = """<style>
 .synib-explanation figure { margin: 0; width: 12rem; max-width: 100%; }
 .synib-explanation figcaption { color: var(--soft); font-size: .82rem; }
 .synib-explanation svg { width: 100%; height: auto; display: block; border: 1px solid var(--line); background: #fff; }
-.synib-explanation image { image-rendering: pixelated; }
+.synib-explanation image.sharp { image-rendering: pixelated; }
+.synib-explanation img { display: block; max-width: 100%; border: 1px solid var(--line); }
+.synib-explanation svg.outline { width: 12rem; max-width: 100%; background: none; }
+.synib-explanation svg.outline path { stroke: var(--soft); stroke-width: 1; fill: none; }
 .synib-explanation details { font-size: .88rem; margin-top: .5rem; }
 .synib-explanation summary { cursor: pointer; color: var(--soft); }
 .synib-explanation summary:focus-visible { outline: 2px solid rgb(var(--for)); outline-offset: 2px; }
@@ -124,15 +127,60 @@ def pixels(picture: ArrayLike, scores: ArrayLike, label: str, largest: float | N
     below = 255 * np.clip((colour - dark) / max(bright - dark, 1e-12), 0, 1)
     if grey.ndim == 2:
         below = 255 - 0.75 * below  # ink on paper, light enough for the colours above it
-    strength = STRONGEST * np.minimum(1.0, np.abs(value) / _scale(value, largest))
-    above = np.where((value < 0)[..., None], np.array(AGAINST), np.array(FOR))
     height, width = value.shape
-    size = f'width="{width}" height="{height}"'
-    return (
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label, quote=True)}">'
-        f'<image {size} href="{_png(below)}"/>'
-        f'<image {size} href="{_png(np.concatenate([above, 255 * strength[..., None]], 2))}"/></svg>'
-    )
+    return _over(_png(below), (width, height), value, label, largest, "sharp")
+
+
+def overlay(
+    base: str, size: tuple[int, int], scores: ArrayLike | None, label: str, largest: float | None = None
+) -> str:
+    """A grid of scores, stretched over a picture.
+
+    Args:
+        base: The picture's data URI.
+        size: The width and height at which it is drawn.
+        scores: ``(rows, columns)``; none for the picture itself.
+        label: What the picture shows, for those who cannot see it.
+        largest: The score of the full colour; by default the largest.
+    """
+    if scores is None:
+        return _svg(size, label, {base: ""})
+    return _over(base, size, np.asarray(scores, dtype=float), label, largest)
+
+
+def grey(picture: ArrayLike) -> str:
+    """The data URI of a picture ``(height, width)`` in light grey, as ink on paper."""
+    value = np.asarray(picture, dtype=float)
+    dark, bright = np.percentile(value, [1, 99])
+    ink = np.clip((value - dark) / max(bright - dark, 1e-12), 0, 1)
+    return _png(np.repeat(255 - 190 * ink[..., None], 3, 2))
+
+
+def figures(drawn: Mapping[str, str]) -> str:
+    """Pictures side by side, title → picture."""
+    each = (f"<figure>{picture}<figcaption>{escape(title)}</figcaption></figure>" for title, picture in drawn.items())
+    return f'<div class="pixels">{"".join(each)}</div>'
+
+
+def _over(
+    base: str,
+    size: tuple[int, int],
+    scores: NDArray[np.float64],
+    label: str,
+    largest: float | None,
+    kind: str = "",
+) -> str:
+    strength = STRONGEST * np.minimum(1.0, np.abs(scores) / _scale(scores, largest))
+    colour = np.where((scores < 0)[..., None], np.array(AGAINST), np.array(FOR))
+    above = _png(np.concatenate([colour, 255 * strength[..., None]], 2))
+    return _svg(size, label, {base: kind, above: "sharp"})
+
+
+def _svg(size: tuple[int, int], label: str, layers: Mapping[str, str]) -> str:
+    """Pictures on top of each other, data URI → class."""
+    whole = f'width="{size[0]}" height="{size[1]}" preserveAspectRatio="none"'
+    drawn = "".join(f'<image {whole} class="{kind}" href="{address}"/>' for address, kind in layers.items())
+    return f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="{escape(label, quote=True)}">{drawn}</svg>'
 
 
 def numbers(names: Sequence[str], columns: dict[str, ArrayLike]) -> str:

@@ -63,6 +63,7 @@ class Subject:
         first: Where the background begins.
         present: Which rows have each modality, ``(rows, modalities)``; ``None`` where all do.
         has_inputs: Whether the encoded values are inputs, of which parts can be swapped, and not latents.
+        is_sampled: Whether only some of the background's rows were drawn.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Subject:
     ) -> None:
         self.present: Tensor | None = None
         self.has_inputs = True
+        self.is_sampled = False
         self._said: Tensor | None = None
         if isinstance(model, Predictor):
             if family is not None:
@@ -125,7 +127,7 @@ class Subject:
         self.size = len(tokens.values(next(iter(own.values()))))
         self.first = 0 if background is None else self.size
         if background is not None:
-            others = _some(as_tensors(model, background, names), draws, seed)
+            others = self._some(as_tensors(model, background, names), draws, seed)
             if others.keys() != own.keys():
                 raise ValueError(
                     f"The background has the modalities of the rows, {', '.join(own)}; got {', '.join(others)}."
@@ -162,18 +164,18 @@ class Subject:
             )
         others = {name: np.asarray(background[name], dtype=np.float64) for name in model.widths}
         whole = np.logical_and.reduce([np.isfinite(x).all(1) for x in others.values()])
-        drawn = _some({name: torch.from_numpy(x[whole]) for name, x in others.items()}, draws, seed)
+        drawn = self._some({name: torch.from_numpy(x[whole]) for name, x in others.items()}, draws, seed)
         joined = {}
         for name, width in model.widths.items():
             x = np.asarray(rows[name], dtype=np.float64) if name in rows else np.zeros((self.size, width))
             joined[name] = torch.cat([torch.from_numpy(np.nan_to_num(x, nan=0.0)), tokens.values(drawn[name])])
         return Encoded(CalibratedModel(model), joined, chunk)
 
-
-def _some(modalities: Mapping[str, Modality], draws: int, seed: int) -> dict[str, Modality]:
-    """So many rows at most, the same of each modality."""
-    n = len(tokens.values(next(iter(modalities.values()))))
-    if n <= draws:
-        return dict(modalities)
-    rows = keys.permutation(keys.fold(keys.key(seed), "some"), n)[:draws]
-    return {name: tokens.take(x, rows.to(tokens.values(x).device)) for name, x in modalities.items()}
+    def _some(self, modalities: Mapping[str, Modality], draws: int, seed: int) -> dict[str, Modality]:
+        """So many rows at most, the same of each modality."""
+        n = len(tokens.values(next(iter(modalities.values()))))
+        self.is_sampled = n > draws
+        if not self.is_sampled:
+            return dict(modalities)
+        rows = keys.permutation(keys.fold(keys.key(seed), "some"), n)[:draws]
+        return {name: tokens.take(x, rows.to(tokens.values(x).device)) for name, x in modalities.items()}

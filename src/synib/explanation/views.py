@@ -1,6 +1,7 @@
 """How the parts of a modality are drawn: as words, as pixels over a picture or a spectrogram, or as bars."""
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ class View:
         """
         raise NotImplementedError(f"{type(self).__name__} must define draw(values, parts, at).")
 
+    def plain(self, row: int) -> str:
+        """A row whose parts were not explained, as HTML. By default nothing is shown."""
+        return ""
+
 
 class Columns(View):
     """Bars: for numbers of a table, or of a vector.
@@ -36,16 +41,7 @@ class Columns(View):
         self.names = names
 
     def draw(self, values: Any, parts: PartScores, at: int) -> str:
-        names = _names(self.names, parts)
-        scores = parts.together[at]
-        shown = np.argsort(-np.abs(scores), kind="stable")[:MOST]
-        bars = pictures.bars(
-            [names[i] for i in shown], scores[shown], parts.together_low[at][shown], parts.together_high[at][shown]
-        )
-        note = ""
-        if len(names) > len(shown):
-            note = f'<p class="soft">The {len(shown)} largest of {len(names)} parts.</p>'
-        return bars + note + _table(names, parts, at)
+        return bars_of(_names(self.names, parts), parts, at)
 
 
 class Words(View):
@@ -60,12 +56,9 @@ class Words(View):
 
     def draw(self, values: Any, parts: PartScores, at: int) -> str:
         text = list(self.words[parts.rows[at]])
-        largest = _largest(parts, at)
-        scores = {"with the other modalities": parts.together[at], "alone": parts.alone[at]}
-        drawn = [
-            f'<p class="soft">{title}</p>{pictures.words(text, s[: len(text)], largest)}' for title, s in scores.items()
-        ]
-        return "".join(drawn) + _table([*text, *parts.names[len(text) :]], parts, at)
+        both, largest = on_both(parts, at, len(text))
+        drawn = [f'<p class="soft">{title}</p>{pictures.words(text, s, largest)}' for title, s in both.items()]
+        return "".join(drawn) + numbers_table([*text, *parts.names[len(text) :]], parts, at)
 
 
 class Picture(View):
@@ -83,14 +76,13 @@ class Picture(View):
 
     def draw(self, values: Any, parts: PartScores, at: int) -> str:
         picture = self._arranged(np.asarray(values, dtype=float))
-        largest = _largest(parts, at)
-        figures = []
-        for title, scores in (("with the other modalities", parts.together[at]), ("alone", parts.alone[at])):
+        both, largest = on_both(parts, at)
+        figures = {}
+        for title, scores in both.items():
             over = self._arranged(parts.on_coordinates(scores))
             over = over.sum(2) if over.ndim == 3 else over
-            drawn = pictures.pixels(picture, over, f"{self.label}, {title}", largest)
-            figures.append(f"<figure>{drawn}<figcaption>{title}</figcaption></figure>")
-        return f'<div class="pixels">{"".join(figures)}</div>' + _table(list(parts.names), parts, at)
+            figures[title] = pictures.pixels(picture, over, f"{self.label}, {title}", largest)
+        return pictures.figures(figures) + numbers_table(list(parts.names), parts, at)
 
     def _arranged(self, values: Numbers) -> Numbers:
         """Height first, colours last."""
@@ -109,17 +101,57 @@ class Spectrogram(Picture):
         return super()._arranged(values)[::-1]
 
 
-def _largest(parts: PartScores, at: int) -> float:
-    return float(max(np.abs(parts.together[at]).max(), np.abs(parts.alone[at]).max()))
+def bars_of(names: Sequence[str], parts: PartScores, at: int) -> str:
+    """A bar for each of the largest scores of a row, and all scores as a table."""
+    scores = parts.together[at][: len(names)]
+    shown = np.argsort(-np.abs(scores), kind="stable")[:MOST]
+    bars = pictures.bars(
+        [names[i] for i in shown], scores[shown], parts.together_low[at][shown], parts.together_high[at][shown]
+    )
+    note = ""
+    if len(names) > len(shown):
+        note = f'<p class="soft">The {len(shown)} largest of {len(names)} parts.</p>'
+    return bars + note + numbers_table(names, parts, at)
 
 
-def _names(names: Sequence[str] | None, parts: PartScores) -> list[str]:
-    if names is not None and len(names) != len(parts.names):
-        raise ValueError(f"{parts.modality!r} has {len(parts.names)} parts; got {len(names)} names.")
-    return list(names or parts.names)
+def overlays(
+    base: str,
+    size: tuple[int, int],
+    grid: tuple[int, int],
+    label: str,
+    names: Sequence[str],
+    parts: PartScores,
+    at: int,
+    caption: str = "",
+) -> str:
+    """A picture, and the scores of the cells of a grid laid over it.
+
+    Args:
+        base: The picture's data URI.
+        size: Its width and height.
+        grid: Rows and columns of cells, numbered line by line.
+        label: What it is called for those who cannot see it.
+        names: The cells' names.
+        parts, at: The scores, and which of the explained rows this is.
+        caption: A sentence on how to read it.
+    """
+    both, largest = on_both(parts, at, len(names))
+    drawn = {"as it is": pictures.overlay(base, size, None, label)} | {
+        title: pictures.overlay(base, size, scores.reshape(grid), f"{label}, {title}", largest)
+        for title, scores in both.items()
+    }
+    note = f'<p class="soft">{escape(caption)}</p>' if caption else ""
+    return pictures.figures(drawn) + note + numbers_table(names, parts, at)
 
 
-def _table(names: Sequence[str], parts: PartScores, at: int) -> str:
+def on_both(parts: PartScores, at: int, count: int | None = None) -> tuple[dict[str, Numbers], float]:
+    """What is drawn → scores of the first parts of a row, and the largest of all."""
+    scores = {"with the other modalities": parts.together[at][:count], "alone": parts.alone[at][:count]}
+    return scores, float(max(np.abs(s).max() for s in scores.values()))
+
+
+def numbers_table(names: Sequence[str], parts: PartScores, at: int) -> str:
+    """The scores of a row with their intervals, as a table that opens on demand."""
     return pictures.numbers(
         names,
         {
@@ -127,3 +159,9 @@ def _table(names: Sequence[str], parts: PartScores, at: int) -> str:
             "alone": parts.alone[at], "from ": parts.alone_low[at], "to ": parts.alone_high[at],
         },
     )  # fmt: skip
+
+
+def _names(names: Sequence[str] | None, parts: PartScores) -> list[str]:
+    if names is not None and len(names) != len(parts.names):
+        raise ValueError(f"{parts.modality!r} has {len(parts.names)} parts; got {len(names)} names.")
+    return list(names or parts.names)

@@ -9,7 +9,7 @@ from synib.own.columns import Array, Column, Source, list_names
 from synib.own.from_memory import frame
 from synib.own.opening import one_kind_of_error, open_source
 from synib.own.predictor import Predictor
-from synib.own.raw.embed import RawOptions
+from synib.own.raw.embed import Embedded, RawOptions
 from synib.own.raw.prepare import again
 from synib.own.raw.spec import RawModality, parse
 from synib.own.roles import named, presence
@@ -64,7 +64,17 @@ def new_rows(
     columns: Mapping[str, str] | None = None,
     options: RawOptions | None = None,
 ) -> NewRows:
-    """The model's modalities in a file or a DataFrame, as far as it has them.
+    """The model's modalities in a file or a DataFrame, as far as it has them; arguments as for :func:`encoded_rows`."""
+    return encoded_rows(model, data, columns, options)[0]
+
+
+def encoded_rows(
+    model: Predictor,
+    data: str | os.PathLike[str] | Any,
+    columns: Mapping[str, str] | None = None,
+    options: RawOptions | None = None,
+) -> tuple[NewRows, Embedded | None]:
+    """The model's modalities in a file or a DataFrame, and the file with its raw columns, if the model has any.
 
     Args:
         model: The model.
@@ -93,7 +103,7 @@ def new_rows(
     lacking = {name: int((~has).sum()) for name, has in present.items()}
     notes += [f"{name} is not in {label}: predictions are made without it." for name in model.widths if name not in x]
     notes += [f"{name} is missing in {n:,} of {len(x[name]):,} rows." for name, n in lacking.items() if n]
-    return NewRows(x, present, beside, notes)
+    return NewRows(x, present, beside, notes), embedded
 
 
 def _columns(model: Predictor, source: Source, known: Mapping[str, str], label: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -48,13 +48,14 @@ def shown_rows(embedded: Embedded, rows: Sequence[int]) -> dict[int, list[Shown]
     wanted = set(rows)
     found: dict[int, list[Shown]] = {row: [] for row in rows}
     for name, modality in embedded.modalities.items():
-        columns = [c for c in modality.columns if c in embedded.base.kinds]
-        for row, item in _items(embedded, modality, columns, wanted).items():
+        for row, item in items_at(embedded, modality, wanted).items():
             found[row].append(_shown(name, modality, item, embedded.files))
     return found
 
 
-def _items(embedded: Embedded, modality: RawModality, columns: Sequence[str], wanted: set[int]) -> dict[int, Any]:
+def items_at(embedded: Embedded, modality: RawModality, rows: Collection[int]) -> dict[int, Any]:
+    """Rows of the file → the cells of a modality that are encoded. The file is read up to the last of them."""
+    wanted, columns = set(rows), [c for c in modality.columns if c in embedded.base.kinds]
     found: dict[int, Any] = {}
     row = 0
     for block in embedded.base.cells(columns, READ[modality.kind]):

@@ -1,0 +1,122 @@
+"""What all raw modalities share: rows are decoded on demand, swapped inputs go through the model's own encoders."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synib.explanation.parts import PartScores, RowParts
+from synib.explanation.views import View
+from synib.own.columns import Array
+from synib.own.raw.encoders.base import Encoder
+from synib.own.raw.show import Shown
+
+Mask = NDArray[np.bool_]
+Progress = Callable[[float, float, str], None]
+
+
+class RawContent:
+    """The raw cells of some rows of a file, decoded when they are first needed.
+
+    Args:
+        items: Row of the file → its cell: a text, a path or bytes, the cells of a table.
+        decode: From a cell to what is swapped.
+        background: The rows of the file that the background consists of, in its order.
+    """
+
+    def __init__(self, items: Mapping[int, Any], decode: Callable[[Any], Any], background: Sequence[int]) -> None:
+        self._items, self._decode, self._background = items, decode, background
+        self._decoded: dict[int, Any] = {}
+
+    def row(self, row: int) -> Any:
+        """What a row of the file holds."""
+        if row not in self._decoded:
+            self._decoded[row] = self._decode(self._items[row])
+        return self._decoded[row]
+
+    def fill(self, number: int) -> Any:
+        """What a row of the background holds."""
+        return self.row(self._background[number])
+
+
+class RawParts(RowParts, View):
+    """The parts of a raw modality: how rows are cut and swapped, and how the scores are drawn.
+
+    A part that is not the row's own is the corresponding part of another row, so that a row without any part of its own *is*
+    the other row. The swapped content is encoded as the rows themselves were.
+
+    Args:
+        name: The modality.
+        columns: The columns of the file that it is read from.
+        content: The rows.
+        encoders: The model's encoders of the modality.
+        shown: Row → what the row holds, for rows whose parts are not explained.
+        on_progress: Called with swaps done, all swaps, and what is done.
+        swaps: How many swaps are expected, for the progress.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[str],
+        content: RawContent,
+        encoders: Sequence[Encoder],
+        shown: Mapping[int, Shown],
+        on_progress: Progress = lambda done, total, what: None,
+        swaps: int = 1,
+    ) -> None:
+        self.name, self.columns, self.content, self.encoders, self.shown = name, columns, content, encoders, shown
+        self._on_progress, self._swaps, self._done = on_progress, swaps, 0
+
+    @staticmethod
+    def decoded(item: Any) -> Any:
+        """What is swapped, from a text, a decoded image or sound, or the cells of a table."""
+        return item
+
+    @abstractmethod
+    def mixed(self, row: Any, fill: Any, own: Mask) -> list[Any]:
+        """The swapped content, one for each row of ``own``.
+
+        Args:
+            row, fill: What the row and the other row hold.
+            own: Which parts are the row's own, ``(inputs, parts)``.
+        """
+
+    @abstractmethod
+    def drawn(self, row: int, parts: PartScores, at: int) -> str:
+        """The parts of a row as HTML."""
+
+    def swapped(self, row: int, fill: int, own: Mask) -> Array:
+        items = self.mixed(self.content.row(row), self.content.fill(fill), own)
+        self._done += 1
+        self._on_progress(min(self._done, self._swaps), self._swaps, f"explaining {self.name}")
+        return np.concatenate([_encoded(encoder, items) for encoder in self.encoders], 1)
+
+    def draw(self, values: Any, parts: PartScores, at: int) -> str:
+        return self.drawn(parts.rows[at], parts, at)
+
+    def plain(self, row: int) -> str:
+        """What a row holds, without scores."""
+        return "" if row not in self.shown else shown_html(self.shown[row], f"{self.name} of row {row}")
+
+
+def shown_html(shown: Shown, label: str) -> str:
+    """A cell as a page shows it: escaped text, a small picture, or the outline of a sound."""
+    words = f'<p class="raw">{escape(shown.words)}</p>' if shown.words else ""
+    if shown.picture:
+        return f'<img src="{escape(shown.picture, quote=True)}" alt="{escape(label, quote=True)}"/>{words}'
+    if shown.outline:
+        return (
+            f'<svg class="outline" viewBox="0 0 120 32" role="img" aria-label="{escape(label, quote=True)}">'
+            f'<path d="{escape(shown.outline, quote=True)}"/></svg>{words}'
+        )
+    return words
+
+
+def _encoded(encoder: Encoder, items: Sequence[Any]) -> Array:
+    prepared = [encoder.prepare(item) for item in items]
+    batches = [prepared[at : at + encoder.batch] for at in range(0, len(prepared), encoder.batch)]
+    return np.concatenate([encoder.encode(batch) for batch in batches])

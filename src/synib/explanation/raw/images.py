@@ -1,0 +1,64 @@
+"""Patches of an image: swapped with the same patches of another image, stretched to its size."""
+
+import base64
+import io
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synib.explanation.parts import PartScores
+from synib.explanation.raw.base import Mask, RawParts
+from synib.explanation.views import overlays
+
+PATCHES = 36  # of an image, about as wide as they are high
+SIDE, THUMBNAIL = 256, 160  # pixels of an image that is swapped, and of the one that is shown
+
+
+class ImagePatches(RawParts):
+    """Patches, laid over a small copy of the image."""
+
+    @staticmethod
+    def decoded(item: Any) -> Any:
+        image = item.copy()
+        image.thumbnail((SIDE, SIDE))
+        return image
+
+    def count(self, row: int) -> int:
+        rows, columns = grid(self.content.row(row).size)
+        return rows * columns
+
+    def mixed(self, row: Any, fill: Any, own: Mask) -> list[Any]:
+        from PIL import Image
+
+        mine, theirs = np.asarray(row), np.asarray(fill.resize(row.size))
+        label = _labels(row.size)
+        return [Image.fromarray(np.where(mask[label][..., None], mine, theirs)) for mask in own]
+
+    def drawn(self, row: int, parts: PartScores, at: int) -> str:
+        image = self.content.row(row)
+        shape = grid(image.size)
+        names = [f"row {r + 1}, column {c + 1}" for r in range(shape[0]) for c in range(shape[1])]
+        small = image.copy()
+        small.thumbnail((THUMBNAIL, THUMBNAIL))
+        return overlays(_jpeg(small), small.size, shape, f"{self.name} of row {row}", names, parts, at)
+
+
+def grid(size: tuple[int, int]) -> tuple[int, int]:
+    """Rows and columns of patches for an image of this width and height."""
+    width, height = size
+    columns = int(np.clip(round((PATCHES * width / height) ** 0.5), 1, min(PATCHES, width)))
+    return int(np.clip(PATCHES // columns, 1, height)), columns
+
+
+def _labels(size: tuple[int, int]) -> NDArray[np.int64]:
+    """The number of its patch for each pixel, ``(height, width)``."""
+    (width, height), (rows, columns) = size, grid(size)
+    return (np.arange(height) * rows // height)[:, None] * columns + np.arange(width) * columns // width
+
+
+def _jpeg(image: Any) -> str:
+    """A data URI of the image, encoded anew: nothing of the file itself is in it."""
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=80)
+    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
