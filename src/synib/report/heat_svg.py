@@ -40,13 +40,15 @@ def draw_heat_maps(figure: HeatMaps) -> "Drawing":
     panel = CELL * tallest if shared else PICTURE
     width = max(7.6, 1.6 + 0.55 * widest * columns) if figure.numbers else 7.6
     title = fill(figure.title, int(12 * width))
-    height = lines * (panel + 0.7) + 0.45 + 0.2 * title.count("\n")
+    headings = [fill(drawn.title, int(11 * (width - 1.6) / columns)) for drawn in figure.maps]
+    wrapped = max((heading.count("\n") for heading in headings), default=0)
+    height = lines * (panel + 0.7 + 0.2 * wrapped) + 0.45 + 0.2 * title.count("\n")
     drawing = Drawing(figsize=(width, height), layout="constrained")
     drawing.get_layout_engine().set(wspace=0.05)  # type: ignore[union-attr,call-arg]
     grid = drawing.subplots(lines, columns, squeeze=False)
     for k, (axes, drawn) in enumerate(zip(grid.flat, figure.maps, strict=False)):
         _draw_map(axes, drawn, figure)
-        axes.set_title(drawn.title, loc="left", fontsize=10)
+        axes.set_title(headings[k], loc="left", fontsize=10)
         axes.set_xlabel(figure.x, fontsize=9)
         if shared and k % columns:
             axes.tick_params(labelleft=False)

@@ -143,14 +143,14 @@ def pictures(task: str) -> list[Picture]:
         Picture(
             "audio",
             "tone",
-            "Spectrogram, band by frame, of examples with a tone",
+            "Spectrogram, examples with a tone",
             BANDS,
             FRAMES,
             cued["audio"],
             ("U1", "R"),
             (1, 3),
         ),
-        Picture("image", "bar", "Image, of examples with a bar", SIDE, SIDE, cued["image"], ("R",), (2, 2)),
+        Picture("image", "bar", "Image, examples with a bar", SIDE, SIDE, cued["image"], ("R",), (2, 2)),
     ]
 
 
