@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from synib.files import read_csv, read_json, write_csv
-from synib.studies import ComparePID, CompareXOR, IronyRates, PIDSimplex, load
+from synib.studies import ComparePID, CompareXOR, IronyMatched, IronyRates, PIDSimplex, load
 from synib.studies.search import describe
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -37,6 +37,13 @@ def test_settings_are_those_that_the_published_search_chose(name, experiment):
     assert chosen.keys() == set(experiment().methods)
     for method, values in chosen.items():
         assert values.items() <= settings[method].items(), method
+
+
+def test_settings_of_matched_irony_are_those_that_its_published_search_chose():
+    chosen = read_json(RESULTS / "irony-matched-search" / "matched.json")
+    assert IronyMatched()._chosen == chosen
+    for form, cells in ((form, IronyMatched(form=(form,), seeds=1).cells()) for form in chosen):
+        assert all(chosen[form]["settings"].items() <= cell.settings.items() for cell in cells)
 
 
 def test_plain_settings_are_the_best_without_dropout_and_with_heads_that_train_encoders():
