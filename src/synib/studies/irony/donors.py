@@ -90,7 +90,9 @@ def make_ironic(
     examples = _Examples(y, groups, follows, list(contradictions), split, key)
     if donors == "matched":
         if within is None:
-            raise ValueError("Matched donors need within, a key for each example such as its actor and statement; got None.")
+            raise ValueError(
+                "Matched donors need within, a key for each example such as its actor and statement; got None."
+            )
         rows, exchanged = _matched_rows(examples, n)
         examples.check_classes_left(exchanged, alpha)
         return Triplets(v, a[rows], np.where(exchanged, len(follows), y))
