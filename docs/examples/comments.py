@@ -4,10 +4,11 @@ import csv
 import random
 
 random.seed(0)
-things = "room coffee staff view bed pool lobby breakfast shower music wifi parking garden bar lift food".split()
+things = ["room", "coffee", "staff", "view", "bed", "pool", "lobby", "breakfast"]
+things += ["shower", "music", "wifi", "parking", "garden", "bar", "lift", "food"]
 people = ["we", "my wife", "my boss", "the kids", "our guests", "everybody", "my mother", "the team"]
-praise = "loved adored enjoyed praised recommended".split()
-complaint = "hated disliked endured regretted cursed".split()
+praise = ["loved", "adored", "enjoyed", "praised", "recommended"]
+complaint = ["hated", "disliked", "endured", "regretted", "cursed"]
 with open("comments.csv", "w", newline="") as file:
     rows = csv.writer(file)
     rows.writerow(["comment", "stars", "nights", "sarcastic"])
