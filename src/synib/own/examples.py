@@ -36,7 +36,7 @@ class Example:
 def examples(audit: Audit, count: int = ROWS) -> list[Example]:
     """Tested rows with all modalities in which the fusion's probability of the truth is furthest above each modality's own.
 
-    None where the data have no raw columns, where the target is no class, or where the gain is below 0.2.
+    None if the data have no raw columns, the target is not a class, or the gain is below 0.2.
 
     Args:
         audit: The audit.

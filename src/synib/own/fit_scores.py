@@ -190,7 +190,7 @@ def test_scores(model: Predictor, table: Table) -> dict[str, Score]:
 
 
 def sentences(model: Predictor) -> list[str]:
-    """What there is to say of a fitted model, a sentence each."""
+    """The description of a fitted model, one sentence per item."""
     about, scores = model.about, model.about["scores"]
     rows = about["rows"]
     chosen = ", ".join(f"{name} {model.settings[name]:g}" for name in SEARCHED if name in model.settings)
