@@ -69,7 +69,7 @@ def test_a_file_ends_in_a_verdict_a_page_and_sentences(synib_command, file, tmp_
         (["--quick", "--thorough"], "Use either --quick or --thorough, not both."),
         (["--task", "ranking"], "task"),
         (["--device", "tpu"], "auto, cpu or cuda"),
-        (["--metric", "explained_variance"], "The metric of classification is one of accuracy"),
+        (["--metric", "explained_variance"], "The metric of classification must be one of accuracy"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_leaves_nothing(synib_command, file, tmp_path, options, sentence):

@@ -80,7 +80,7 @@ def test_a_file_of_few_rows_is_explained_without_parts(synib_command, model, tmp
         (("--rows", "top:0"), "top:N with N from 1 to 200"),
         (("--rows", "80"), "has rows 0 to 79; row 80 was asked for"),
         (("--out", "nowhere/page.html"), "--out is a file in a folder that exists"),
-        (("--out", "data.npz"), "is no page of synib explain"),
+        (("--out", "data.npz"), "is not a page of synib explain"),
     ],
 )
 def test_a_mistake_is_one_sentence(synib_command, model, data, options, sentence):

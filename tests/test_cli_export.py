@@ -42,5 +42,5 @@ def test_a_model_is_exported_and_nothing_is_written_beside_other_files(synib_com
         assert sentence in err
     code, _, err = synib_command("export", "nowhere", "--out", "x")
     assert code == 2
-    assert "A model is a folder that synib fit wrote; nowhere is not there." in err
+    assert "A model must be a folder written by synib fit; nowhere does not exist." in err
     assert not (tmp_path / "x").exists()

@@ -124,7 +124,7 @@ def test_numbers_get_a_mean_and_a_deviation(synib_command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["fit", "none.npz"], r"none\.npz is not there.*"),
+        (["fit", "none.npz"], r"none\.npz does not exist.*"),
         (["fit", "data.npz", "--target", "labl"], r"data\.npz has no column 'labl' for target; did you mean label\?.*"),
         (["fit", "data.npz", "--modality", "image="], r"--modality must be NAME=COLUMN, for example .*; got 'image='\."),
         (["fit", "data.npz", "--modality", "a=image", "--modality", "a=text"], r"--modality contains 'a' twice\."),
@@ -134,7 +134,7 @@ def test_numbers_get_a_mean_and_a_deviation(synib_command, tmp_path):
         (["fit", "data.npz", "--budget", "19"], r"budget is the number of candidates for each method, at most 18; got 19\."),
         (["fit", "data.npz", "--group", "part"], r"3 folds need at least 3 groups, since no group is in two; there are 2\."),
         (["fit", "data.npz", "--out", "."], r"\. holds other files \(data\.npz\); choose an empty folder\."),
-        (["predict", "model", "data.npz"], r"A model is a folder that synib fit wrote; model is not there\."),
+        (["predict", "model", "data.npz"], r"A model must be a folder written by synib fit; model does not exist\."),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence_and_nothing_is_written(synib_command, untrained, data, tmp_path, arguments, said):
@@ -155,7 +155,7 @@ def test_mistakes_in_predicting_are_sentences_and_no_other_file_is_overwritten(s
         (["wide.npz"], r"'picture' is \(rows, 3\), as in training; got \(4, 9\)\."),
         (["uneven.npz"], r"All modalities have as many rows; got picture 4, words 3\."),
         (["data.npz", "--modality", "sound=image"], "The model has no modality 'sound': it has picture, words."),
-        (["data.npz", "--out", "mine.csv"], r"mine.csv exists and is no table of predictions; choose .* --out\."),
+        (["data.npz", "--out", "mine.csv"], r"mine.csv exists and is not a table of predictions: choose .* --out\."),
         (["data.npz", "--out", "model"], r"--out is a file such as predictions.csv; model is a folder\."),
         (["data.npz", "--out", "no/where.csv"], r"Cannot write no/where.csv: there is no folder no\."),
     ):
@@ -198,7 +198,7 @@ def test_the_ending_of_out_says_the_format_and_an_unknown_one_is_refused_before_
     assert (code, out) == (2, "")
     assert err == "synib: --out ends in .csv, .parquet, .npz or .json, which says its format; got 'a.xlsx'.\n"
     (tmp_path / "mine.json").write_text("{}")
-    assert "is no table of predictions" in synib_command("predict", "model", data, "--out", "mine.json")[2]
+    assert "is not a table of predictions" in synib_command("predict", "model", data, "--out", "mine.json")[2]
 
 
 def test_formulas_and_escape_sequences_reach_neither_the_csv_nor_the_terminal_raw(synib_command, tmp_path):

@@ -153,7 +153,7 @@ def test_sound_without_samples_or_level_is_named(tmp_path):
         ("silent", "only silence"),
         ("nan", "values that are not finite"),
     ):
-        with pytest.raises(BrokenFile, match=rf"{name}\.wav holds {said}"):
+        with pytest.raises(BrokenFile, match=rf"{name}\.wav contains {said}"):
             read_audio(tmp_path / f"{name}.wav")
 
 

@@ -45,7 +45,7 @@ def test_a_reader_that_is_killed_is_a_sentence(tmp_path, monkeypatch):
     worker.write_text("import os\nos.abort()\n")
     monkeypatch.setattr("synib.own.arrow_child.WORKER", worker)
     with pytest.raises(
-        ValueError, match=r"a\.parquet cannot be read, or is cut or damaged \(its decoder ended by signal"
+        ValueError, match=r"a\.parquet cannot be read, or is truncated or damaged \(its decoder ended by signal"
     ):
         read(path)
 

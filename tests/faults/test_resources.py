@@ -170,7 +170,7 @@ def test_texts_without_characters_are_damage(tmp_path):
     for name, values in X.items():
         np.save(tmp_path / f"{name}.npy", values)
     (tmp_path / "label.npy").write_bytes(npy_head("<U0", (10**15,)))
-    with pytest.raises(ValueError, match="no plain array of numbers or texts, or is damaged"):
+    with pytest.raises(ValueError, match="not a plain array of numbers or strings, or is damaged"):
         read(tmp_path)
 
 

@@ -51,7 +51,7 @@ def test_the_default_follows_the_target():
     assert "4.0%" in rare.chosen
     assert Metric(table(np.arange(100) % 5, "ordinal")).name == "closeness"
     assert Metric(table(rng.normal(size=100))).name == "explained_variance"
-    with pytest.raises(ValueError, match="The metric of regression is one of explained_variance; got 'auc'"):
+    with pytest.raises(ValueError, match="The metric of regression must be one of explained_variance; got 'auc'"):
         Metric(table(rng.normal(size=100)), "auc")
 
 

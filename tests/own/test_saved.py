@@ -62,7 +62,7 @@ def test_a_model_may_take_the_place_of_an_earlier_one_and_of_nothing_else(fitted
     for place, said in (
         (folder, r"holds other files \(notes.txt\); choose an empty folder"),
         (tmp_path / "file", "is a file; choose another"),
-        (other, "does not describe a model of ours"),
+        (other, "does not describe a synib model"),
     ):
         with pytest.raises(ValueError, match=said):
             model.save(place)
@@ -83,13 +83,13 @@ def retensor(folder, change):
 
 
 BROKEN = {
-    "is not there": lambda f: shutil.rmtree(f),
-    "has no model.json that can be read": lambda f: (f / "model.json").unlink(),
-    "has no model.safetensors that can be read": lambda f: (f / "model.safetensors").unlink(),
-    "model.json is no JSON": lambda f: (f / "model.json").write_bytes(b"\x80\x04K\x01."),
-    "no JSON: it is no model": lambda f: (f / "model.json").write_text("[" * 100_000),
-    "no JSON: it is": lambda f: (f / "model.json").write_text('{"format": NaN}'),
-    "does not describe a model": lambda f: (f / "model.json").write_text("[1]"),
+    "does not exist": lambda f: shutil.rmtree(f),
+    "has no readable model.json": lambda f: (f / "model.json").unlink(),
+    "has no readable model.safetensors": lambda f: (f / "model.safetensors").unlink(),
+    "model.json is not valid JSON": lambda f: (f / "model.json").write_bytes(b"\x80\x04K\x01."),
+    "not valid JSON: it is not a synib model": lambda f: (f / "model.json").write_text("[" * 100_000),
+    "not valid JSON: it is": lambda f: (f / "model.json").write_text('{"format": NaN}'),
+    "does not describe a synib model": lambda f: (f / "model.json").write_text("[1]"),
     "is of format 7, made by synib '.*'; this one reads formats up to 3": lambda f: rewrite(f, format=7),
     "is damaged: widths is None": lambda f: rewrite(f, widths="gone"),
     "is damaged: temperature is True": lambda f: rewrite(f, temperature=True),
@@ -129,5 +129,5 @@ def test_a_broken_folder_is_one_sentence(folder, said):
 def test_what_is_no_safetensors_is_refused_even_with_its_checksum(folder):
     (folder / "model.safetensors").write_bytes(b"\x80\x04K\x01." * 9)
     rewrite(folder, sha256=hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest())
-    with pytest.raises(ValueError, match="is no safetensors file"):
+    with pytest.raises(ValueError, match="is not a safetensors file"):
         load(folder)

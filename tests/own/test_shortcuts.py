@@ -78,7 +78,7 @@ def test_a_modality_that_knows_its_groups_is_told_from_one_that_knows_the_label(
     found = alarms(one)
     assert set(found) == {("voice", "group")}
     assert found["voice", "group"].beyond.low > 0
-    assert "it recognises the group" in found["voice", "group"].words
+    assert "it identifies the group" in found["voice", "group"].words
 
 
 def test_numbers_have_shortcuts_too():

@@ -328,7 +328,7 @@ def test_modalities_alone_are_read_by_the_names_that_the_caller_chooses(tmp_path
     assert x["image"].shape == (4, 3)
     assert present["image"].tolist() == [True, False, True, True]
     assert present["text"].tolist() == [True, True, False, True]
-    with pytest.raises(ValueError, match=r"is not there"):
+    with pytest.raises(ValueError, match=r"does not exist"):
         read_rows(open_source(tmp_path / "none.npz"), choose)
     with pytest.raises(ValueError, match="has no column 'clop'"):
         read_rows(open_source(path), lambda source: {"image": "clop"})

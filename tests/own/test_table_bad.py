@@ -101,10 +101,10 @@ def test_what_is_asked_for_must_be_there(npz, asked, said):
         ({"label": np.arange(N), "task": "classification"}, "label has 12 classes in 12 rows, too many to learn"),
         ({"label": np.array([f"t{row}" for row in range(N)])}, "label has 12 classes in 12 rows, too many to learn"),
         ({"label": with_row(Y, 3, np.inf)}, r"label is infinite in row 3 \(from 0\)"),
-        ({"label": 2**60 + np.arange(N)}, r"label holds whole numbers beyond 2\^53"),
+        ({"label": 2**60 + np.arange(N)}, r"label contains whole numbers beyond 2\^53"),
         ({"label": np.array(["x" * 300] * N)}, "label holds texts of more than 256 characters"),
         ({"image": A[:5]}, "label has 12 rows, image 5: they should have as many"),
-        ({"image": with_row(A, (3, 1), np.nan)}, r"image has NaN \(or empty cells\) beside numbers in row 3 \(from 0\)"),
+        ({"image": with_row(A, (3, 1), np.nan)}, r"image has NaN \(or empty cells\) next to numbers in row 3 \(from 0\)"),
         ({"image": with_row(A, (slice(0, 9), 1), np.nan)}, r"beside numbers in rows 0, 1, 2 and 6 more \(from 0\)"),
         ({"image": with_row(A, 3, np.inf)}, r"image has infinite numbers, .* in row 3"),
         ({"image": with_row(A, 3, 1e300)}, r"image has infinite numbers, or such as no float32 holds, in row 3"),
@@ -114,12 +114,12 @@ def test_what_is_asked_for_must_be_there(npz, asked, said):
         ({"image": np.full((N, 3), np.nan), "text": np.full((N, 2), np.nan)}, "has 0 rows that can be used, of 12"),
         ({"image": np.array([[1], [1, 2]] * 6, object)}, "holds objects as image, which are pickles, and pickles are not read"),
         ({"notes": np.array([{}], object)}, "holds objects as notes, which are pickles"),
-        ({"image": A.astype([("f", "f4")])}, "image is no plain array of numbers or texts"),
+        ({"image": A.astype([("f", "f4")])}, "image is not a plain array of numbers or strings"),
         ({"image_present": np.full(N, "yes")}, "image_present should be true or false in every row"),
         ({"image_present": np.arange(N)}, "image_present should be true or false in every row"),
         ({"image": with_row(A, 3, np.nan), "image_present": Y > -1}, r"image should be there in row 3 \(from 0\), but is NaN"),
-        ({"image": None, "image_0": Y, "image_2": Y}, "the columns image_… should count up from 0 or 1; image_1 is not there"),
-        ({"image": None, "image_5": Y, "image_6": Y}, "the columns image_… should count up from 0 or 1; image_0 is not there"),
+        ({"image": None, "image_0": Y, "image_2": Y}, "the columns image_… must count up from 0 or 1; image_1 is missing"),
+        ({"image": None, "image_5": Y, "image_6": Y}, "the columns image_… must count up from 0 or 1; image_0 is missing"),
         ({"image": None, "image_0": Y, "image_00": Y}, "two columns of one number: image_0 and image_00"),
         ({"image": None, "image_0": Y, "image_1": GOOD["speaker"]}, "image_… should be columns of numbers; image_1 holds"),
         ({"image_0": Y, "image_1": Y}, "has a column image and columns image_…: say which are modalities"),
@@ -142,7 +142,7 @@ def test_arrays_must_make_sense(npz, changes, said):
         (3, 0, "[1, 2, 3", "image should be a list of numbers"),
         (3, 0, "a.jpg", "image should be a list of numbers .* is 'a.jpg'"),
         (3, 1, "a.jpg", r"text_0 should be a number in every row; row 2 \(from 0\) is 'a.jpg'"),
-        (3, 1, "", r"text has NaN \(or empty cells\) beside numbers in row 2"),
+        (3, 1, "", r"text has NaN \(or empty cells\) next to numbers in row 2"),
         (3, 1, "9" * 400, "text has infinite numbers, or such as no float32 holds, in row 2"),
         (0, 1, "label", "has two columns called 'label': rename one"),
         (0, 3, "", "no column is called label, target or y"),
@@ -158,7 +158,7 @@ def test_lines_must_be_whole_and_texts(text, tmp_path):
     path.write_bytes(whole[: whole.rindex(b",")])
     refused(r"row 11 \(from 0\) has 3 cells, the first line names 4 columns", path)
     path.write_bytes(whole.replace(b"label", b"l\xe9bel"))
-    refused("is no text in UTF-8", path)
+    refused("is not UTF-8 text", path)
     path.write_bytes(b"image;text;label\n1;2;3\n")
     refused("the first line should name the columns, between commas; it is 'image;text;label'", path)
     path.write_bytes(whole.replace(b"\r\n", b"\r\n\r\n").replace(b"image", b"\xef\xbb\xbfimage", 1))
@@ -170,7 +170,7 @@ def test_lines_must_be_whole_and_texts(text, tmp_path):
     [
         ([[1.0, 2.0]] * 5 + [[1.0]] + [[1.0, 2.0]] * 6, "list", "should be of one width; row 5 .* has 1 numbers, .* 2"),
         ([None] * 5 + [[]] + [[1.0]] * 6, "list", "image is an empty list in row 5"),
-        ([[1.0, None]] + [[1.0, 2.0]] * 11, "list", "beside numbers in row 0"),
+        ([[1.0, None]] + [[1.0, 2.0]] * 11, "list", "next to numbers in row 0"),
         ([None] * 12, "list", "image is missing in every row"),
         ([[["a"]]] * 12, "nested", "the modality image should be vectors of numbers, texts, .*; image holds list"),
     ],
@@ -186,8 +186,8 @@ def test_columns_of_parquet_must_make_sense(tmp_path, values, kind, said):
 
 
 def test_paths_must_lead_to_data(tmp_path, npz):
-    refused("a.nzp is not there; did you mean .*a.npz", npz().with_suffix(".nzp"))
-    refused(r"is not there\.", tmp_path / "no" / "a.npz")
+    refused("a.nzp does not exist; did you mean .*a.npz", npz().with_suffix(".nzp"))
+    refused(r"does not exist\.", tmp_path / "no" / "a.npz")
     refused("holds neither metadata.csv, nor what datasets' save_to_disk writes, nor .npy files", tmp_path)
     refused("path is that of a file or a folder; got 3", 3)
     refused("path is that of a file or a folder; got ''", "")
@@ -226,7 +226,7 @@ def test_no_file_of_a_folder_leads_out_of_it(tmp_path):
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [{"filename": "../secret.arrow"}]}))
     refused("points outside of", tmp_path / "a")
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [{"filename": "gone.arrow"}]}))
-    refused("should hold gone.arrow, which is not there", tmp_path / "a")
+    refused("must contain gone.arrow, which is missing", tmp_path / "a")
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [], "_indices_data_files": [{}]}))
     refused("it is a selection of rows: call flatten_indices", tmp_path / "a")
     (tmp_path / "b").mkdir()
@@ -296,14 +296,14 @@ def test_a_file_that_is_cut_anywhere_is_refused(tmp_path, write):
     whole = file.read_bytes()
     for length in {*range(0, len(whole), 97), len(whole) - 1}:
         file.write_bytes(whole[:length])
-        refused("cut or damaged|is empty|is no", path, group="speaker")
+        refused("truncated or damaged|is empty|is not", path, group="speaker")
 
 
 @pytest.mark.parametrize("write", [damaged_npy, damaged_safetensors, damaged_datasets])
 def test_a_file_with_more_in_it_than_it_says_is_refused(tmp_path, write):
     path, file = write(tmp_path)
     file.write_bytes(file.read_bytes() + b"more")
-    refused("cut or damaged", path)
+    refused("truncated or damaged", path)
 
 
 def test_lists_that_begin_outside_their_numbers_are_refused(tmp_path):
@@ -316,7 +316,7 @@ def test_lists_that_begin_outside_their_numbers_are_refused(tmp_path):
     whole = file.read_bytes()
     assert whole.count(starts.tobytes()) == 1
     file.write_bytes(whole.replace(starts.tobytes(), (starts + 3).tobytes()))
-    refused("cut or damaged", path)
+    refused("truncated or damaged", path)
 
 
 def test_a_truth_value_is_true_or_false_whatever_its_byte(tmp_path):

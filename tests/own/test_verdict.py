@@ -44,7 +44,7 @@ def test_sentences_on_synergy_have_size_interval_and_number_of_rows():
     assert "another kind, a larger model or more data" in absent[2]
     unclear = sentences.on_synergy("unclear", evidence(0.0, "experts"), SIZES | {"gate": None}, "accuracy")
     assert "Inconclusive: the strongest candidate is SynIB, with +0.0 points" in unclear[0]
-    assert "a gate would not have been found reliably" in unclear[1]
+    assert "a gate would not have been detected reliably" in unclear[1]
     nothing = sentences.on_synergy("unclear", evidence(0.0), dict.fromkeys(SIZES), "accuracy")
     assert "more rows are needed" in nothing[1]
     number = sentences.on_synergy("absent", evidence(0.0), SIZES, "explained variance")
@@ -64,13 +64,13 @@ def test_sentences_on_synergy_have_size_interval_and_number_of_rows():
 def test_methods_are_judged_where_they_were_trained_well_enough(gain, curve, words):
     text = " ".join(sentences.on_methods("present", e(0.05, 0.01), gain, e(0.2, 0.01), curve, "accuracy", "stacked"))
     assert words in text
-    assert ("Over one plain fusion network it is +20.0 points" in text) == (curve is GOOD)
-    assert ("Plain fusion finds at least part of it" in text) == (curve is GOOD)
+    assert ("Its gain over one plain fusion network is +20.0 points" in text) == (curve is GOOD)
+    assert ("Plain fusion learns at least part of it" in text) == (curve is GOOD)
 
 
 def test_sentences_on_pooling_and_chance_follow_their_intervals():
-    assert "beats a alone by +3.0 points" in sentences.on_pooling(e(0.03, 0.01), "a", "accuracy")
-    assert "gains nothing worth having over a alone" in sentences.on_pooling(e(0.0, 0.01), "a", "accuracy")
+    assert "is better than a alone by +3.0 points" in sentences.on_pooling(e(0.03, 0.01), "a", "accuracy")
+    assert "has no relevant gain over a alone" in sentences.on_pooling(e(0.0, 0.01), "a", "accuracy")
     assert "do not show whether" in sentences.on_pooling(e(0.0, 0.1), "a", "accuracy")
     assert sentences.on_chance(e(0.8, 0.1), e(0.5, 0.1), e(0.3, 0.1), "accuracy") == []
     (warning,) = sentences.on_chance(e(0.52, 0.1), e(0.55, 0.1), e(-0.03, 0.1), "accuracy")

@@ -157,10 +157,10 @@ def test_no_label_is_used_to_standardise(ravdess_root, write, tables, standardis
 
 def test_a_video_or_an_actor_in_two_splits_is_refused(write, tables):
     tables["mosi"]["split"][0] = "test"
-    with pytest.raises(ValueError, match=r"Every video .*; v00 is in train and in test"):
+    with pytest.raises(ValueError, match=r"Every video .*; v00 is in both train and test"):
         features.mosi(write("mosi"))
     tables["ravdess"]["fold"][tables["ravdess"]["actor"].tolist().index(3)] = 0  # actor 3 is of fold 1
-    with pytest.raises(ValueError, match=r"Every actor .*; 3 is in validation and in test"):
+    with pytest.raises(ValueError, match=r"Every actor .*; 3 is in both validation and test"):
         features.ravdess(write("ravdess"))
 
 
@@ -173,7 +173,7 @@ def test_a_video_or_an_actor_in_two_splits_is_refused(write, tables):
         ("mosi", {"modalities": ("text", "face")}, "modalities must be at least two of"),
         ("mustard", {"scheme": "random"}, "scheme must be 'official' or 'speaker-independent'; got 'random'"),
         ("mustard", {"frames": "first"}, "frames must be 'mean' or 'all'; got 'first'"),
-        ("mustard", {"groups": ["id"]}, "groups is 'speaker', 'show', .* or 'duration_s'; got 'id'"),
+        ("mustard", {"groups": ["id"]}, "groups must be 'speaker', 'show', .* or 'duration_s'; got 'id'"),
         ("ravdess", {"standardise": "speaker"}, "standardise must be 'training' or 'actor'; got 'speaker'"),
         ("ravdess", {"fold": 1.0}, r"fold must be a whole number from 0 to 4; got 1\.0"),
     ],
@@ -185,11 +185,11 @@ def test_an_invalid_argument_is_refused(write, name, arguments, message):
 
 def test_invalid_values_of_a_column_are_named(write, tables):
     split = tables["mosi"]["split"]
-    with pytest.raises(ValueError, match="mosi: split is one of train, valid, test; got 'dev'"):
+    with pytest.raises(ValueError, match="mosi: split must be one of train, valid, test; got 'dev'"):
         features.mosi(write("mosi", split=np.where(split == "valid", "dev", split)))
     with pytest.raises(ValueError, match="Every split needs at least 2 examples; validation has 0"):
         features.mosi(write("mosi", split=np.where(split == "valid", "train", split)))
-    with pytest.raises(ValueError, match="ravdess: fold is one of 0, 1, 2, 3, 4; got 7"):
+    with pytest.raises(ValueError, match="ravdess: fold must be one of 0, 1, 2, 3, 4; got 7"):
         features.ravdess(write("ravdess", fold=np.full(len(tables["ravdess"]["fold"]), 7)))
 
 

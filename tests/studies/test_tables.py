@@ -51,9 +51,9 @@ def test_standardising_uses_the_training_rows_alone_and_all_frames():
         ({"label": np.array([0, 1, 2])}, "labels must be 0 to 1; got 2"),
         ({"label": np.array([0.0, 1.0, 1.0])}, "label must be whole numbers, one for each example; got float64"),
         ({"x": np.zeros((2, 2))}, r"x must have one row for each of 3 labels; it has shape \(2, 2\)"),
-        ({"x": np.zeros(3)}, r"x should be numbers in 2 dimensions; got float64 \(3,\)"),
+        ({"x": np.zeros(3)}, r"x must be numbers in 2 dimensions; got float64 \(3,\)"),
         ({"x": np.array([[0.0], [np.nan], [np.inf]])}, "x contains NaN or Inf in 2 rows, first in row 1"),
-        ({"id": np.array([["a"]] * 3)}, r"id should be one value for each example; got <U1 \(3, 1\)"),
+        ({"id": np.array([["a"]] * 3)}, r"id must be one value for each example; got <U1 \(3, 1\)"),
     ],
 )
 def test_invalid_columns_are_named(tmp_path, changed, message):

@@ -194,5 +194,5 @@ def test_a_damaged_folder_is_refused(folder, untrained, harm, problem):
 
 @pytest.mark.parametrize("wrong", [{"share": 0.0}, {"share": 1.5}, {"cells": 0}, {"tolerance": -1.0}])
 def test_an_impossible_option_is_refused(folder, untrained, wrong):
-    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} is"):
+    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} must be"):
         verify(folder, **({"device": "cpu"} | wrong))

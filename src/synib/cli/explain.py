@@ -113,6 +113,6 @@ def _check_out(out: Path, table: Path | None) -> None:
             raise ValueError(f"{option} is a file in a folder that exists; got {path}.")
         check_writable(path.parent)
     if out.exists() and TITLE.encode() not in out.read_bytes()[:2000]:
-        raise ValueError(f"{out} exists and is no page of synib explain: choose another file with --out.")
+        raise ValueError(f"{out} exists and is not a page of synib explain: choose another file with --out.")
     if table is not None and table.exists() and not table.read_bytes().startswith(b"row,answer,evidence,"):
-        raise ValueError(f"{table} exists and is no table of synib explain: choose another file with --csv.")
+        raise ValueError(f"{table} exists and is not a table of synib explain: choose another file with --csv.")

@@ -1,4 +1,4 @@
-"""``synib fit`` and ``synib predict``: a model of your own data, and what it says of new rows."""
+"""``synib fit`` and ``synib predict``: train a model on your own data, and predict new rows."""
 
 import json
 import shlex

@@ -13,7 +13,7 @@ from synib.cli.progress import progress_bar
 from synib.studies import EXPERIMENTS, Experiment, run
 
 reproduce = typer.Typer(
-    help="Run an experiment of the paper (or one of ours) and write its tables, figures and a page.",
+    help="Run an experiment of the paper (or one that goes beyond it) and write its tables, figures and a page.",
     no_args_is_help=True,
 )
 

@@ -131,7 +131,7 @@ def explain(
     :class:`~synib.explanation.rows.RowEvidence`). With all rows as background, evidence minus interaction is the projection
     of :func:`synib.measure.emap`, and with ``answer=target`` the mean ``gain`` is its ``log_loss_added``.
 
-    It tells what *this model* does. Synergy in the data that the model has not learned does not show, and a wrong answer may
+    It shows what *this model* does. Synergy in the data that the model has not learned does not show, and a wrong answer may
     have synergy too. Rows mixed from other rows may be unlike any real row. *Shared* compares how much modalities say
     and in which direction, not what they say it from. Evidence is counted in log-odds; in probabilities a sum of log-odds is
     an interaction.

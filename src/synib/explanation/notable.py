@@ -28,7 +28,7 @@ LEAST = 20  # rows of a fold, of which fewer have too small a background
 
 @dataclass(frozen=True)
 class RowNote:
-    """A row with what is said of it: row number in the table, from 0, and named values as texts."""
+    """A row with its description: row number in the table, from 0, and named values as texts."""
 
     row: int
     values: dict[str, str]
@@ -88,7 +88,7 @@ def _probabilities(outcome: Outcome, method: str) -> Numbers:
 
 
 def _taken_apart(outcome: Outcome, method: str, seed: int) -> tuple[Numbers, dict[int, dict[str, str]], Numbers]:
-    """The lead of synergy in each test row (NaN where unknown), what to say of it, and the interaction of each output."""
+    """The lead of synergy in each test row (NaN where unknown), its description, and the interaction of each output."""
     n = len(outcome.table.target)
     lead, interaction = np.full(n, np.nan), np.full((n, outcome.recipe.outputs), np.nan)
     notes: dict[int, dict[str, str]] = {}
@@ -117,7 +117,7 @@ def _words(evidence: RowEvidence, row: int) -> dict[str, str]:
 
 
 def _answers(audit: Audit, row: int, alone: dict[str, Numbers], fused: Numbers) -> dict[str, str]:
-    """What the target is, and what each model says of the row."""
+    """What the target is, and the prediction of each model for the row."""
     classes = audit.table.classes
 
     def said(p: Numbers) -> str:

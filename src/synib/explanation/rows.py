@@ -128,7 +128,7 @@ def row_evidence(
     nobody = read(encoded.mixed(background.rows, background.group)) if len(names) > 2 else None
 
     def worths(left_out: int) -> dict[Coalition, Tensor]:
-        """Coalition → what is said of each row without one group of draws, ``(rows, numbers)``."""
+        """Coalition → the evidence for each row without one group of draws, ``(rows, numbers)``."""
         means = {c: backgrounds.mean_without(s, background, left_out) for c, s in sums.items()}
         if nobody is None:
             alone = {name: means[frozenset([i])] for i, name in enumerate(names)}

@@ -1,1 +1,1 @@
-"""Bring your own data: folds, models trained on them, and what can be said of both."""
+"""Bring your own data: folds, models trained on them, and their evaluation."""

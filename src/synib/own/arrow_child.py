@@ -151,7 +151,7 @@ def _failure(path: Path, process: "subprocess.Popen[bytes]", answer: Answer, bud
         )
     elif any(sign in words for sign in ("malloc", "MemoryError", "out of memory", "bad_alloc")):
         budget.take(budget.limit + 1)  # raises: it needs more
-    return ValueError(f"{path} cannot be read, or is cut or damaged ({words[:160]}).")
+    return ValueError(f"{path} cannot be read, or is truncated or damaged ({words[:160]}).")
 
 
 @atexit.register

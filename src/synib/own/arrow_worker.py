@@ -95,7 +95,7 @@ def send(batches: Iterable[Any], asked: dict[str, Any], output: Blocks) -> None:
 
 
 def address_space() -> int:
-    """Bytes of it that this process has now; 0 where nobody says."""
+    """The resident memory of this process in bytes; 0 if unknown."""
     try:
         with open("/proc/self/statm") as held:
             return int(held.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -255,7 +255,7 @@ def _best_single(outcome: Outcome) -> str:
 
 
 def _decompose(table: Table, groups: NDArray[np.generic] | None, seed: int) -> dict[str, PIDEstimate]:
-    """Each modality beside the others joined, by clusters of rows that have all; for classes with enough rows."""
+    """Each modality compared with all others combined, by clusters of the rows that have all; for classes with enough rows."""
     (rows,) = np.nonzero(np.stack(list(table.present.values())).all(0))
     if len(rows) > PID_ROWS:
         rows = sample(table, rows, PID_ROWS, seed)

@@ -31,7 +31,7 @@ def card(model: Predictor) -> str:
         "",
         "- The scores hold for rows like those it was trained on: not for another source, language, camera or recording.",
         f"- {_origin(model)}",
-        "- Predictions are no ground for a decision about a person without a check by people who know the case.",
+        "- Do not base a decision about a person on predictions without a check by people who know the case.",
         "",
         "## Use it",
         "",

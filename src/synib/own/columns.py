@@ -26,7 +26,7 @@ class Column:
     """One value for each row.
 
     Args:
-        values: Numbers, truth values or texts.
+        values: Numbers, booleans or strings.
         present: Which rows have one.
         names: The classes that whole numbers from 0 on stand for, where the file names them.
     """

@@ -23,7 +23,7 @@ LEAST_WEIGHT = 1e-3  # of a prediction: one that is worse than none counts for n
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to train, and what its models say of rows that they were not trained on.
+    """One way to train, and the out-of-fold predictions of its models.
 
     Args:
         method: Name of the method.

@@ -34,8 +34,8 @@ class Candidate:
     """A model that may have found an interaction.
 
     Args:
-        evidence: What its interaction adds to the additive model in log-likelihood, in nats for each row, beside what the
-            candidate says of each modality alone; with a simultaneous interval.
+        evidence: The gain of its interaction over the additive model in log-likelihood, in nats per row, beyond the
+            candidate's unimodal parts; with a simultaneous interval.
         p: Adjusted p-value of no gain (single-step max-t over all candidates).
         lead: The same in the audit's metric, with an interval of its own.
         bound: The same with a simultaneous interval.
@@ -59,13 +59,13 @@ class Evidence:
     """The result of :func:`collect`.
 
     Args:
-        rows: The tested rows that were looked at.
+        rows: The evaluated test rows.
         candidates: Fusion method or detector → its gain.
         additive: The metric of the additive model.
         additive_scores: The same for each row.
         scores: Fusion method or detector → its score of each row.
         critical: How many standard errors a candidate needs, corrected for the number of candidates.
-        note: Which rows were looked at, where these are not all.
+        note: Which rows were evaluated, if not all.
     """
 
     rows: Rows
@@ -241,12 +241,12 @@ class _Modalities(Mapping[str, Tensor]):
 
 
 def additive_parts(outcome: Outcome, method: str, seed: int = 0, rows: Rows | None = None) -> Numbers:
-    """What a fusion model says of each modality alone, ``(modalities, rows, columns)``: its mean over others' values.
+    """The unimodal parts of a fusion model, ``(modalities, rows, columns)``: its mean over the values of the others.
 
-    At those of ``rows`` that are tested, by the models that were not trained on them, of mean 0 over each fold; NaN
-    elsewhere. All rows of a fold meet the same values of the other modalities, so that the result is a function of one
-    modality alone, without noise from the draws: noise would hide part of what the model says of single modalities, and
-    that part would then look like an interaction.
+    At those of ``rows`` that are tested, by the models that were not trained on them, with mean 0 over each fold; NaN
+    elsewhere. All rows of a fold use the same values of the other modalities, so that the result is a function of one
+    modality alone, without noise from the draws: noise would hide part of the unimodal effects, and that part would then
+    look like an interaction.
     """
     recipe, names = outcome.recipe, list(outcome.table.modalities)
     columns = 1 if outcome.table.kind == "regression" else recipe.outputs

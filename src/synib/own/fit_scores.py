@@ -193,7 +193,7 @@ def predicted_parameters(model: Predictor, table: Table, rows: Rows) -> Numbers:
 
 
 def sentences(model: Predictor) -> list[str]:
-    """What there is to say of a fitted model, a sentence each."""
+    """The description of a fitted model, one sentence per item."""
     about, scores = model.about, model.about["scores"]
     rows = about["rows"]
     chosen = ", ".join(f"{name} {model.settings[name]:g}" for name in SEARCHED if name in model.settings)

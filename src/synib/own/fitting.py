@@ -218,7 +218,7 @@ def answers_of(learner: Learner, split: Split) -> Tensor:
 
 
 def expert_scales(learner: Learner, split: Split) -> Tensor:
-    """The root mean square of what each expert says of these rows, ``(experts,)``; 1 for any other learner.
+    """The root mean square of each expert's predictions for these rows, ``(experts,)``; 1 for any other learner.
 
     A synergy expert is as right at a confidence of .53 in one fold as at .6 in another: divided by this, both say the same.
     """

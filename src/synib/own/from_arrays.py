@@ -122,7 +122,7 @@ def npz(path: Path) -> Arrays:
             if info.compress_type == zipfile.ZIP_STORED:
                 start = _start(path, info)
                 if start + info.file_size > size:
-                    raise ValueError(f"{path} is cut or damaged: {name} ends after the file.")
+                    raise ValueError(f"{path} is truncated or damaged: {name} ends after the file.")
                 checked = (name, start, info.file_size, info.CRC)
                 at = start + head.offset
                 stored[name] = Stored(path, at, head.dtype, head.shape, head.fortran, checked=checked)
@@ -131,7 +131,7 @@ def npz(path: Path) -> Arrays:
                 check_unpacked(path, size, unpacked)
                 stored[name] = Stored(path, head.offset, head.dtype, head.shape, head.fortran, info)
     if not stored:
-        raise ValueError(f"{path} holds no arrays.")
+        raise ValueError(f"{path} contains no arrays.")
     return Arrays(path, stored)
 
 
@@ -141,16 +141,20 @@ def safetensors(path: Path) -> Arrays:
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         if not 2 <= length <= size - 8:
-            raise ValueError(f"{path} is no .safetensors, or is cut or damaged: its head is longer than the file.")
+            raise ValueError(
+                f"{path} is not a .safetensors file, or is truncated or damaged: its head is longer than the file."
+            )
         try:
             head = json.loads(stream.read(length), object_pairs_hook=_once)
             tensors = {name: _tensor(path, 8 + length, entry) for name, entry in head.items() if name != "__metadata__"}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as mistake:
-            raise ValueError(f"{path} is no .safetensors, or is cut or damaged ({mistake}).") from mistake
+            raise ValueError(f"{path} is not a .safetensors file, or is truncated or damaged ({mistake}).") from mistake
     _check_disjoint(path, tensors, 8 + length)
     end = max((s.offset + math.prod(s.shape) * s.dtype.itemsize for s in tensors.values()), default=0)
     if end != size:
-        raise ValueError(f"{path} is cut or damaged: its tensors should end at byte {end:,}, the file has {size:,}.")
+        raise ValueError(
+            f"{path} is truncated or damaged: its tensors should end at byte {end:,}, the file has {size:,}."
+        )
     return Arrays(path, tensors)
 
 
@@ -175,12 +179,12 @@ def _start(path: Path, info: zipfile.ZipInfo) -> int:
 
 
 def npy_head(path: Path, name: str, stream: BinaryIO, size: int) -> Stored:
-    """What an .npy of ``size`` bytes says of itself, if the bytes are there. numpy would evaluate its head; this does not."""
+    """The header of an .npy of ``size`` bytes, if it is complete. numpy would evaluate the header; this function does not."""
     magic = stream.read(8)
     wide = magic[6:7] in (b"\x02", b"\x03")
     length = int.from_bytes(stream.read(4 if wide else 2), "little")
     if magic[:6] != b"\x93NUMPY" or length > HEAD:
-        raise ValueError(f"{path} is cut or damaged: {name} is no .npy array.")
+        raise ValueError(f"{path} is truncated or damaged: {name} is not an .npy array.")
     head = stream.read(length).decode("latin1")
     descr = re.search(r"'descr': *'([<>|=][a-zA-Z]\d*)'", head)
     order = re.search(r"'fortran_order': *(True|False)", head)
@@ -198,10 +202,10 @@ def npy_head(path: Path, name: str, stream: BinaryIO, size: int) -> Stored:
             raise ValueError
         sides = tuple(int(side) for side in shape[1].split(",") if side.strip())
     except (ValueError, TypeError, OverflowError):
-        raise ValueError(f"{path}: {name} is no plain array of numbers or texts, or is damaged.") from None
+        raise ValueError(f"{path}: {name} is not a plain array of numbers or strings, or is damaged.") from None
     offset = len(magic) + (4 if wide else 2) + length
     if offset + math.prod(sides) * dtype.itemsize != size:
-        raise ValueError(f"{path} is cut or damaged: {name} has other than {sides} numbers in it.")
+        raise ValueError(f"{path} is truncated or damaged: {name} has other than {sides} numbers in it.")
     return Stored(path, offset, dtype, sides, order[1] == "True" and len(sides) > 1)
 
 
@@ -211,7 +215,9 @@ def _check_disjoint(path: Path, tensors: Mapping[str, Stored], start: int) -> No
         if stored.offset < start:
             raise ValueError(f"{path} is damaged: {name} begins at byte {stored.offset:,}, inside another tensor.")
         if stored.offset > start:
-            raise ValueError(f"{path} is cut or damaged: bytes {start:,} to {stored.offset:,} belong to no tensor.")
+            raise ValueError(
+                f"{path} is truncated or damaged: bytes {start:,} to {stored.offset:,} belong to no tensor."
+            )
         start = stored.offset + stored.size * stored.dtype.itemsize
 
 
@@ -226,7 +232,7 @@ def _tensor(path: Path, start: int, entry: Mapping[str, Any]) -> Stored:
     first, last = entry["data_offsets"]
     sizes = (*shape, first, last)
     if not all(type(side) is int and 0 <= side < 2**62 for side in sizes):
-        raise ValueError("a shape is no shape")
+        raise ValueError("a shape is invalid")
     if entry["dtype"] in TENSORS and last - first != math.prod(shape) * dtype.itemsize:
         raise ValueError("a tensor has other numbers than its shape")
     if entry["dtype"] not in TENSORS:
@@ -243,5 +249,5 @@ def read_npz(path: str | Path, names: Iterable[str]) -> dict[str, Array]:
     """
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"An .npz is a file; {path} is {'none' if path.exists() else 'not there'}.")
+        raise ValueError(f"An .npz must be a file; {path} {'is not a file' if path.exists() else 'does not exist'}.")
     return npz(path).arrays(list(names))

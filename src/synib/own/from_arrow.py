@@ -144,7 +144,7 @@ class HuggingFace(Batches):
         with file.open("rb") as stream:
             stream.seek(max(0, file.stat().st_size - len(END)))
             if stream.read() != END:
-                raise ValueError(f"{file} is no file of batches, or is cut or damaged: it has no end.")
+                raise ValueError(f"{file} is not a file of batches, or is truncated or damaged: it has no end.")
         return arrow_head(file)[0]
 
 
@@ -159,14 +159,14 @@ def pyarrow(path: Path) -> ModuleType:
 
 @contextmanager
 def damage(path: Path) -> Iterator[None]:
-    """Everything that pyarrow says of a damaged file is one kind of error."""
+    """Convert all errors of pyarrow on a damaged file to one kind of error."""
     import pyarrow as pa
 
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, OverflowError) as mistake:
         said = " ".join(str(mistake).split())
-        raise ValueError(f"{path} cannot be read, or is cut or damaged ({said[:120]}).") from mistake
+        raise ValueError(f"{path} cannot be read, or is truncated or damaged ({said[:120]}).") from mistake
 
 
 def _parts(path: Path) -> list[tuple[str, Path]]:
@@ -188,7 +188,7 @@ def _parts(path: Path) -> list[tuple[str, Path]]:
         raise ValueError(f"{path} names {Path(twice).name} twice: each file of data should be listed once.")
     for _, file in files_of_parts:
         if not file.is_file():
-            raise ValueError(f"{path} should hold {file.name}, which is not there.")
+            raise ValueError(f"{path} must contain {file.name}, which is missing.")
     if not files_of_parts:
         raise ValueError(f"{path} is a folder of datasets without files of data.")
     return files_of_parts

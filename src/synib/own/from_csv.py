@@ -78,9 +78,9 @@ def _lines(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
             header = _names(path, next(reader, []))
             yield header, _whole(path, reader, len(header))
     except UnicodeDecodeError as mistake:
-        raise ValueError(f"{path} is no text in UTF-8 (byte {mistake.start:,}): save it as CSV UTF-8.") from mistake
+        raise ValueError(f"{path} is not UTF-8 text (byte {mistake.start:,}): save it as CSV UTF-8.") from mistake
     except csv.Error as mistake:
-        raise ValueError(f"{path} is no .csv, or is cut or damaged ({mistake}).") from mistake
+        raise ValueError(f"{path} is not a .csv file, or is truncated or damaged ({mistake}).") from mistake
     finally:
         csv.field_size_limit(limit)
 
@@ -165,7 +165,7 @@ def _cell(vectors: Vectors, column: str, row: int, cell: str) -> float:
 
 
 def _typed(path: Path, name: str, cells: list[str]) -> Column:
-    """Truth values, whole numbers, numbers or texts: the first of them that all cells are; "007" is a text."""
+    """Booleans, integers, numbers or strings: the first type that fits all cells; "007" is a string."""
     has_value = np.array([bool(cell) for cell in cells], np.bool_)
     filled = [cell for cell in cells if cell]
     if filled and all(cell.lower() in FLAGS for cell in filled):

@@ -37,7 +37,7 @@ class LearningCurve(NamedTuple):
         return not any(change.high < 0 and change.value < -WORTH for change in (self.epochs, self.width))
 
     def sentence(self) -> str:
-        """What this says of plain fusion."""
+        """The conclusion for plain fusion."""
         if self.adequate:
             return "Plain fusion is trained to convergence: neither twice the epochs nor twice the width improves it."
         which, change = min((("epochs", self.epochs), ("width", self.width)), key=lambda item: item[1].value)

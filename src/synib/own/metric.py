@@ -40,18 +40,17 @@ class Metric:
 
     Args:
         table: The data.
-        name: ``"accuracy"``; ``"average_precision"`` or ``"auc"`` (of two classes that of the rarer one, otherwise the
-            mean over classes or labels, each against the rest); ``"closeness"`` for ordered classes, 1 minus the distance
-            between the predicted median and the true class in units of the largest distance; ``"explained_variance"`` for
-            numbers.
-            By default accuracy, or average precision where a class or label has less than a tenth of the rows;
-            closeness for ordered classes.
+        name: ``"accuracy"``; ``"average_precision"`` or ``"auc"`` (for two classes that of the rarer one, otherwise the
+            one-versus-rest mean over classes or labels); ``"closeness"`` for ordered classes, 1 minus the distance
+            between the predicted median and the true class in units of the largest distance; ``"explained_variance"``
+            for real targets. By default accuracy, or average precision if a class or label has less than a tenth of the
+            rows; closeness for ordered classes.
     """
 
     def __init__(self, table: Table, name: str | None = None) -> None:
         possible = OF_KIND[table.kind]
         if name is not None and name not in possible:
-            raise ValueError(f"The metric of {table.kind} is one of {', '.join(possible)}; got {shown(name)}.")
+            raise ValueError(f"The metric of {table.kind} must be one of {', '.join(possible)}; got {shown(name)}.")
         self.kind, self.classes = table.kind, len(table.classes)
         rare = table.kind in ("classification", "multilabel") and rarest(table) < RARE
         self.name: MetricName = name or ("average_precision" if rare else possible[0])  # type: ignore[assignment]
@@ -90,7 +89,7 @@ class Metric:
         return np.mean(each, 0) if each else np.full(len(y), np.nan)
 
     def of_chance(self, y: NDArray[Any]) -> Numbers:
-        """The score of each row where the prediction does not depend on the row: the most common class, the mean."""
+        """The score of each row under a constant prediction: the most common class, or the mean."""
         if self.name in ("average_precision", "auc"):
             columns = self.classes if self.kind == "multilabel" or self.classes > 2 else 1
             truth, _ = _against_rest(np.zeros((len(y), columns)), y, self.kind == "multilabel", self.classes)

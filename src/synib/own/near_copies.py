@@ -35,7 +35,7 @@ class Spread:
 
     Args:
         typical: The median distance.
-        equal: The share of pairs that are no farther apart than ``NEAR``, or both lack the modality.
+        equal: The fraction of pairs whose distance is at most ``NEAR``, or that both lack the modality.
         first, dimension: 1 % of all other pairs are nearer than this part of the typical distance, and their share shrinks
             with the distance to this power.
     """

@@ -34,7 +34,7 @@ def check_out(path: Path) -> None:
     if not path.parent.is_dir():
         raise ValueError(f"Cannot write {path}: there is no folder {path.parent}.")
     if path.exists() and not _is_ours(path):
-        raise ValueError(f"{path} exists and is no table of predictions; choose another file with --out.")
+        raise ValueError(f"{path} exists and is not a table of predictions: choose another file with --out.")
 
 
 def table_of(
@@ -46,9 +46,9 @@ def table_of(
 ) -> Columns:
     """Column → one value for each row.
 
-    ``row``, what the file says of the row beside the modalities, the answer and the probability of each class (of
-    ordered classes also ``expected_rank``, from 0; of labels those above one half, joined by ``;``; of a number
-    ``mean`` and ``deviation``), ``needs_both``, and for each modality whether the row has it.
+    ``row``, the other columns of the file, the answer and the probability of each class (of ordered classes also
+    ``expected_rank``, from 0; of labels those above one half, joined by ``;``; of a number ``mean`` and ``deviation``),
+    ``needs_both``, and for each modality whether the row has it.
 
     Args:
         model: Who predicts.

@@ -87,7 +87,7 @@ class Predictor:
         Args:
             modalities: Name → ``(rows, width)``. A modality that is left out is missing in every row, and one that is NaN
                 throughout a row in that row.
-            present: Name → ``(rows,)`` of truth values, where NaN does not tell.
+            present: Name → ``(rows,)`` of booleans, where missing rows are not marked by NaN.
         """
         return self._probabilities(self._parameters(*self._encoded(modalities, present)))
 
@@ -274,7 +274,7 @@ def _present(name: str, x: NDArray[Any], present: ArrayLike | None) -> NDArray[n
     with np.errstate(over="ignore"):
         bad = np.flatnonzero(has & ~np.isfinite(x.astype(np.float32)).all(1))
     if bad.size:
-        raise ValueError(f"{name!r} has NaN beside numbers, or infinite ones, in row {bad[0]} (from 0).")
+        raise ValueError(f"{name!r} has NaN next to numbers, or infinite values, in row {bad[0]} (from 0).")
     return has
 
 

@@ -39,7 +39,7 @@ class TableRecipe:
         table: The data.
         parts: Its folds.
         epochs: Passes over the training rows; by default so many that there are about 600 steps, at most 40.
-        width: Width of every hidden layer; by default what the number of training rows asks for.
+        width: Width of every hidden layer; by default chosen by the number of training rows.
 
     Attributes:
         family: Bernoulli for two classes, Categorical for more (ordered or not), MultiLabel for labels, Gaussian for numbers.
@@ -111,7 +111,7 @@ class TableRecipe:
             return self._datasets[fold]
 
     def release(self) -> None:
-        """Free the prepared rows; they are prepared anew if they are needed again."""
+        """Free the prepared rows; they are prepared again when needed."""
         with self._lock:
             self._datasets.clear()
 

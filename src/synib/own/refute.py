@@ -1,4 +1,4 @@
-"""Refutation tests: the audit again on data where its answer is known or should not change."""
+"""Refutation tests: the audit repeated on data for which its answer is known or should not change."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,9 +15,9 @@ class Refutation(NamedTuple):
 
     Args:
         name: What was changed.
-        expected: What the audit should say.
-        verdict: What it said.
-        passed: Whether that is as expected.
+        expected: The expected verdict.
+        verdict: The verdict of the repeated audit.
+        passed: Whether it is as expected.
         words: A sentence.
     """
 
@@ -37,12 +37,12 @@ def refute(original: Audit, *, on_progress: Progress = lambda done, total, what:
     - *dummy target*: the target is permuted among rows (among groups, where all rows of a group share it); neither
     synergy nor a
       model better than chance should be found.
-    - *half of the rows*: the verdict may become inconclusive, but must not turn round.
+    - *half of the rows*: the verdict may become inconclusive, but must not be reversed.
     - *other seeds*: folds, initial weights and draws change; the verdict should not.
 
     Args:
         original: The audit.
-        on_progress: Called with the work done, the total work, and what is being done.
+        on_progress: Called with the work done, the total work, and the current step.
         plan: Arguments of :func:`synib.own.audit.audit`, as for the original.
     """
     table, seed = original.table, int(plan.pop("seed", 0))
@@ -67,7 +67,7 @@ def refute(original: Audit, *, on_progress: Progress = lambda done, total, what:
 
 
 def _shuffled_pairs(table: Table, seed: int) -> Table:
-    """Each modality but the first permuted among rows of the same class (of a number: band) that have it."""
+    """Each modality except the first permuted among rows of the same class (for a real target: quantile band) that have it."""
     random, part = np.random.default_rng(seed), strata(table)
     modalities, present = dict(table.modalities), dict(table.present)
     for name in list(modalities)[1:]:
@@ -80,7 +80,7 @@ def _shuffled_pairs(table: Table, seed: int) -> Table:
 
 
 def _dummy_target(table: Table, seed: int) -> Table:
-    """The target permuted among rows, or among groups where all rows of a group share it."""
+    """The target permuted among rows, or among groups if all rows of a group share it."""
     random, target = np.random.default_rng(seed), np.asarray(table.target)
     if table.group is not None:
         _, first, unit = np.unique(table.group, return_index=True, return_inverse=True)

@@ -91,8 +91,8 @@ def _check_numbered(source: Source, prefix: str, columns: Sequence[str]) -> list
     numbers = [int(name.rpartition("_")[2]) for name in columns]
     gap = next((n + 1 for n, after in pairwise(numbers) if after > n + 1), None)
     if gap is not None or numbers[0] > 1:
-        raise ValueError(f"{source.path}: the columns {prefix}_… should count up from 0 or 1; {prefix}_"
-                         f"{0 if numbers[0] > 1 else gap} is not there.")  # fmt: skip
+        raise ValueError(f"{source.path}: the columns {prefix}_… must count up from 0 or 1; "
+    f"{prefix}_{0 if numbers[0] > 1 else gap} is missing.")  # fmt: skip
     return list(columns)
 
 

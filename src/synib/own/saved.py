@@ -43,7 +43,7 @@ KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 def check_free(folder: Path) -> None:
-    """Raise ``ValueError`` where a model must not be written: beside other files, or over what is none."""
+    """Raise ``ValueError`` if a model must not be written: into a folder with other files, or over something else."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"A model is written to a folder, and {folder} is a file; choose another.")
     ours = (PLAIN, TENSORS, ENCODERS, CARD) if (folder / PLAIN).exists() else (PLAIN, TENSORS)
@@ -56,7 +56,7 @@ def check_free(folder: Path) -> None:
         _read_plain(folder)  # whatever it is, if it is not ours it stays
     elif (folder / TENSORS).exists():
         raise ValueError(
-            f"{folder} holds a {TENSORS} and no {PLAIN}, so it is not one of our models; nothing was touched."
+            f"{folder} contains a {TENSORS} but no {PLAIN}, so it is not a synib model and was not changed."
         )
     check_writable(folder)
 
@@ -128,15 +128,15 @@ def load(folder: str | Path) -> Predictor:
 
     folder = Path(folder)
     if not folder.is_dir():
-        what = "a file" if folder.exists() else "not there"
-        raise ValueError(f"A model is a folder that synib fit wrote; {folder} is {what}.")
+        what = "is a file" if folder.exists() else "does not exist"
+        raise ValueError(f"A model must be a folder written by synib fit; {folder} {what}.")
     plain = _read_plain(folder)
     content = _read_tensors(folder, TENSORS, plain["sha256"])
     try:
         tensors: dict[str, Tensor] = of_bytes(content)
         arrays = _encoder_arrays(folder, plain)
     except (SafetensorError, KeyError, OverflowError) as e:
-        raise ValueError(f"{folder / TENSORS} is no safetensors file: fit the model again.") from e
+        raise ValueError(f"{folder / TENSORS} is not a safetensors file: fit the model again.") from e
     try:
         return _built(plain, tensors, arrays)
     except ValueError as e:
@@ -147,11 +147,11 @@ def _read_tensors(folder: Path, name: str, sha256: str) -> bytes:
     """The bytes of a file of the model, if they are those that ``model.json`` belongs to."""
     try:
         if (folder / name).exists() and not (folder / name).is_file():
-            raise ValueError(f"{folder / name} is no file: fit the model again.")
+            raise ValueError(f"{folder / name} is not a file: fit the model again.")
         Budget(folder / name).take(2 * (folder / name).stat().st_size)  # the file, and the tensors
         content = (folder / name).read_bytes()
     except OSError as e:
-        raise ValueError(f"{folder} has no {name} that can be read ({e.strerror}): fit the model again.") from e
+        raise ValueError(f"{folder} has no readable {name} ({e.strerror}): fit the model again.") from e
     if hashlib.sha256(content).hexdigest() != sha256:
         raise ValueError(
             f"{folder / name} is not the file that {PLAIN} belongs to, or is damaged: fit the model again."
@@ -262,18 +262,18 @@ def _network(
 
 
 def _read_plain(folder: Path) -> dict[str, Any]:
-    """What ``model.json`` says, if it is one of ours."""
+    """The content of ``model.json``, if synib wrote it."""
     path = folder / PLAIN
     if path.exists() and (not path.is_file() or path.stat().st_size > LONGEST):
-        raise ValueError(f"{path} is no file of at most {LONGEST:,} bytes: it is no model of ours.")
+        raise ValueError(f"{path} is not a file of at most {LONGEST:,} bytes, so it is not a synib model.")
     try:
         plain = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_no_number)
     except OSError as e:
-        raise ValueError(f"{folder} has no {PLAIN} that can be read ({e.strerror}): it is no model of ours.") from e
+        raise ValueError(f"{folder} has no readable {PLAIN} ({e.strerror}): it is not a synib model.") from e
     except (ValueError, RecursionError) as e:
-        raise ValueError(f"{path} is no JSON: it is no model of ours, or damaged.") from e
+        raise ValueError(f"{path} is not valid JSON: it is not a synib model, or is damaged.") from e
     if not isinstance(plain, dict) or "format" not in plain or "synib" not in plain:
-        raise ValueError(f"{path} does not describe a model of ours.")
+        raise ValueError(f"{path} does not describe a synib model.")
     if plain["format"] not in READ:
         raise ValueError(
             f"{path} is of format {shown(plain['format'])}, made by synib {shown(plain['synib'])}; this one reads formats up "
@@ -300,7 +300,7 @@ def _wrong(why: str) -> NoReturn:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def need_safetensors() -> None:

@@ -1,4 +1,4 @@
-"""The verdict in sentences, with the numbers in them."""
+"""The verdict as sentences that contain the numbers."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ def interval(e: Estimate, metric: str) -> str:
 
 
 def on_synergy(synergy: Answer, evidence: Evidence, detectable: Mapping[str, float | None], metric: str) -> list[str]:
-    """Whether there is synergy, and what would have been found."""
+    """Whether there is synergy, and which interactions would have been detected."""
     best = evidence.candidates[evidence.best]
     name, gain = model_name(evidence.best), f"{interval(best.lead, metric)} in {metric}"
     if synergy == "present":
@@ -43,30 +43,38 @@ def on_synergy(synergy: Answer, evidence: Evidence, detectable: Mapping[str, flo
             f"No synergy of {_points(size, metric)} or more in {metric}: every fusion model and detector gains less than "
             f"{_points(max(most, 0.0), metric)} over the best additive model (simultaneous 95 % limit, n = {best.lead.n:,}).",
             power,
-            "This holds for these kinds of interactions; another kind, a larger model or more data might still show some.",
+            "This holds for these kinds of interactions; another kind, a larger model or more data might "
+            "still reveal one.",
         ]
     return [f"Inconclusive: the strongest candidate is {name}, with {gain} over the best additive model.", power]
 
 
 def _on_power(detectable: Mapping[str, float | None], metric: str) -> str:
     if not detectable or all(size is None for size in detectable.values()):
-        return "No interaction of up to 40 points would have been found reliably in these rows: more rows are needed."
+        return (
+            "No interaction of up to 40 points would have been detected reliably in these rows: more rows are needed."
+        )
     found = [f"{KINDS[kind]} of {_points(size, metric)}" for kind, size in detectable.items() if size is not None]
     missed = [KINDS[kind] for kind, size in detectable.items() if size is None]
-    text = f"With 80 % power these rows would have shown {_listed(found, 'or')}"
-    return f"{text}; {_listed(missed, 'or')} would not have been found reliably." if missed else f"{text}."
+    text = f"With 80 % power these rows would have revealed {_listed(found, 'or')}"
+    return f"{text}; {_listed(missed, 'or')} would not have been detected reliably." if missed else f"{text}."
 
 
 def on_pooling(pooling: Estimate, single: str, metric: str) -> str:
-    """Whether the modalities pool."""
+    """Whether combining the modalities' separate predictions helps."""
     if pooling.low > 0:
-        return f"Adding up the modalities' separate predictions beats {single} alone by {interval(pooling, metric)}."
+        return (
+            f"Adding the modalities' separate predictions is better than {single} alone by {interval(pooling, metric)}."
+        )
     if pooling.high < SMALL:
         return (
-            f"Adding up the modalities' separate predictions gains nothing worth having over {single} alone: "
+            f"Adding the modalities' separate predictions has no relevant gain over {single} alone: "
             f"{interval(pooling, metric)}."
         )
-    return f"These rows do not show whether adding up the modalities helps over {single} alone: {interval(pooling, metric)}."
+    return (
+        "These rows do not show whether adding the modalities' separate predictions is better than "
+        f"{single} alone: {interval(pooling, metric)}."
+    )
 
 
 def on_methods(
@@ -78,7 +86,7 @@ def on_methods(
     metric: str,
     control: str,
 ) -> list[str]:
-    """Whether plain fusion finds the synergy, and whether SynIB helps."""
+    """Whether plain fusion learns the synergy, and whether SynIB helps."""
     if curve is None:
         return ["This plan trains too few models to judge plain fusion or SynIB; run without --quick for that."]
     if not curve.adequate:
@@ -86,11 +94,13 @@ def on_methods(
     result = []
     if synergy == "present":
         finds = plain_fusion.low > 0 and plain_fusion.value >= SMALL
-        text = "Plain fusion finds at least part of it" if finds else "Plain fusion does not find it"
+        text = "Plain fusion learns at least part of it" if finds else "Plain fusion does not learn it"
         result.append(f"{text}: {interval(plain_fusion, metric)} over the best additive model.")
     rival = "the same estimator with weight 0" if control != "vanilla" else "plain fusion, which is SynIB with weight 0"
     beside = (
-        "" if control == "vanilla" else f" Over one plain fusion network it is {interval(gain_over_vanilla, metric)}."
+        ""
+        if control == "vanilla"
+        else f" Its gain over one plain fusion network is {interval(gain_over_vanilla, metric)}."
     )
     if gain.low > 0:
         result.append(f"SynIB is better than {rival}: {interval(gain, metric)}.{beside}")
@@ -102,25 +112,27 @@ def on_methods(
 
 
 def on_chance(best_score: Estimate, chance: Estimate, lead: Estimate, metric: str) -> list[str]:
-    """A warning where no model is better than a constant prediction."""
+    """A warning if no model is better than a constant prediction."""
     if lead.low > 0:
         return []
     return [
-        f"No model is shown to beat a constant prediction: the best has {metric} {best_score.value:.3f}, a constant one "
-        f"{chance.value:.3f}."
+        f"No model is shown to be better than a constant prediction: the best has {metric} "
+        f"{best_score.value:.3f}, a constant one {chance.value:.3f}."
     ]
 
 
 def recommend(
     synergy: Answer, gain: Estimate, pooling: Estimate, plain_fusion: Estimate, curve: LearningCurve | None, single: str
 ) -> Recommendation:
-    """What to train on these data, from the verdict."""
+    """The recommended method for these data, from the verdict."""
     if curve is not None and curve.adequate and gain.low > 0 and gain.value >= SMALL:
         return Recommendation("synib", "SynIB is better than the same estimator without its penalty.")
     if synergy == "present" and curve is not None and plain_fusion.low > 0:
-        return Recommendation("vanilla", "Plain fusion finds the synergy, and SynIB is not shown to add to it.")
+        return Recommendation("vanilla", "Plain fusion learns the synergy, and SynIB is not shown to improve on it.")
     if synergy == "absent" and pooling.low > 0:
-        return Recommendation("additive", "The modalities add up, and no interaction was found.")
+        return Recommendation(
+            "additive", "The modalities' separate predictions add up, and no interaction was detected."
+        )
     if synergy == "absent" and pooling.high < SMALL:
         return Recommendation(f"unimodal-{single}", f"{single} alone is as good as all modalities together.")
     return Recommendation("auto", "The evidence does not favour one model; choose by cross-validated log-loss.")

@@ -1,4 +1,4 @@
-"""Shortcuts: nuisances that predict the target, modalities that predict it too well, or only in groups they know."""
+"""Shortcuts: nuisance variables that predict the target, modalities that predict it too well, or only in known groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,11 +26,11 @@ class Shortcut:
 
     Args:
         what: The nuisance or the modality.
-        kind: ``"nuisance"`` (it predicts the label), ``"perfect"`` (a modality alone is too good), ``"group"`` (a modality
-            predicts the label among rows of known groups, and less among new ones).
-        score: Its accuracy, or the share of variance it explains.
-        beyond: How far that is beyond the baseline, or for ``"group"`` beyond new groups.
-        carried: Modality → how well it predicts the nuisance, as an accuracy beyond the baseline.
+        kind: ``"nuisance"`` (it predicts the label), ``"perfect"`` (a modality alone is too good), ``"group"`` (a
+            modality predicts the label better in known groups than in new ones).
+        score: Its accuracy, or its explained variance.
+        beyond: Its gain over the baseline, or for ``"group"`` over new groups.
+        carried: Modality → how well it predicts the nuisance, as accuracy above the baseline.
         words: A sentence.
     """
 
@@ -43,9 +43,10 @@ class Shortcut:
 
 
 def shortcuts(table: Table, parts: Sequence[Fold], seed: int = 0) -> list[Shortcut]:
-    """All alarms. Regressions here are linear: they look for what is easy, as a network would.
+    """All alarms. The regressions are linear, because they look for what is easy to learn.
 
-    The rate of any false alarm is held at ``LEVEL`` by Holm's procedure, over all nuisances and over all modalities.
+    The rate of any false alarm is controlled at ``LEVEL`` by Holm's procedure, over all nuisances and over all
+    modalities.
     """
     return [*_nuisances(table, parts), *_modalities(table, parts, seed)]
 
@@ -60,8 +61,9 @@ def _nuisances(table: Table, parts: Sequence[Fold]) -> list[Shortcut]:
         carried = {m: gain for m, gain in gains.items() if gain > NOTABLE}
         by = f"; {' and '.join(carried)} can predict it" if carried else ""
         words = (
-            f"{name} alone predicts the target: {_in_words(table, score)}, {beyond.value:+.2f} [{beyond.low:+.2f}, "
-            f"{beyond.high:+.2f}] beyond the baseline{by}. A model may have learned {name} instead of what you are after."
+            f"{name} alone predicts the target: {_in_words(table, score)}, {beyond.value:+.2f} "
+            f"[{beyond.low:+.2f}, {beyond.high:+.2f}] above the baseline{by}. A model may have learned {name} "
+            "instead of the intended signal."
         )
         alarms.append(Shortcut(name, "nuisance", score, beyond, carried, words))
     return alarms
@@ -74,7 +76,10 @@ def _modalities(table: Table, parts: Sequence[Fold], seed: int) -> list[Shortcut
     for name, x in scores.items():
         score = _mean_score(table, x)
         if score.low >= PERFECT and table.classes:
-            words = f"{name} alone is right in {score.value:.1%} of all rows: is the target, or what it was made from, in it?"
+            words = (
+                f"{name} alone is right in {score.value:.1%} of all rows: check whether it contains the target, or "
+                "what the target was derived from."
+            )
             beyond = _mean(table, x - _out_of_fold(table, None, parts))
             alarms.append(Shortcut(name, "perfect", score, beyond, {}, words))
     if table.group is None or table.split is not None or len(parts) < 2:
@@ -85,16 +90,16 @@ def _modalities(table: Table, parts: Sequence[Fold], seed: int) -> list[Shortcut
     for name, gap in _notable(table, {name: x - scores[name] for name, x in in_known.items()}).items():
         score = _mean_score(table, scores[name])
         words = (
-            f"{name} predicts the target better in groups that the model knows "
-            f"({_in_words(table, _mean_score(table, in_known[name]))}) than in new ones ({_in_words(table, score)}): it "
-            "recognises the group."
+            f"{name} predicts the target better in known groups "
+            f"({_in_words(table, _mean_score(table, in_known[name]))}) than in new ones "
+            f"({_in_words(table, score)}): it identifies the group."
         )
         alarms.append(Shortcut(name, "group", score, gap, {}, words))
     return alarms
 
 
 def _notable(table: Table, gains: Mapping[str, Numbers]) -> dict[str, Estimate]:
-    """The gains that are large enough for an alarm, and above 0 with Holm's correction for their number."""
+    """The gains that are large enough for an alarm, and positive with Holm's correction for their number."""
     tested = {name: ~np.isnan(gain) for name, gain in gains.items()}
     p_values = [
         simultaneous(gain[None, tested[name]], None if table.group is None else table.group[tested[name]]).p_values[0]
@@ -106,7 +111,7 @@ def _notable(table: Table, gains: Mapping[str, Numbers]) -> dict[str, Estimate]:
 
 
 def as_features(column: NDArray[Any]) -> Numbers:
-    """A nuisance as numbers: categories, and numbers of few values, one-hot."""
+    """A nuisance as numeric features; categories, and numbers with few values, are one-hot encoded."""
     values, which = np.unique(column.astype(str), return_inverse=True)
     if column.dtype.kind in "fiu" and len(values) > LEVELS:
         x = column.astype(np.float64)
@@ -121,10 +126,10 @@ def _features(table: Table, name: str) -> NDArray[Any]:
 
 
 def _out_of_fold(table: Table, x: NDArray[Any] | None, parts: Sequence[Fold]) -> Numbers:
-    """The score at each row of a regression fitted on other folds, NaN for rows that are never tested.
+    """The score of each row under a regression fitted on other folds, NaN for rows that are never tested.
 
-    1 for a right class and 0 for a wrong one; minus the squared error for numbers, in units of their variance. Without
-    features, the baseline: the commonest class, the mean.
+    1 for a correct class and 0 for a wrong one; minus the squared error for real targets, in units of their variance.
+    Without features, the baseline: the most common class, or the mean.
     """
     y = table.target
     scores = np.full(len(y), np.nan)
@@ -143,7 +148,7 @@ def _out_of_fold(table: Table, x: NDArray[Any] | None, parts: Sequence[Fold]) ->
 
 
 def _predicts(table: Table, modality: str, nuisance: NDArray[Any], parts: Sequence[Fold]) -> float:
-    """How well a modality predicts a nuisance, beyond the baseline."""
+    """How well a modality predicts a nuisance, relative to the baseline."""
     values, which = np.unique(nuisance.astype(str), return_inverse=True)
     if nuisance.dtype.kind in "fiu" and len(values) > LEVELS:
         other = replace(table, target=nuisance.astype(np.float64), classes=())
@@ -162,7 +167,7 @@ def _mean_score(table: Table, scores: Numbers) -> Estimate:
 
 
 def _mean(table: Table, x: Numbers) -> Estimate:
-    """Mean over tested rows, with an interval over groups where there are any, since rows of one are not independent."""
+    """The mean over test rows, with an interval over groups if there are any, since rows of one group are dependent."""
     tested = ~np.isnan(x)
     values, groups = x[tested], None if table.group is None else table.group[tested]
     if not table.classes:

@@ -20,7 +20,7 @@ DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtime
 
 @dataclass(frozen=True)
 class Stored:
-    """Where the numbers of an array lie, and what its head says of them; the file is known to be long enough.
+    """The position of an array's data and its header; the file is known to be long enough.
 
     Args:
         path: The file.
@@ -78,7 +78,9 @@ class Stored:
                 part = out[start : start + step]
                 held = stream.read(len(part) * row)
                 if len(held) != len(part) * row:
-                    raise ValueError(f"{self.path} is cut or damaged: fewer numbers are in it than its head says.")
+                    raise ValueError(
+                        f"{self.path} is truncated or damaged: fewer numbers are in it than its head says."
+                    )
                 with np.errstate(over="ignore", invalid="ignore"):  # infinite and NaN are looked for in the end
                     part[...] = self._values(held).reshape(part.shape)
         return out.T if self.fortran else out.reshape(self.shape)
@@ -139,4 +141,4 @@ def zipped(path: Path) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(path) as archive:
             yield archive
     except (*DAMAGE, OSError) as mistake:
-        raise ValueError(f"{path} is no .npz, or is cut or damaged ({mistake}).") from mistake
+        raise ValueError(f"{path} is not an .npz file, or is truncated or damaged ({mistake}).") from mistake

@@ -56,13 +56,13 @@ def _shuffled(split: Split, seed: int) -> Split:
 
 
 def subset(bench: Bench, fusions: Sequence[str], *, device: str = "auto") -> Subset | None:
-    """Where unimodal models of every seed are wrong, how often fusions are right, beside controls that cannot know.
+    """The accuracy of fusion models on rows where the unimodal models of every seed are wrong, compared with controls.
 
     The control of a method is the same method with the same settings and the same fits, of modalities that were exchanged
     within each class: it disagrees with unimodal models as the method does, and knows nothing of interactions.
 
-    ``None`` where the target is no class, where fewer than 10 rows are in it, or where no fusion is more accurate than the most
-    common class: then being right here is chance.
+    ``None`` if the target is not a class, if the subset has fewer than 10 rows, or if no fusion is more accurate than
+    the most common class, in which case a correct prediction here is chance.
 
     Args:
         bench: The tested rows and models.

@@ -232,7 +232,7 @@ def read(
 
     Args:
         path: ``.npz``, ``.safetensors``, ``.csv``, ``.parquet``, a folder of ``.npy`` files, one that Hugging Face's
-            ``datasets`` saved, or one with ``metadata.csv`` beside image or sound files.
+            ``datasets`` saved, or one with ``metadata.csv`` next to image or audio files.
         target: The column to predict, or the prefix of numbered columns of 0 and 1; ``None`` is the one called label,
             target or y.
         modalities: Name → its column, or the prefix of its numbered columns (``image`` for ``image_0``, ``image_1``, …);
@@ -243,8 +243,8 @@ def read(
         group: The column of what must stay together (speaker, patient, video).
         nuisance: Columns that should not matter.
         weight: The column of how much each row counts in training and in choosing; rows of weight 0 are left out.
-        task: ``"auto"`` takes texts, truth values and few whole numbers for classes, several 0 and 1 a row for labels,
-            everything else for numbers. ``"multilabel"`` also splits texts such as ``"cat;dog"``.
+        task: ``"auto"`` treats strings, booleans and few distinct integers as classes, several 0 and 1 per row as
+            labels, everything else as numbers. ``"multilabel"`` also splits strings such as ``"cat;dog"``.
         order: The classes from lowest to highest, for ``task="ordinal"`` where they are texts.
         encoders: Modality (or kind) → its encoder, or several: ``"wordllama"``, ``"minilm"`` or ``"tfidf"`` for texts,
             ``"pixels"`` for images, ``"logmel"`` for sounds, or the folder or hub id of a model of transformers.

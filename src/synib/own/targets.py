@@ -48,7 +48,7 @@ def check_task(task: object, order: object = None) -> Task:
 
 
 def target_of(source: Source, name: str, column: Column, task: Task, order: Sequence[Any] | None = None) -> Target:
-    """The target from a column of one value for each row, none of which is missing (an empty text is no label)."""
+    """The target from a column of one value for each row, none of which is missing (an empty string is not a label)."""
     values = column.values
     if task == "multilabel":
         return _separated(source, name, column)
@@ -66,7 +66,9 @@ def target_of(source: Source, name: str, column: Column, task: Task, order: Sequ
     as_classes = values.dtype.kind in "bU" or bool(column.names) or (whole and few and len(different) <= CLASSES)
     if task == "regression" or (task == "auto" and not as_classes):
         if values.dtype.kind in "iu" and np.abs(different.astype(np.float64)).max() > 2**53:
-            raise ValueError(f"{source.path}: {name} holds whole numbers beyond 2^53, too large to be told apart.")
+            raise ValueError(
+                f"{source.path}: {name} contains whole numbers beyond 2^53, which cannot be represented exactly."
+            )
         how = "" if task == "regression" else "; use task='classification' to treat its values as classes"
         note = f"{name} is treated as a number (regression){how}."
         return Target(values.astype(np.float64), "regression", (), (note,))

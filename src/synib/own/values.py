@@ -33,7 +33,7 @@ def presence_of(source: Source, name: str, x: Array, flag: Column | None) -> Arr
     expected = np.ones(len(x), np.bool_) if stated is None else stated
     for wrong, what in (
         (infinite & expected, "infinite numbers, or such as no float32 holds,"),
-        (~whole & ~empty & expected, "NaN (or empty cells) beside numbers"),
+        (~whole & ~empty & expected, "NaN (or empty cells) next to numbers"),
     ):
         if wrong.any():
             raise ValueError(f"{source.path}: {name} has {what} in {list_rows(np.flatnonzero(wrong))}: a row has all numbers "
@@ -46,7 +46,7 @@ def presence_of(source: Source, name: str, x: Array, flag: Column | None) -> Arr
 
 
 def _blocks(x: Array) -> Iterator[tuple[int, Array]]:
-    """Some rows at a time; pages of a file go back once they are looked at, so that looking does not load it.
+    """Some rows at a time; pages of a file are released after use, so that reading does not load the whole file.
 
     What was written to a mapped array goes with them: not to be used after that.
     """

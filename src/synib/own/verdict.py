@@ -22,7 +22,7 @@ class Recommendation(NamedTuple):
         method: ``"synib"``, ``"vanilla"``, ``"additive"``, ``"unimodal-<modality>"``, or ``"auto"`` where
             cross-validation should
             decide.
-        why: A sentence.
+        why: The reason, as one sentence.
     """
 
     method: str
@@ -39,18 +39,18 @@ class Verdict:
         best: The fusion model or detector with the strongest evidence.
         interaction: Its gain over the best additive model.
         candidates: Every fusion model and detector → its gain.
-        detectable: Kind of interaction → the smallest size that would have been found with 80 % power; empty where synergy is
-            present, ``None`` for a kind that would not be found.
-        pooling: What the additive model gains over the best single modality.
-        plain_fusion: What plain fusion gains over the additive model.
-        gain: What SynIB gains over the same estimator with weight 0.
-        gain_over_vanilla: What SynIB gains over one plain fusion network.
+        detectable: Kind of interaction → the smallest size that would have been detected with 80 % power; empty if
+            synergy is present, ``None`` for a kind that would not be detected.
+        pooling: The gain of the additive model over the best single modality.
+        plain_fusion: The gain of plain fusion over the additive model.
+        gain: The gain of SynIB over the same estimator with weight 0.
+        gain_over_vanilla: The gain of SynIB over one plain fusion network.
         chance: The metric of a constant prediction.
-        curve: Whether plain fusion is trained to convergence; ``None`` where that was not examined.
-        recommendation: What to train.
-        reliance: Method → modality → what it loses without it.
+        curve: Whether plain fusion is trained to convergence; ``None`` if that was not examined.
+        recommendation: The recommended method.
+        reliance: Method → modality → its loss without the modality.
         shortcuts: Alarms.
-        sentences: All this in words.
+        sentences: The verdict as text.
     """
 
     synergy: Answer
@@ -71,7 +71,7 @@ class Verdict:
     sentences: Sequence[str]
 
     def plain(self) -> dict[str, Any]:
-        """For scripts: plain values."""
+        """The verdict as plain values, for scripts."""
         return {
             "synergy": self.synergy,
             "metric": self.metric,

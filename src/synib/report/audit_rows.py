@@ -50,8 +50,9 @@ def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing
             for c in rows.kinds.cells[:CELLS]
         }
         how = (
-            f"Mean interaction of {label} in a pair of clusters, for the last class, without what either cluster has alone. "
-            "Found in the rows that it describes: it shows where to look, and is no test."
+            f"Mean interaction of {label} in a pair of clusters, for the last class, "
+            "without the separate effects of either cluster. "
+            "It is estimated from the rows that it describes: it is exploratory, not a test."
         )
         result.append(Listing("Clusters that interact", ("effect", "rows", "typical rows"), cells, how, "clusters"))
     return result

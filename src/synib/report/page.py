@@ -90,7 +90,7 @@ class Page:
 
 
 def write_page(page: Page, folder: Path, interactive: bool = True) -> None:
-    """Write ``report.html``, and every figure as an SVG file beside it."""
+    """Write ``report.html``, and every figure as a separate SVG file."""
     pictures = [svg(figure) for figure in page.figures]
     for figure, picture in zip(page.figures, pictures, strict=True):
         write_text(folder / f"{figure.file}.svg", picture)

@@ -44,7 +44,7 @@ def test_a_vector_that_predict_refuses_gives_nan_in_its_row_alone(make_fitted, v
     got = said(Graph(model), rows.inputs)
     assert np.isnan(got[0]).all()
     assert np.isfinite(got[1:]).all()
-    with pytest.raises(ValueError, match="NaN beside numbers, or infinite ones, in row 0"):
+    with pytest.raises(ValueError, match="NaN next to numbers, or infinite values, in row 0"):
         model.predict({name: x.numpy() for name, x in rows.inputs.items()})
 
 

@@ -44,7 +44,7 @@ def test_a_path_that_leaves_the_folder_is_refused_unless_the_root_allows_it(phot
     with pytest.raises(ValueError, match="'/etc/passwd' points outside of"):
         photos("/etc/passwd")
     assert photos(str(tmp_path / "0.png")).present["photo"].all()  # absolute, and inside
-    with pytest.raises(ValueError, match=r"root is the folder that holds the files; .*none is not there"):
+    with pytest.raises(ValueError, match=r"root must be the folder of the files; .*none does not exist"):
         photos("0.png", root=tmp_path / "none")
 
 
@@ -69,8 +69,8 @@ def bomb(width=60_000, height=60_000):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"no image", r"0.png is no image that can be read"),
-        (b"", r"0.png is no image that can be read"),
+        (b"no image", r"0.png is not a readable image"),
+        (b"", r"0.png is not a readable image"),
         (bomb(), r"0.png has too many pixels; at most 64,000,000 are decoded"),
         (bomb(9_000, 8_000), r"0.png has 9,000 x 8,000 pixels; at most 64,000,000 are decoded"),
         (b"version https://git-lfs.github.com/spec/v1", "0.png is a Git LFS pointer"),
@@ -177,9 +177,11 @@ def test_numbers_among_texts_are_refused_with_their_row(make):
 def test_an_encoder_that_is_not_here_says_what_to_do(reviews_csv):
     pytest.importorskip("transformers")
     modalities = {"text": "review:text", "age": "age:table"}
-    with pytest.raises(ValueError, match=r"The encoder 'nobody/nothing' is no built-in one, .*--allow-download"):
+    with pytest.raises(ValueError, match=r"The encoder 'nobody/nothing' is not built in, .*--allow-download"):
         read(reviews_csv, modalities=modalities, encoders={"text": "nobody/nothing"})
-    with pytest.raises(ValueError, match=r"'no such:name' is no built-in encoder, no folder and no id"):
+    with pytest.raises(
+        ValueError, match=r"'no such:name' is not a built-in encoder, a folder or a Hugging Face Hub id"
+    ):
         read(reviews_csv, modalities=modalities, encoders={"text": "no such:name"})
     with pytest.raises(ValueError, match="There is no modality 'image' to encode; there are: text, age, table"):
         read(reviews_csv, modalities=modalities, encoders={"image": "pixels"})

@@ -100,7 +100,7 @@ def test_the_folder_is_plain_and_has_a_model_card(folder):
         ),
         (lambda raw: raw["text"]["encoders"][0].update(arrays=[]), "the file of encoders has other arrays"),
         (lambda raw: raw["text"]["encoders"][0].update(name=3), "has a name, a revision, a licence"),
-        (lambda raw: raw.update(smell=1), "raw has 'smell', which is no modality of the model"),
+        (lambda raw: raw.update(smell=1), "raw has 'smell', which is not a modality of the model"),
     ],
 )
 def test_a_damaged_description_of_raw_columns_is_one_sentence(folder, tmp_path, change, said):

@@ -128,7 +128,7 @@ def test_a_video_or_an_example_in_two_splits_is_refused(content, write):
         multibench.mosi(write(content))
     assert len(multibench.ur_funny(write(content, "humor.pkl")).test) == 4
     content["test"]["id"][0] = "train_0[0]"
-    with pytest.raises(ValueError, match=r"Every example .*; train_0\[0\] is in train and in test"):
+    with pytest.raises(ValueError, match=r"Every example .*; train_0\[0\] is in both train and test"):
         multibench.ur_funny(write(content, "humor.pkl"))
 
 
@@ -142,7 +142,7 @@ def test_ids_may_be_a_video_with_its_times(content, write):
     content["train"]["id"] = np.array([["video", f"{i}.5", f"{i + 1}.5"] for i in range(9)])
     assert multibench.mosi(write(content)).train.columns["id"][0] == "video/0.5/1.5"
     content["test"]["id"] = [("video", "90.5", "91.0")] * 4
-    with pytest.raises(ValueError, match="video is in train and in test"):
+    with pytest.raises(ValueError, match="video is in both train and test"):
         multibench.mosi(write(content))
 
 
@@ -163,10 +163,10 @@ def wrong(change):
     ("change", "message"),
     [
         (lambda c: [], "must contain a dict of train, valid, test, each a dict of arrays; got list"),
-        (lambda c: {"train": {}}, "it holds train"),
+        (lambda c: {"train": {}}, "got train"),
         (wrong(lambda c: c["valid"].pop("text")), r"valid: text must be an array of numbers \(.*\); got none"),
-        (wrong(lambda c: c["test"].update(text=np.zeros((4, 7)))), r"text should be .*; got float64 \(4, 7\)"),
-        (wrong(lambda c: c["test"].update(text=np.array([["a"]]))), "text should be"),
+        (wrong(lambda c: c["test"].update(text=np.zeros((4, 7)))), r"text must be .*; got float64 \(4, 7\)"),
+        (wrong(lambda c: c["test"].update(text=np.array([["a"]]))), "text must be"),
         (
             wrong(lambda c: c["test"].update(text=np.zeros((4, STEPS, 7)))),
             "test: every example has a text of zeros only",
@@ -182,7 +182,10 @@ def wrong(change):
             wrong(lambda c: c["test"].update(id=[["a", doubling()]] * 4)),
             "An id must be a string or a number.*; got list",
         ),
-        (wrong(lambda c: c["test"].update(vision=np.ones((4, 3, 6)))), r"vision is \(4, 3, 6\) and text \(4, 50, 7\)"),
+        (
+            wrong(lambda c: c["test"].update(vision=np.ones((4, 3, 6)))),
+            r"vision has shape \(4, 3, 6\) but text has \(4, 50, 7\)",
+        ),
     ],
 )
 def test_a_file_in_another_form_is_refused(content, write, change, message):

@@ -229,7 +229,7 @@ WRONG = {
     "bytes": (lambda r, w: save(r, inputs=np.full((10, 784), 255)), "inputs outside of 0 to 1 .*divide"),
     "not finite": (lambda r, w: save(r, inputs=np.full((10, 784), np.nan)), "inputs outside of 0 to 1"),
     "letters": (lambda r, w: save(r, targets=np.arange(10) + 1), "targets other than whole numbers from 0 to 9"),
-    "one image": (lambda r, w: save(r, n=1), "mnist-valid.npz holds 1 images; expected at least 2"),
+    "one image": (lambda r, w: save(r, n=1), "mnist-valid.npz contains 1 images; expected at least 2"),
     "a recording elsewhere": (lambda r, w: lead_out(r, "recordings/3_anna_0.wav"), "points outside of"),
     "images elsewhere": (lambda r, w: lead_out(r, "mnist-test.npz"), "points outside of"),
 }  # fmt: skip

@@ -233,7 +233,7 @@ def refused(experiment, match):
 def test_memes_without_pictures_are_named_and_left_out_only_on_request(copy):
     (copy / "hateful-memes" / "img" / "00003.png").unlink()
     (copy / "hateful-memes" / "img" / "00020.png").write_bytes(b"no picture")
-    refused(small(copy), r"00003\.png is missing: get the pictures again, or .*skip_broken")
+    refused(small(copy), r"00003\.png is missing: download the images again, or .*skip_broken")
     experiment = small(copy, skip_broken=True)
     prepared = experiment._memes()
     assert len(prepared.data.train) == 15

@@ -209,7 +209,7 @@ def test_bytes_are_those_of_clips_own_processor(tmp_path, shape):
 def test_a_picture_that_cannot_be_decoded_is_named_with_how_many_more(root, tmp_path):
     for name in ("00001", "00003"):
         (root / "img" / f"{name}.png").write_bytes(b"no picture")
-    said = r"00001\.png is not a png or jpeg, and 1 more: get the pictures again, or .* skip_broken=True"
+    said = r"00001\.png is not a png or jpeg, and 1 more: download the images again, or .* skip_broken=True"
     with pytest.raises(ValueError, match=said):
         dataset(load(root), Tokenizer(), tmp_path)
 

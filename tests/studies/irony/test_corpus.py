@@ -115,7 +115,7 @@ def test_broken_clips_are_named_and_left_out_only_on_request(root):
     (root / "AudioWAV" / f"{missing}.wav").unlink()
     names = "\n".join(path.stem for path in (root / "VideoFlash").iterdir())
     (root / "SentenceFilenames.csv").write_text(f"Filename\n{names}")
-    with pytest.raises(ValueError, match=rf"{missing}\.wav is missing: get the files again"):
+    with pytest.raises(ValueError, match=rf"{missing}\.wav is missing: download the files again"):
         load(root, **SIZE)
     media = read_clips(root, skip_broken=True, **SIZE)
     assert set(media.skipped) == {missing, short}
@@ -129,7 +129,7 @@ def test_broken_clips_are_named_and_left_out_only_on_request(root):
 def test_a_folder_in_which_nothing_can_be_read_is_refused(root):
     for path in (root / "AudioWAV").iterdir():
         path.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
-    with pytest.raises(ValueError, match="None of the 60 clips can be read; the first: "):
+    with pytest.raises(ValueError, match="None of the 60 clips can be read; the first error: "):
         load(root, skip_broken=True, **SIZE)
 
 

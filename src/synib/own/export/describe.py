@@ -1,4 +1,4 @@
-"""What an export says of itself: inputs, outputs and encoders, for programs and for people."""
+"""The description of an export: inputs, outputs and encoders, for programs and for people."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -81,7 +81,7 @@ def _notes(plain: Mapping[str, Any]) -> list[str]:
     if any("encoders" in one for one in inputs):
         notes.append("`synib.load(MODEL).read(FILE)` computes these vectors from raw rows.")
     if any(one["kind"] == NUMBER for one in inputs):
-        notes.append(f"Of truth values {', '.join(f'{word} is {value:g}' for word, value in FLAGS.items())}.")
+        notes.append(f"For booleans, {', '.join(f'{word} is {value:g}' for word, value in FLAGS.items())}.")
     if any(one["kind"] == CATEGORY for one in inputs):
         texts = "A category is given as text, at most its first 256 characters; any other text is an unknown category."
         codes = "A category is given as its place among `categories` in `export.json`, from 0; the next number is any other."

@@ -17,7 +17,7 @@ class Graph(nn.Module):
     """The function :meth:`Predictor.predict`, in single precision, with all that prepares its inputs.
 
     A row lacks a modality where its vector is NaN throughout, or where all columns of the table are missing. A vector
-    with NaN or infinity beside numbers, which ``predict`` refuses, gives NaN.
+    with NaN or infinity next to numbers, which ``predict`` rejects, gives NaN.
 
     Args:
         model: The model.

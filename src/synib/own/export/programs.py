@@ -102,7 +102,7 @@ def _take_texts(model: Any, one: Input) -> None:
         keys = [name.encode() for name in known]
     except UnicodeEncodeError as e:
         raise ValueError(
-            f"{one.name} has a category that is no valid text ({e.reason}): export with --to torch."
+            f"{one.name} has a category that is not valid text ({e.reason}): export with --to torch."
         ) from e
     encode = helper.make_node(
         "LabelEncoder", [one.name], [coded.name], domain="ai.onnx.ml",

@@ -238,7 +238,7 @@ def _root(source: Source, options: RawOptions) -> Path:
         root = Path(options.root)
         if not root.is_dir():
             raise ValueError(
-                f"root is the folder that holds the files; {root} is {'a file' if root.exists() else 'not there'}."
+                f"root must be the folder of the files; {root} {'is a file' if root.exists() else 'does not exist'}."
             )
         return root
     return source.path if source.path.is_dir() else source.path.parent

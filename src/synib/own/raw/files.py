@@ -48,7 +48,7 @@ class MediaFiles:
     def path(self, text: str) -> Path:
         """The file that a cell names, if it is in the folder when links and ``..`` are followed."""
         if "\0" in text:
-            raise ValueError(f"{shown(text)} is no path.")
+            raise ValueError(f"{shown(text)} is not a path.")
         joined = self.root / text
         try:
             resolved = joined.resolve()

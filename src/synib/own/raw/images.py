@@ -32,7 +32,7 @@ def decode(content: bytes, side: int | None = None) -> Any:
 
     Args:
         content: The bytes of a file.
-        side: The size at which it will be looked at: a JPEG is then decoded at a fraction of its own, which is faster.
+        side: The size at which it will be used: a JPEG is then decoded at a fraction of its size, which is faster.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -52,7 +52,7 @@ def decode(content: bytes, side: int | None = None) -> Any:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as e:
         raise BrokenFile(f"has too many pixels; at most {PIXELS:,} are decoded") from e
     except UnidentifiedImageError as e:
-        raise BrokenFile(f"is no image that can be read ({', '.join(FORMATS)})") from e
+        raise BrokenFile(f"is not a readable image ({', '.join(FORMATS)})") from e
     except (
         OSError,
         ValueError,

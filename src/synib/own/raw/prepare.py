@@ -1,4 +1,4 @@
-"""From what a user says of modalities to a file in which all of them are vectors."""
+"""From the user's specification of modalities to a file in which all of them are vectors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

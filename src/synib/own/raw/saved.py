@@ -59,7 +59,7 @@ def modalities_of(
     expected: set[str] = set()
     for name, entry in plain.items():
         if name not in widths or not isinstance(entry, dict):
-            raise ValueError(f"raw has {shown(name)}, which is no modality of the model.")
+            raise ValueError(f"raw has {shown(name)}, which is not a modality of the model.")
         columns, encoders = entry.get("columns"), entry.get("encoders")
         fits = entry.get("kind") in RAW and _are_texts(columns) and isinstance(encoders, list) and bool(encoders)
         if not fits or columns is None or encoders is None:

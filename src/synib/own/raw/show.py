@@ -91,7 +91,7 @@ def _shown(name: str, modality: RawModality, item: Any, files: MediaFiles) -> Sh
 
 
 def thumbnail(image: Any) -> str:
-    """A data URI of a JPEG of at most 96 pixels a side, encoded anew: nothing of the file itself is in it."""
+    """A data URI of a JPEG of at most 96 pixels a side, encoded again, so that it contains no bytes of the file."""
     small = image.copy()
     small.thumbnail((SIDE, SIDE))
     file = io.BytesIO()

@@ -52,7 +52,7 @@ def decode(content: bytes) -> Wave:
         with soundfile.SoundFile(io.BytesIO(content)) as file:
             rate, channels = file.samplerate, file.channels
             if not RATES[0] <= rate <= RATES[1] or channels > CHANNELS:
-                raise BrokenFile(f"has {channels} channels of {rate:,} samples a second, which is no sound")
+                raise BrokenFile(f"has {channels} channels of {rate:,} samples per second, which is not valid audio")
             if file.frames > SECONDS * rate:
                 raise _too_long()
             parts: list[NDArray[np.float32]] = []
@@ -69,7 +69,7 @@ def decode(content: bytes) -> Wave:
 
 def _finite(parts: list[NDArray[np.float32]], rate: int) -> Wave:
     if not parts:
-        raise BrokenFile("holds no samples")
+        raise BrokenFile("contains no samples")
     wave = np.concatenate(parts)
     if not np.isfinite(wave).all():
         raise BrokenFile("holds numbers that are not finite")
@@ -94,7 +94,7 @@ def _decoded_by_av(content: bytes, container: str) -> list[NDArray[np.float32]]:
     try:
         with av.open(io.BytesIO(content), "r", format=container, metadata_errors="replace") as file:
             if not file.streams.audio:
-                raise BrokenFile("holds no sound")
+                raise BrokenFile("contains no audio")
             resampler: Any = av.AudioResampler(format="flt", layout="mono", rate=RATE)
             for frame in file.decode(file.streams.audio[0]):
                 blocks = [part.to_ndarray().reshape(-1) for part in resampler.resample(frame)]

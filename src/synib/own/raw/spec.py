@@ -1,4 +1,4 @@
-"""What a user says of a modality: ``"review:text"``, ``"age,department:table"``, ``"photo"``."""
+"""A user's specification of a modality: ``"review:text"``, ``"age,department:table"``, ``"photo"``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

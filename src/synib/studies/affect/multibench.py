@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def mosi(root: str | Path | None = None, *, modalities: Sequence[str] = ("vision", "text")) -> Dataset:
-    """CMU-MOSI: is what is said in a video positive? (MultiBench's ``mosi_raw.pkl`` or ``mosi_data.pkl``)
+    """CMU-MOSI: is an utterance in a video positive? (MultiBench's ``mosi_raw.pkl`` or ``mosi_data.pkl``)
 
     Examples whose text is all zero are dropped; all modalities are shifted to start at the first word and padded at the
     end; values that are not finite become 0; the label is 1 if the sentiment is above 0. A video in two splits raises

@@ -79,7 +79,7 @@ class OneHot(Encoder):
     def restore(cls, state: EncoderState) -> "OneHot":
         columns = state.settings.get("columns")
         if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
-            raise ValueError("its columns are no list.")
+            raise ValueError("its columns are not a list.")
         return cls(columns)
 
 
@@ -150,7 +150,7 @@ class _Moments:
         self.known = total
 
     def odd(self, counts: Counter[str]) -> int:
-        """Values that are no numbers, of which at most so many were counted."""
+        """Values that are not numbers, of which at most a limited number was counted."""
         return max(0, sum(counts.values()) - self.known)
 
     @property

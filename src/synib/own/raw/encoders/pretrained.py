@@ -151,7 +151,7 @@ def _folder(name: str) -> tuple[str, bool]:
             )
         return name, True
     if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
-        raise ValueError(f"{name!r} is no built-in encoder, no folder and no id of a model on the hub.")
+        raise ValueError(f"{name!r} is not a built-in encoder, a folder or a Hugging Face Hub id.")
     return name, False
 
 
@@ -164,18 +164,18 @@ def _sentences(name: str, where: str, kind: str, local: bool, download: bool) ->
         lines = str(e.__cause__ or e).strip().splitlines()
         why = (lines[0].rstrip(".") if lines else type(e).__name__)[:160]
         if local:
-            raise ValueError(f"{where} holds no {kind} model of transformers that can be read ({why}).") from e
+            raise ValueError(f"{where} contains no readable {kind} model of transformers ({why}).") from e
         if download:
             raise ValueError(f"The encoder {name!r} cannot be loaded from the hub ({why}).") from e
         raise ValueError(
-            f"The encoder {name!r} is no built-in one, no folder, and not in the cache of transformers: give the folder that "
-            f"holds it, use a built-in encoder, or allow the download with --allow-download ({why})."
+            f"The encoder {name!r} is not built in, not a folder, and not in the transformers cache: give its "
+            f"folder, use a built-in encoder, or allow the download with --allow-download ({why})."
         ) from e
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the progress bars of transformers, which would be in the way of ours."""
+    """Suppress the progress bars of transformers, which would interfere with ours."""
     logging: Any = importlib.import_module("transformers.utils.logging")
     logging.disable_progress_bar()
     before = logging.get_verbosity()

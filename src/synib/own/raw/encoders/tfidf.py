@@ -56,7 +56,7 @@ class TfIdf(Encoder):
     def restore(cls, state: EncoderState) -> "TfIdf":
         terms = state.settings.get("terms")
         if not isinstance(terms, list) or not all(isinstance(term, str) for term in terms):
-            raise ValueError("its terms are no list of texts.")
+            raise ValueError("its terms are not a list of strings.")
         return cls(terms, state.arrays["weights"], state.arrays["components"])
 
 
