@@ -182,7 +182,10 @@ def wrong(change):
             wrong(lambda c: c["test"].update(id=[["a", doubling()]] * 4)),
             "An id must be a string or a number.*; got list",
         ),
-        (wrong(lambda c: c["test"].update(vision=np.ones((4, 3, 6)))), r"vision has shape \(4, 3, 6\) but text has \(4, 50, 7\)"),
+        (
+            wrong(lambda c: c["test"].update(vision=np.ones((4, 3, 6)))),
+            r"vision has shape \(4, 3, 6\) but text has \(4, 50, 7\)",
+        ),
     ],
 )
 def test_a_file_in_another_form_is_refused(content, write, change, message):
