@@ -60,7 +60,7 @@ def test_a_nuisance_that_tells_the_label_raises_one_and_says_who_carries_it(kind
 def test_a_modality_that_holds_the_label_is_too_good():
     found = alarms(table(strength=9.0))
     assert set(found) == {("a", "perfect")}
-    assert "is the target" in found["a", "perfect"].words
+    assert "contains the target" in found["a", "perfect"].words
 
 
 def test_a_modality_that_knows_its_groups_is_told_from_one_that_knows_the_label():

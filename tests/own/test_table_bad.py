@@ -105,7 +105,7 @@ def test_what_is_asked_for_must_be_there(npz, asked, said):
         ({"label": np.array(["x" * 300] * N)}, "label holds texts of more than 256 characters"),
         ({"image": A[:5]}, "label has 12 rows, image 5: they should have as many"),
         ({"image": with_row(A, (3, 1), np.nan)}, r"image has NaN \(or empty cells\) next to numbers in row 3 \(from 0\)"),
-        ({"image": with_row(A, (slice(0, 9), 1), np.nan)}, r"beside numbers in rows 0, 1, 2 and 6 more \(from 0\)"),
+        ({"image": with_row(A, (slice(0, 9), 1), np.nan)}, r"next to numbers in rows 0, 1, 2 and 6 more \(from 0\)"),
         ({"image": with_row(A, 3, np.inf)}, r"image has infinite numbers, .* in row 3"),
         ({"image": with_row(A, 3, 1e300)}, r"image has infinite numbers, or such as no float32 holds, in row 3"),
         ({"image": A[:, :0]}, "the vectors of image have no numbers"),

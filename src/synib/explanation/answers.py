@@ -100,11 +100,11 @@ def _chosen(answer: ArrayLike | Tensor, rows: int, choices: int, device: torch.d
             chosen = as_tensor(answer, device).reshape(-1)
         except (TypeError, ValueError, RuntimeError):
             raise ValueError(
-                f"answer is a whole number from 0, or one for each row; got {described(answer)}."
+                f"answer must be a whole number from 0, or one for each row; got {described(answer)}."
             ) from None
     whole = not chosen.is_floating_point() or bool((chosen == chosen.round()).all())
     if len(chosen) != rows or not whole or bool(((chosen < 0) | (chosen >= choices)).any()):
         raise ValueError(
-            f"answer is a whole number from 0 to {choices - 1}, one for each of {rows} rows; got {described(answer)}."
+            f"answer must be a whole number from 0 to {choices - 1}, one for each of {rows} rows; got {described(answer)}."
         )
     return chosen.long()

@@ -111,7 +111,7 @@ def npz(path: Path) -> Arrays:
             name = info.filename.removesuffix(".npy")
             if ".." in re.split(r"[/\\]", info.filename) or info.filename.startswith(("/", "\\")):
                 raise ValueError(
-                    f"{path} holds {shown(info.filename)}, which leads out of it: an array has a name, no path."
+                    f"{path} holds {shown(info.filename)}, which points outside of it: an array has a name, no path."
                 )
             if name in stored:
                 raise ValueError(f"{path} has two arrays called {name!r}.")

@@ -37,7 +37,7 @@ def check_task(task: object, order: object = None) -> Task:
     """The task, if it is one and an order of classes does not contradict it."""
     known = get_args(Task)
     if task not in known:
-        raise ValueError(f"task is {', '.join(map(repr, known[:-1]))} or {known[-1]!r}; got {shown(task)}.")
+        raise ValueError(f"task must be {', '.join(map(repr, known[:-1]))} or {known[-1]!r}; got {shown(task)}.")
     if order is None:
         return task  # type: ignore[return-value]
     if task not in ("auto", "ordinal"):

@@ -31,7 +31,7 @@ class MediaFiles:
     def stamp(self, cell: Cell) -> bytes:
         """What changes when the content does: the bytes, or a path with the file's size and time of change.
 
-        A path that leads out of the folder raises ``ValueError``.
+        A path that points outside of the folder raises ``ValueError``.
         """
         if isinstance(cell, bytes):
             return cell
@@ -56,7 +56,7 @@ class MediaFiles:
             return joined
         if not resolved.is_relative_to(self.root.resolve()):
             raise ValueError(
-                f"{text!r} leads out of {self.root}, to {resolved}: only files inside the folder are read. If they may be "
+                f"{text!r} points outside of {self.root}, to {resolved}: only files inside the folder are read. If they may be "
                 "read, name a folder that holds them all with --root DIR (root= in Python)."
             )
         return joined

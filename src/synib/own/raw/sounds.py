@@ -63,7 +63,7 @@ def decode(content: bytes) -> Wave:
                 if taken > SECONDS * rate:  # its head may say less
                     raise _too_long()
     except (soundfile.LibsndfileError, RuntimeError, OSError, TypeError, MemoryError) as e:
-        raise BrokenFile(f"cannot be read as sound ({str(e).rstrip('.')})") from e
+        raise BrokenFile(f"cannot be read as audio ({str(e).rstrip('.')})") from e
     return _finite(parts, rate)
 
 
@@ -105,7 +105,7 @@ def _decoded_by_av(content: bytes, container: str) -> list[NDArray[np.float32]]:
     except (av.FFmpegError, ValueError, MemoryError) as e:
         if isinstance(e, BrokenFile):
             raise
-        raise BrokenFile(f"cannot be read as sound ({getattr(e, 'strerror', '') or e})") from e
+        raise BrokenFile(f"cannot be read as audio ({getattr(e, 'strerror', '') or e})") from e
     return parts
 
 
