@@ -48,7 +48,13 @@ def test_every_experiment_has_a_command_with_all_its_options(synib_command, name
     code, out, _ = synib_command("reproduce", kind.group or name, "--help")
     assert code == 0
     flags = {"methods": "method", "variants": "variant", "overrides": "set", "test_shortcut": "test-shortcut"}
-    flags |= {"source": "data", "donors": "donor", "skip_broken": "skip-broken"}
+    flags |= {
+        "source": "data",
+        "donors": "donor",
+        "skip_broken": "skip-broken",
+        "maps": "map",
+        "leave_out": "leave-out",
+    }
     assert {f"--{flags.get(f.name, f.name)}" for f in fields(kind)} <= set(out.split())
     assert ("--quick" in out) == any(
         k.quick for k in EXPERIMENTS.values() if (k.group or k.name) == (kind.group or name)

@@ -87,6 +87,8 @@ SMALL = {
     "forms": {"seeds": 2, "task": ("pid-xor",), "form": ("vanilla", "shuffled")},
     "fair-search": {"seeds": 2, "task": ("pid-xor",), "form": ("vanilla", "recipe")},
     "fair": {"seeds": 2, "task": ("pid-xor",), "form": ("vanilla", "recipe")},
+    "ablations": {"seeds": 2, "task": ("pid-xor",), "leave_out": ("weight=3", "share=0.02")},
+    "mask-recovery": {"seeds": 2, "task": ("spurious-xor", "pid-xor"), "width": 8},
     "affect-mosi": {"seeds": 2, "fold": (0, 1), "methods": ("vanilla", "confidence")},
     "affect-mustard": {"seeds": 2, "fold": (0, 1), "methods": ("vanilla", "confidence")},
     "learned-masks": {"seeds": 2, "variants": ("2 steps", "network"), "width": 8, "epochs": 7},
