@@ -5,13 +5,34 @@ JOBS ?= 2# processes that share the tests
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types docs notebooks bench soak clean
+.PHONY: demo test test-lowest test-pythons lint types docs notebooks bench soak clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/synib reproduce spurious-xor --out runs/demo
 
 test: $(VENV)/test.stamp lint types
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
+
+# What runs on the oldest versions that pyproject.toml allows, and on every supported Python that is installed: the core and a user's own data.
+CORE := tests/objective tests/masks tests/methods tests/models tests/measure tests/own tests/properties
+LOWEST := "import re, tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	every = project['dependencies'] + [d for name in ('audit', 'raw') for d in project['optional-dependencies'][name]]; \
+	found = [re.match(r'([\w-]+)>=([\d.]+)', d) for d in every]; \
+	print(*dict.fromkeys(m[1] + '==' + m[2] + ('.*' if '.' in m[2] else '.0.*') for m in found if m), sep='\n')"
+
+test-lowest:
+	test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -c $(LOWEST) > $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check --requirement $(VENV)-lowest/lowest.txt --editable ".[audit,raw]" "pytest>=8" "hypothesis>=6.100"
+	OMP_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -q $(CORE)
+
+test-pythons:
+	for python in python3.11 python3.12 python3.13; do \
+	  command -v $$python > /dev/null || { echo "$$python is not installed: left out"; continue; }; \
+	  test -x $(VENV)-$$python/bin/python || $$python -m venv $(VENV)-$$python || exit 1; \
+	  $(VENV)-$$python/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[audit,raw]" pytest hypothesis || exit 1; \
+	  OMP_NUM_THREADS=1 $(VENV)-$$python/bin/python -m pytest -q $(CORE) || exit 1; \
+	done
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -20,8 +41,9 @@ lint: $(VENV)/test.stamp
 types: $(VENV)/test.stamp
 	$(BIN)/mypy
 
+# Strict: a link, an anchor or a redirect that leads nowhere is an error.
 docs: $(VENV)/test.stamp
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 notebooks: $(VENV)/test.stamp
 	$(BIN)/python docs/notebooks.py

@@ -52,17 +52,6 @@ def test_images_and_sounds_are_drawn_small_and_the_broken_and_the_missing_are_on
     assert '<p class="raw">missing</p>' in section(page, 8)
 
 
-def test_the_patches_of_the_square_carry_the_synergy(media):
-    found = explain_file(load(media / "model"), media, 10, part_draws=8)
-    photo = found.explanation.parts["photo"]
-    rows, columns = 5, 7  # patches of 48 x 64 pixels
-    assert photo.together.shape[1] == rows * columns
-    square = np.zeros((rows, columns), bool)
-    square[:3, :3] = True
-    inside = photo.together[:, square.ravel()].sum(1)
-    assert (inside > np.abs(photo.together[:, ~square.ravel()].sum(1))).mean() > 0.7
-
-
 def test_without_parts_rows_are_shown_as_they_are(media):
     found = explain_file(load(media / "model"), media, [0], parts=False)
     assert found.explanation.parts == {}

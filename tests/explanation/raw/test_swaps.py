@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+import synib
 from synib.explanation.raw import ImagePatches, RawContent, SoundBlocks, TableColumns, TextWords
 from synib.explanation.raw.images import grid
 from synib.explanation.raw.texts import passages, words_of
 from synib.own.raw.encoders.base import Encoder
+from synib.own.raw.encoders.pixels import Pixels
 from synib.own.raw.sounds import RATE, Wave
 
 
@@ -126,3 +129,31 @@ def test_a_very_short_sound_and_a_long_one_have_blocks():
     assert len(sounds.content.fill(0)) == 30 * RATE
     own = np.zeros((1, sounds.count(0)), bool)
     assert np.isfinite(sounds.mixed(sounds.content.row(0), sounds.content.fill(0), own)[0].samples).all()
+
+
+def test_the_patches_that_a_model_uses_carry_its_synergy():
+    """The model is known: how red the image is, times the other modality."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(120, 140, (40, 48, 64, 3)).astype(np.uint8)
+    red = rng.integers(2, size=40).astype(bool)
+    pixels[red, 8:24, 8:24] = (230, 20, 20)
+    pixels[~red, 8:24, 8:24] = (20, 20, 230)
+    items = dict(enumerate(map(Image.fromarray, pixels)))
+    encoder = Pixels()
+    photo = torch.from_numpy(encoder.encode([encoder.prepare(item) for item in items.values()]))
+    x = {"photo": photo, "b": torch.from_numpy(rng.choice([-1.0, 1.0], (40, 1)).astype(np.float32))}
+
+    def model(x):
+        colour = x["photo"][:, :192].reshape(-1, 64, 3).mean(1)
+        return 20 * (colour[:, :1] - colour[:, 2:]) * x["b"]
+
+    patches = ImagePatches("photo", ("photo",), RawContent(items, ImagePatches.decoded, range(40)), [encoder], {})
+    found = synib.explain(model, x, family=synib.Bernoulli(), parts={"photo": patches}, of=range(10), part_draws=16)
+    together = found.parts["photo"].together
+    rows, columns = grid((64, 48))
+    square = np.zeros((rows, columns), bool)
+    square[:3, :3] = True
+    inside, outside = (together[:, mask.ravel()].sum(1) for mask in (square, ~square))
+    assert (inside > 5 * np.abs(outside)).mean() > 0.8
+    # Every row has nearly the same interaction here, so sums are compared with it and not correlated.
+    assert together.sum(1).mean() == pytest.approx(found.rows.interaction.value[:10].mean(), rel=0.25)
