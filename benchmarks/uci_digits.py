@@ -50,7 +50,7 @@ labels, which is the bias of the estimate):
 
 {pid}
 
-Most of what a view tells about the digit, the others tell as well; what looks like synergy is no larger than its bias.
+Most of what a view tells about the digit, the others tell as well; what looks like synergy does not exceed its bias.
 
 ## A model
 

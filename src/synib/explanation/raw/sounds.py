@@ -64,7 +64,7 @@ def _transformed(wave: NDArray[np.float32]) -> Tensor:
 
 def _edges() -> NDArray[np.float64]:
     """The frequencies between the blocks, equally far apart in mel."""
-    low, high = (2595 * float(np.log10(1 + f / 700)) for f in (LOWEST, RATE / 2))
+    low, high = (2595 * np.log10(1 + f / 700) for f in (LOWEST, RATE / 2))
     mel = np.linspace(low, high, PITCHES + 1)
     return np.asarray(700 * (10 ** (mel / 2595) - 1))
 
