@@ -154,7 +154,7 @@ def _gains(subject: Subject, parts: Partition, name: str, y: Tensor, draws: int,
 
 
 def _averaged(encoded: Encoded, absent: Mapping[str, Tensor], rows: Tensor) -> Tensor:
-    """What is said of rows when some modalities are those of other rows, averaged over these."""
+    """Predictions for rows whose absent modalities are taken from other rows, averaged over these rows."""
     draws = len(next(iter(absent.values())))
     each = rows.repeat_interleave(draws)
     taken = {name: drawn.repeat(len(rows)) for name, drawn in absent.items()}

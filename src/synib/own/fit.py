@@ -209,7 +209,7 @@ class _Run:
         return result, kept
 
     def _regressions(self, parts: Sequence[Fold]) -> list[tuple[list[NDArray[Any]], list[Learner]]]:
-        """For each penalty, what logistic regressions say of the test rows of each part, and the regressions."""
+        """For each penalty, the predictions of logistic regressions for the test rows of each part, and the regressions."""
         recipe = self.recipe if parts is self.folds else TableRecipe(self.table, parts, self.epochs, self.recipe.width)
         fitted = [Regression(recipe, k, part.train).learners() for k, part in enumerate(recipe.parts)]
         tests = [recipe.split(k, part.test) for k, part in enumerate(recipe.parts)]

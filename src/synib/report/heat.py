@@ -32,7 +32,7 @@ def share_rows(figure: HeatMaps) -> bool:
 
 
 def labelled(labels: Sequence[str]) -> list[int]:
-    """Positions of the labels that an axis has room for."""
+    """Positions of the labels that fit on an axis."""
     return list(range(0, len(labels), -(-len(labels) // MAX_LABELS)))
 
 

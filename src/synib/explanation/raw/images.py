@@ -58,7 +58,7 @@ def _labels(size: tuple[int, int]) -> NDArray[np.int64]:
 
 
 def _jpeg(image: Any) -> str:
-    """A data URI of the image, encoded anew: nothing of the file itself is in it."""
+    """A data URI of the image, encoded again, so that it contains nothing of the original file."""
     file = io.BytesIO()
     image.save(file, "JPEG", quality=80)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -84,7 +84,7 @@ def _components(folder: str, tested: int) -> Tensor:
 
 
 def leaks(folder: str, alpha: float, tested: int, split: str) -> dict[str, float]:
-    """AUC with which irony is told without a model, in one split; 0.5 is chance.
+    """AUC of irony for rules without a model, in one split; 0.5 is chance.
 
     By the true emotion of the voice or of the face alone, and by a mismatch of actor, statement, intensity or recording.
     """
