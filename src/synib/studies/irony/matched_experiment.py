@@ -211,6 +211,7 @@ class IronyMatched(MatchedForms):
             return "n counts tested actors; chance is 0.5."
         answers = self.answer(claims)
         verdict = "; ".join(f"α = {rate}: {'yes' if found else 'no'}" for rate, found in answers.items())
+        verdict = verdict or "Open: not all three were tested"
         return (
             "n counts tested actors; chance is 0.5. Is the SynIB form with the best validation AUC "
             f"({self.best['SynIB']}) above vanilla, the best confidence penalty and the best balancer? {verdict}. The claims "
