@@ -95,7 +95,7 @@ def test_the_simplex_on_a_laptop_leaves_triangles_and_says_that_it_is_smaller(sy
     assert (code, err) == (0, "")
     assert "mean over the simplex" in out
     assert {"figure.svg", "report.html", "results.csv", "summary.csv", "timings.csv"} <= files(tmp_path / "run").keys()
-    assert "8 wide instead of 1,024" in (tmp_path / "run" / "report.html").read_text()
+    assert "width 8 instead of 1,024" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_a_run_says_where_its_results_are_and_is_repeatable_from_its_config(synib_command, config, tmp_path):

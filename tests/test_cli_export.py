@@ -26,7 +26,7 @@ def model(tmp_path, monkeypatch):
 def test_a_model_is_exported_and_nothing_is_written_beside_other_files(synib_command, model, tmp_path):
     code, out, err = synib_command("export", model, "--out", "graph")
     assert (code, err) == (0, "")
-    assert "The graph's outputs equal predict's to " in out
+    assert "The outputs of the graph equal those of predict up to " in out
     assert out.endswith("Graph: graph/model.onnx (inputs and outputs: graph/README.md)\n")
     assert sorted(path.name for path in (tmp_path / "graph").iterdir()) == ["README.md", "export.json", "model.onnx"]
     code, out, _ = synib_command("export", model, "--to", "torch", "--out", "program", "--json")

@@ -31,7 +31,7 @@ def test_a_changed_number_ends_with_1_and_is_shown(synib_command, made, tmp_path
     write_csv(tmp_path / "run" / "results.csv", [row | {"test_accuracy": 0.123456} for row in rows])
     code, said, _ = synib_command("verify", tmp_path / "run", "--device", "cpu")
     assert code == 1
-    assert "test_accuracy: 0.123456 there" in said
+    assert "test_accuracy: was 0.123456" in said
     assert "Does not match: 2 of 2 models" in said
 
 

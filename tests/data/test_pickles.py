@@ -263,7 +263,7 @@ def test_what_is_no_pickle_is_said_to_be_none(written, content):
 def test_a_file_that_is_not_there_or_a_folder_is_said(tmp_path):
     with pytest.raises(ValueError, match=r"none\.pkl does not exist"):
         read_pickle(tmp_path / "none.pkl")
-    with pytest.raises(ValueError, match="is none"):
+    with pytest.raises(ValueError, match="is not a file"):
         read_pickle(tmp_path)
 
 

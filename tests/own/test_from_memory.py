@@ -69,7 +69,7 @@ def test_arrays_with_weights_and_nuisances():
         ({"target": [object()] * N}, "target should be one value for each row"),
         ({"groups": SPEAKER[:4]}, "target has 30 rows, groups 4"),
         ({"nuisance": SPEAKER}, "nuisance is a dict of name"),
-        ({"task": "guess"}, "task is 'auto'"),
+        ({"task": "guess"}, "task must be 'auto'"),
     ],
 )
 def test_what_is_wrong_with_arrays_is_a_sentence(changed, said):

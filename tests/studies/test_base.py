@@ -105,7 +105,7 @@ class TestEveryExperiment:
 
     @pytest.fixture(autouse=True)
     def files(self, name, ravdess_root, digits_root, affect_root, crema_votes_root, monkeypatch):
-        if name == "irony":
+        if name.startswith("irony"):
             monkeypatch.setenv("SYNIB_DATA", str(ravdess_root))
         if name.startswith("digits"):
             monkeypatch.setenv("SYNIB_DATA", str(digits_root))

@@ -23,7 +23,7 @@ class TestBoth:
 
     def test_a_method_that_was_not_searched_can_be_named_and_the_page_says_so(self, kind):
         experiment = kind(methods=("vanilla", "synib-amortized"), overrides={"synib-amortized": {"sparsity": 0.1}})
-        assert experiment.caution.endswith("defaults: synib-amortized.")
+        assert experiment.caution.endswith("otherwise default settings: synib-amortized.")
         settings = experiment.settings()
         assert settings["synib-amortized"]["lr"] == settings["vanilla"]["lr"]
         cell = experiment.cells()[-1]

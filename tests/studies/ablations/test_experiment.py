@@ -41,8 +41,8 @@ def test_values_can_be_left_out_and_the_page_says_which():
     [
         ({"leave_out": ("weight=7",)}, "weight=3; got 'weight=7'"),
         ({"leave_out": tuple(f"draws={k}" for k in (1, 4, 16))}, "Nothing is left of the map"),
-        ({"maps": ("colour",)}, "maps is one of"),
-        ({"task": ("irony",)}, "task is one of"),
+        ({"maps": ("colour",)}, "maps must be one of"),
+        ({"task": ("irony",)}, "task must be one of"),
         ({"overrides": {"synib-random": {"weight": 2.0}}}, "weight is what a map varies"),
     ],
 )

@@ -190,7 +190,7 @@ def test_matched_emotions_are_ironic_equally_often_on_average_even_in_one_actors
 
 def test_matched_donors_are_refused_where_there_are_none():
     y, within = ravdess_clips(1)
-    with pytest.raises(ValueError, match="Matched donors have the key of the example: give within"):
+    with pytest.raises(ValueError, match="Matched donors need within, a key for each example"):
         with_irony(y, 1.0, RAVDESS, donors="matched")
     with pytest.raises(
         ValueError, match="two takes of each class for each key; split 'train' has one of 'surprised' with"

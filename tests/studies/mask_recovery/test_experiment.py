@@ -27,7 +27,7 @@ def test_a_narrower_network_is_said():
 
 
 def test_an_unknown_task_gets_a_sentence():
-    with pytest.raises(ValueError, match="task is one of spurious-xor, pid-xor, digits; got 'irony'"):
+    with pytest.raises(ValueError, match="task must be one of spurious-xor, pid-xor, digits; got 'irony'"):
         MaskRecovery(task=("irony",))
 
 

@@ -78,7 +78,7 @@ class TestSimplex:
         _, _, path = corners
         build(path)
         page = (path / "report.html").read_text()
-        assert "8 wide instead of 1,024" in page
+        assert "width 8 instead of 1,024" in page
         assert "corrupted nothing" in page
         assert "Plotly.react(" in page
         assert not (path / "curves.csv").exists()
