@@ -96,4 +96,4 @@ def test_a_shard_that_does_not_fit_is_halved_with_the_waiting_ones_of_its_progra
     train(workers, shards, say=said.append)
     assert sorted(map(len, read_json(tmp_path / "shards.json"))) == [2, 2, 2, 2, 2, 4]
     assert [len(ids) for ids in workers.attempts].count(4) == 2  # the first, and that of another program
-    assert [sentence.split(".")[0].split(";")[0] for sentence in said] == ["Out of memory with 4 models at once on a worker"]
+    assert [sentence.split(":")[0] for sentence in said] == ["Out of memory with 4 models at once on a worker"]
