@@ -65,7 +65,9 @@ def write(folder: Path, rows: int, width: int) -> Path:
 def packed(folder: Path) -> Path:
     """The same as an uncompressed .npz."""
     path = folder.with_suffix(".npz")
-    np.savez(path, **{file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in sorted(folder.glob("*.npy"))})
+    np.savez(
+        path, **{file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in sorted(folder.glob("*.npy"))}
+    )
     return path
 
 

@@ -94,4 +94,6 @@ def test_a_run_in_which_all_fail_is_one_sentence(tmp_path, synib_command):
     options = ["--seeds", "1", "--beta", "1.0", "--method", "vanilla", "--epochs", "1", "--device", "cpu"]
     code, _, err = synib_command("reproduce", "spurious-xor", *options, "--set", "vanilla.lr=1e20", "--out", "run")
     assert code == 2
-    assert err.startswith("synib: All 1 models of run failed; the first error: vanilla with seed 0 had a loss or a parameter")
+    assert err.startswith(
+        "synib: All 1 models of run failed; the first error: vanilla with seed 0 had a loss or a parameter"
+    )

@@ -104,9 +104,9 @@ class TestEveryExperiment:
     """What every experiment must satisfy."""
 
     @pytest.fixture(autouse=True)
-    def files(self, name, ravdess_root, digits_root, affect_root, crema_votes_root, monkeypatch):
+    def files(self, name, ravdess_root, takes_root, digits_root, affect_root, crema_votes_root, monkeypatch):
         if name.startswith("irony"):
-            monkeypatch.setenv("SYNIB_DATA", str(ravdess_root))
+            monkeypatch.setenv("SYNIB_DATA", str(takes_root if "matched" in name else ravdess_root))
         if name.startswith("digits"):
             monkeypatch.setenv("SYNIB_DATA", str(digits_root))
         if name.startswith("crema-votes"):

@@ -38,7 +38,7 @@ def test_texts_are_highlighted_escaped_and_cells_are_named(reviews):
 
 def test_images_and_sounds_are_drawn_small_and_the_broken_and_the_missing_are_one_line(media):
     found = explain_file(load(media / "model"), media, [0, 7, 8], part_draws=4)
-    assert any("row 7 (from 0): 7.png is no image that can be read" in note for note in found.notes)
+    assert any("row 7 (from 0): 7.png is not a readable image" in note for note in found.notes)
     page = found._repr_html_()
     whole = section(page, 0)
     assert whole.count("<figure>") == 6
@@ -46,7 +46,7 @@ def test_images_and_sounds_are_drawn_small_and_the_broken_and_the_missing_are_on
     assert 'aria-label="sound of row 0, alone"' in whole
     assert len(whole) < 80_000
     broken = section(page, 7)
-    assert '<p class="raw">7.png is no image that can be read' in broken
+    assert '<p class="raw">7.png is not a readable image' in broken
     assert "<figure>" not in broken
     assert 'class="outline"' in broken
     assert '<p class="raw">missing</p>' in section(page, 8)

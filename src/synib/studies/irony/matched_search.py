@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from synib.objective import Family
 from synib.studies.base import Row, option
 from synib.studies.charts import Table
 from synib.studies.fair.catalogue import LADDERS, OWN, Axes, fair_forms
@@ -55,6 +56,8 @@ def _filled(name: str) -> bool:
 @dataclass(frozen=True)
 class MatchedForms(FairForms):
     """The forms that are compared on matched irony."""
+
+    family: ClassVar[Family] = MatchedIrony.family
 
     task: tuple[str, ...] = option((TASK,), "The only task.", among=(TASK,))
 
