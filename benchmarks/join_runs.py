@@ -70,9 +70,10 @@ def join(out: Path, parts: Sequence[Path]) -> Experiment:
             if file is not None and wanted.issuperset(ids):
                 shutil.copy(file, out / "shards" / file.name)
                 shards.append(ids)
+    write_json(out / "config.json", json.loads(json.dumps(whole.config())))
     write_json(out / "shards.json", shards)
     record = read_json(next(iter(used)) / "run.json")
-    write_json(out / "run.json", record | {"command": [read_json(part / "run.json")["command"] for part in used]})
+    write_json(out / "run.json", record | {"command": "; ".join(read_json(part / "run.json")["command"] for part in used)})
     Folder(out, whole.config()).collect(cells)
     return whole
 
