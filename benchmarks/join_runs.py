@@ -73,7 +73,9 @@ def join(out: Path, parts: Sequence[Path]) -> Experiment:
     write_json(out / "config.json", json.loads(json.dumps(whole.config())))
     write_json(out / "shards.json", shards)
     record = read_json(next(iter(used)) / "run.json")
-    write_json(out / "run.json", record | {"command": "; ".join(read_json(part / "run.json")["command"] for part in used)})
+    write_json(
+        out / "run.json", record | {"command": "; ".join(read_json(part / "run.json")["command"] for part in used)}
+    )
     Folder(out, whole.config()).collect(cells)
     return whole
 

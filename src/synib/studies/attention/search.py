@@ -39,7 +39,7 @@ def attention_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict
     for form in ("masked inputs", "modality dropout", "SynIB whole"):
         method, settings = forms[f"{form}, swapped, annealed"]
         forms[f"{form}, hidden, annealed"] = Form(method, {**settings, "noise": "hidden"})
-    random = forms["SynIB whole, swapped, annealed"].settings | {"p": 0.5, "over": "tokens"}
+    random = {**forms["SynIB whole, swapped, annealed"].settings, "p": 0.5, "over": "tokens"}
     for words, noise in (("swapped", "shuffled"), ("hidden", "hidden")):
         forms[f"SynIB random, {words}, annealed"] = Form("synib-random", {**random, "noise": noise})
     return forms
