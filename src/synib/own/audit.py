@@ -16,7 +16,7 @@ from synib.own.fitting import Outcome, train
 from synib.own.folds import Fold, folds, sample
 from synib.own.learning_curve import learning_curve
 from synib.own.metric import Metric
-from synib.own.near_copies import dependence_groups
+from synib.own.near_copies import check_split, dependence_groups
 from synib.own.power import detectable
 from synib.own.reliance import reliance
 from synib.own.search_space import control, methods_of, recommended
@@ -116,6 +116,7 @@ def audit(
     compared_by = Metric(table, metric)
     device = choose_device(device)
     dependent = dependence_groups(table)
+    check_split(table)
     grouped = replace(table, group=dependent) if dependent is not None else table
     parts = folds(grouped, _folds(grouped, k), seed)
     findings = check(grouped, parts)
