@@ -51,10 +51,9 @@ def reliance(bench: Bench, method: str, seed: int = 0) -> dict[str, Reliance]:
             for name, each in without.items():
                 eta[name][s][:, rows] = recipe.scaling(i).undo(recipe.family, each)
     intact = _scores(bench, eta.pop(INTACT))
-    lost = {
-        name: [bench.mean(a - b) for a, b in zip(intact, _scores(bench, x), strict=True)] for name, x in eta.items()
-    }
-    return {name: Reliance(*estimates) for name, estimates in lost.items()}
+    score, confidence = intact
+    without = {name: _scores(bench, x) for name, x in eta.items()}
+    return {name: Reliance(bench.lead(score, x), bench.mean(confidence - c)) for name, (x, c) in without.items()}
 
 
 def _scores(bench: Bench, predictions: Numbers) -> tuple[Numbers, Numbers]:

@@ -72,6 +72,8 @@ def summary(audit: Audit) -> list[dict[str, Any]]:
         )
     if not math.isnan(verdict.gain.value):
         rows += [_row("SynIB", "over_control", verdict.gain), _row("SynIB", "over_vanilla", verdict.gain_over_vanilla)]
+    for name, p in verdict.claims.adjusted.items():
+        rows.append(_row(name, "adjusted_p", Estimate(p, math.nan, math.nan, len(audit.evidence.rows))))
     for kind, size in verdict.detectable.items():
         if size is not None:
             rows.append(_row(KINDS[kind], "detectable", Estimate(size, math.nan, math.nan, len(audit.evidence.rows))))
@@ -158,6 +160,7 @@ def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:
 
 def _tables(audit: Audit, rows: Sequence[Row]) -> list[Table]:
     tables = [_models(audit, rows)]
+    tables.append(_claims(audit, rows))
     if audit.verdict.detectable:
         tables.append(_power(audit, rows))
     if audit.verdict.curve is not None:
@@ -183,6 +186,15 @@ def _models(audit: Audit, rows: Sequence[Row]) -> Table:
         f"candidates (max-t). The strongest evidence comes from {label(audit, audit.evidence.best)}."
     )
     return Table.of_metrics("Models", columns, rows, [label(audit, name) for name in audit.scores], note=note)
+
+
+def _claims(audit: Audit, rows: Sequence[Row]) -> Table:
+    note = (
+        "Synergy is the primary question and is tested by itself, as the table above shows. The other claims that this page "
+        "could make are corrected together (Holm): each is made only where its adjusted p is at most .05."
+    )
+    claims = list(audit.verdict.claims.adjusted)
+    return Table.of_metrics("Other claims", {"adjusted p": "adjusted_p"}, rows, claims, of="claim", note=note)
 
 
 def _power(audit: Audit, rows: Sequence[Row]) -> Table:
