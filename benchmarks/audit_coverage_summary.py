@@ -59,6 +59,12 @@ def covered(row: Row) -> bool:
     return abs((low + high) / 2 - true) <= math.hypot((high - low) / 2, half)
 
 
+def standardised(row: Row) -> float:
+    """The error of plain fusion's metric, in standard errors of the difference of both estimates."""
+    low, high, true, half = (float(row[name]) for name in ("vanilla_low", "vanilla_high", "true_vanilla", "true_half"))
+    return 1.96 * (float(row["vanilla"]) - true) / math.hypot((high - low) / 2, half)
+
+
 def detectable(row: Row, kind: str) -> float | None:
     """The size of a kind of interaction that is said to be detected with 80 % power, in the metric."""
     try:
@@ -132,6 +138,8 @@ def main() -> None:
     if known:
         print("\nIntervals of plain fusion's metric that cover its true value\n")
         by_level(known, covered, ("metric", *FACTORS))
+        errors = [standardised(row) for row in known]
+        print(f"\nStandardised errors: mean {np.mean(errors):.2f}, standard deviation {np.std(errors):.2f}.")
     interacting = [row for row in rows if float(row["strength"]) > 0]
     if not interacting:
         return

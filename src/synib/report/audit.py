@@ -52,7 +52,8 @@ def label(audit: Audit, name: str) -> str:
     """The name of a model on the page."""
     if name == audit.synib:
         return "SynIB"
-    known = {"vanilla": "plain fusion", "stacked": "SynIB, weight 0 (control)", "additive": "additive network"}
+    known = {"vanilla": "plain fusion", "stacked": "SynIB, weight 0 (control)", "additive": "additive network",
+             "kernel": "product kernel", "table": "table over clusters"}  # fmt: skip
     if name.startswith("unimodal-"):
         return f"{name.removeprefix('unimodal-')} alone"
     if name.startswith("products-"):
@@ -161,7 +162,7 @@ def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:
 def _tables(audit: Audit, rows: Sequence[Row]) -> list[Table]:
     tables = [_models(audit, rows)]
     tables.append(_claims(audit, rows))
-    if audit.verdict.detectable:
+    if any(size is not None for size in audit.verdict.detectable.values()):  # otherwise the verdict says that none is
         tables.append(_power(audit, rows))
     if audit.verdict.curve is not None:
         tables += [_methods(rows), _curve(audit, rows)]
@@ -254,7 +255,7 @@ def _subset(audit: Audit, subset: Subset, rows: Sequence[Row]) -> Table:
 def _pid(audit: Audit, rows: Sequence[Row]) -> Table:
     columns = {"estimate": "pid_bits", "with permuted labels": "pid_null_bits"}
     note = (
-        "Compare each component with its value under permuted labels, which is bias. BROJA counts part of the gain from "
+        "Compare each component with its value under permuted labels, which is bias (mean and range of n permutations). BROJA counts part of the gain from "
         "pooling as synergy, and clusters hide fine structure; the verdict does not use this table."
     )
     if len(audit.table.modalities) > 2:
