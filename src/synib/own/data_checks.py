@@ -195,7 +195,7 @@ def _groups(table: Table, parts: Sequence[Fold]) -> list[Finding]:
             Finding(
                 "warning",
                 f"There are only {len(names)} groups: what holds for them cannot be carried over to others, and intervals over "
-                f"groups need at least {GROUPS}.",
+                "them are very wide.",
             )
         )
     shared = 0

@@ -151,7 +151,7 @@ def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:
     words = audit.metric.words
     panels = {words: audit.metric.name, "gain over the additive model": "over_additive"}
     reading = (
-        f"Left: {words} on test rows. Right: the difference from the best additive model on the same rows. "
+        f"First panel: {words} on test rows. Second panel: the difference from the best additive model on the same rows. "
         "Lines are 95 % confidence intervals over test rows, not corrected for the number of models."
     )
     who = list(dict.fromkeys(label(audit, name) for name in audit.scores))
@@ -183,7 +183,7 @@ def _models(audit: Audit, rows: Sequence[Row]) -> Table:
     }
     note = (
         "The interaction gain is the gain in log-likelihood from a model's interaction term, beyond its "
-        "unimodal terms; these intervals are simultaneous, and p-values are adjusted for the number of "
+        "unimodal terms; these intervals are simultaneous, and p-values are one-sided and adjusted for the number of "
         f"candidates (max-t). The strongest evidence comes from {label(audit, audit.evidence.best)}."
     )
     return Table.of_metrics("Models", columns, rows, [label(audit, name) for name in audit.scores], note=note)
@@ -255,7 +255,8 @@ def _subset(audit: Audit, subset: Subset, rows: Sequence[Row]) -> Table:
 def _pid(audit: Audit, rows: Sequence[Row]) -> Table:
     columns = {"estimate": "pid_bits", "with permuted labels": "pid_null_bits"}
     note = (
-        "Compare each component with its value under permuted labels, which is bias (mean and range of n permutations). BROJA counts part of the gain from "
+        "Compare each component with its value under permuted labels (mean and range of n permutations), which is bias. "
+        "BROJA counts part of the gain from "
         "pooling as synergy, and clusters hide fine structure; the verdict does not use this table."
     )
     if len(audit.table.modalities) > 2:
