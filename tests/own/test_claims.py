@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from synib.measure.stats import Estimate, difference, inverted_p_value
-from synib.own.claims import ABOVE_CHANCE, POOLING, Claims, _above
+from synib.measure.stats import Estimate, difference, inverted_p_value, mean
+from synib.own.claims import ABOVE_CHANCE, POOLING, Claims, _above, _less, _more
 from synib.own.metric import Metric
 from synib.own.table import Table
 
@@ -29,6 +29,16 @@ def test_where_nothing_is_true_some_claim_is_made_in_at_most_one_of_twenty_sets(
         single += any(p <= 0.05 for p in p_values.values())
     assert families / 400 <= 0.07
     assert single / 400 >= 0.09  # without the correction
+
+
+def test_a_claim_has_a_small_p_value_only_in_its_own_direction():
+    def large(level):
+        return mean(np.linspace(0.05, 0.15, 50), level=level)
+
+    assert _more(large, 0.0) < 1e-6
+    assert _less(large, 0.02) == 1.0
+    assert _less(large, 0.2) < 1e-6
+    assert _more(large, 0.2) == 1.0
 
 
 class Rows:

@@ -394,7 +394,9 @@ def test_without_scripts_figures_are_pictures_and_a_light_page_has_none(browser,
 
 def test_on_paper_there_are_no_buttons_and_the_verdict_keeps_its_colour(browser, tmp_path):
     write_to = tmp_path / "audit.html"
-    page = Page(title="Audit", synergy="unclear", verdict=["Inconclusive."], figures=[CHART], tables=[TABLE], spread="Means.")
+    page = Page(
+        title="Audit", synergy="unclear", verdict=["Inconclusive."], figures=[CHART], tables=[TABLE], spread="Means."
+    )
     write_to.write_text(render_page(page))
     browser.open(write_to)
     browser.call("Emulation.setEmulatedMedia", media="print")

@@ -1,11 +1,11 @@
 """The claims of an audit beside that of synergy, and their p-values, adjusted for how many there are."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from synib.measure.stats import holm, inverted_p_value, simultaneous
+from synib.measure.stats import Estimate, holm, inverted_p_value, simultaneous
 from synib.own.decision import SMALL, Answer
 from synib.own.evidence import Bench, Numbers
 
@@ -60,19 +60,34 @@ def claims_of(
         chance: That of a constant prediction.
         rivals: SynIB's method and its control, if they are compared.
     """
+
+    def pooling(level: float) -> Estimate:
+        return bench.lead(additive, single, level)
+
     p_values = {
-        POOLING: inverted_p_value(lambda level: bench.lead(additive, single, level)),
-        NO_POOLING: inverted_p_value(lambda level: bench.lead(additive, single, level), SMALL),
+        POOLING: _more(pooling, 0.0),
+        NO_POOLING: _less(pooling, SMALL),
         ABOVE_CHANCE: _above(bench, np.stack(list(scores.values())) - chance),
     }
     if rivals is not None:
         ours, theirs = rivals
         p_values[GAIN] = inverted_p_value(lambda level: bench.lead_of_methods(ours, theirs, level))
         if synergy == "present":
-            plain = scores["vanilla"]
-            p_values[LEARNS] = inverted_p_value(lambda level: bench.lead(plain, additive, level))
-            p_values[LEARNS_LITTLE] = inverted_p_value(lambda level: bench.lead(plain, additive, level), SMALL)
+
+            def plain(level: float) -> Estimate:
+                return bench.lead(scores["vanilla"], additive, level)
+
+            p_values |= {LEARNS: _more(plain, 0.0), LEARNS_LITTLE: _less(plain, SMALL)}
     return Claims(p_values)
+
+
+def _more(interval: Callable[[float], Estimate], value: float) -> float:
+    """The two-sided p-value of the claim that a quantity is larger than this; 1 if it is estimated not to be."""
+    return inverted_p_value(interval, value) if interval(0.95).value > value else 1.0
+
+
+def _less(interval: Callable[[float], Estimate], value: float) -> float:
+    return inverted_p_value(interval, value) if interval(0.95).value < value else 1.0
 
 
 def _above(bench: Bench, leads: Numbers) -> float:
