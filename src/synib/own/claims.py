@@ -32,7 +32,9 @@ class Claims:
     @property
     def adjusted(self) -> dict[str, float]:
         """Claim → its p-value adjusted for the number of claims (Holm 1979)."""
-        values = holm(list(self.p_values.values())) if self.p_values else []
+        if not self.p_values:
+            return {}
+        values = holm(list(self.p_values.values()))
         return dict(zip(self.p_values, map(float, values), strict=True))
 
     def hold(self, name: str) -> bool:

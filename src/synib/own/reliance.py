@@ -52,8 +52,11 @@ def reliance(bench: Bench, method: str, seed: int = 0) -> dict[str, Reliance]:
                 eta[name][s][:, rows] = recipe.scaling(i).undo(recipe.family, each)
     intact = _scores(bench, eta.pop(INTACT))
     score, confidence = intact
-    without = {name: _scores(bench, x) for name, x in eta.items()}
-    return {name: Reliance(bench.lead(score, x), bench.mean(confidence - c)) for name, (x, c) in without.items()}
+    result = {}
+    for name, predictions in eta.items():
+        without, less_confident = _scores(bench, predictions)
+        result[name] = Reliance(bench.lead(score, without), bench.mean(confidence - less_confident))
+    return result
 
 
 def _scores(bench: Bench, predictions: Numbers) -> tuple[Numbers, Numbers]:
