@@ -50,12 +50,11 @@ def reliance(bench: Bench, method: str, seed: int = 0) -> dict[str, Reliance]:
             )
             for name, each in without.items():
                 eta[name][s][:, rows] = recipe.scaling(i).undo(recipe.family, each)
-    intact = _scores(bench, eta.pop(INTACT))
-    score, confidence = intact
+    score, confidence = _scores(bench, eta.pop(INTACT))
     result = {}
     for name, predictions in eta.items():
-        without, less_confident = _scores(bench, predictions)
-        result[name] = Reliance(bench.lead(score, without), bench.mean(confidence - less_confident))
+        lower, less_confident = _scores(bench, predictions)
+        result[name] = Reliance(bench.lead(score, lower), bench.mean(confidence - less_confident))
     return result
 
 
