@@ -11,7 +11,8 @@ Each set is drawn at random from the factors below, so that every level of every
 ``--real FOLDER`` takes features of MOSI, MUStARD and RAVDESS (FOLDER/NAME/features.npz) whose pairing is shuffled within class.
 ``--judge`` also trains SynIB and its control, as ``synib audit`` without an option does.
 ``--power`` audits two balanced classes, independent rows and two modalities, and each kind of interaction at several strengths.
-Sets cycle through this design, so that a run that is stopped early is still balanced.
+Sets cycle through this design, so that a run that is stopped early is still balanced. Without ``--no-power`` the smallest
+detectable sizes are estimated for every set, whatever its verdict.
 
     python benchmarks/audit_coverage.py --sets 400 --out FILE.csv [--workers 2] [--device cpu] [--seconds 600] [--nulls]
                                         [--judge] [--no-power] [--only rows=200] [--real FOLDER] [--power]
@@ -19,6 +20,7 @@ Sets cycle through this design, so that a run that is stopped early is still bal
 
 import argparse
 import csv
+import functools
 import importlib
 import itertools
 import multiprocessing
@@ -29,9 +31,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from audit_truth import KINDS, Truth
 
-Numbers = NDArray[np.float64]
 FACTORS: dict[str, tuple[Any, ...]] = {
     "rows": (200, 1000, 5000, 20_000),
     "width": (8, 64, 512),
@@ -41,110 +42,12 @@ FACTORS: dict[str, tuple[Any, ...]] = {
     "modalities": (2, 3),
 }
 NULLS = ("noise", "additive", "redundant", "unique", "copied")
-KINDS = ("product", "lookup", "gate")
 STRENGTHS = (0.5, 1.0, 2.0, 4.0)
 POWER = {"rows": (1000, 5000), "width": (8, 64), "kind": KINDS, "strength": (0.25, 0.5, 1.0, 2.0, 4.0)}
 REAL = {"mosi": ("minilm", "audio"), "mustard": ("text", "audio"), "ravdess": ("audio", "visual")}
 FRESH = 10_000  # rows on which true values are measured
 GROUPS = 10
-CLUSTERS = 4
-
-
-class Truth:
-    """How rows of one set come about; rows can be drawn again and again."""
-
-    def __init__(self, setting: dict[str, Any], seed: int) -> None:
-        self.setting = setting
-        rng = np.random.default_rng([seed, 7])
-        width, count = setting["width"], setting["modalities"]
-        self.directions = [np.linalg.qr(rng.normal(size=(width, 4)))[0].T for _ in range(count)]
-        self.centres = [2.5 * rng.normal(size=(CLUSTERS, min(width, 4))) for _ in range(count)]
-        table = rng.choice([-1.0, 1.0], (CLUSTERS, CLUSTERS))
-        self.table = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
-        self.contrast = rng.permutation([-1.0, -0.5, 0.0, 0.5, 1.0])
-        self.signs = rng.choice([-1.0, 1.0], 3)
-        self.intercept = self._intercept(np.random.default_rng([seed, 8]))
-
-    def draw(self, rows: int, rng: np.random.Generator, groups: int | None) -> dict[str, Any]:
-        """Modalities, target, group, and the linear predictors with and without the interaction."""
-        kind, strength = self.setting["kind"], self.setting["strength"]
-        x = [rng.normal(size=(rows, self.setting["width"])) for _ in self.directions]
-        group = None if groups is None else rng.integers(groups, size=rows)
-        if kind == "copied":
-            shift = x[0] @ self.directions[0][0] - x[1] @ self.directions[1][0]
-            x[1] += shift[:, None] * self.directions[1][0]
-        cluster = [rng.integers(CLUSTERS, size=rows) for _ in x]
-        if kind == "lookup":
-            for values, label, centres in zip(x, cluster, self.centres, strict=True):
-                values[:, : centres.shape[1]] += centres[label]
-        if group is not None:
-            for values, direction in zip(x, self.directions, strict=True):
-                values += 0.7 * rng.normal(size=(int(group.max()) + 1, 1))[group] * direction[1]
-        s = [values @ direction[0] for values, direction in zip(x, self.directions, strict=True)]
-        main, interaction = np.zeros(rows), np.zeros(rows)
-        if kind in ("additive", *KINDS):
-            main = 0.8 * (s[0] + s[1])
-        if kind == "unique":
-            main = 1.5 * np.sin(2.0 * s[0]) + s[0]
-        if kind == "copied":
-            main = 0.8 * (np.square(s[0]) - 1)
-        if kind == "product":
-            interaction = strength * np.sign(s[0] * s[1])
-        if kind == "gate":
-            interaction = strength * np.sign(s[0]) * s[1]
-        if kind == "lookup":
-            interaction = strength * self.table[cluster[0], cluster[1]]
-        if group is not None:
-            main = main + 0.5 * rng.normal(size=int(group.max()) + 1)[group]
-        with_it, without = self._predictor(main + interaction), self._predictor(main)
-        if self.setting["target"] == "number":
-            y: NDArray[Any] = with_it[:, 0] + rng.normal(size=rows)
-        elif self.setting["target"] == "five":
-            share = np.cumsum(_softmax(with_it), 1)
-            y = np.minimum((share < rng.random((rows, 1))).sum(1), 4)
-        else:
-            y = (rng.random(with_it.shape) < 1 / (1 + np.exp(-with_it))).astype(np.int64)
-            y = y if self.setting["target"] == "labels" else y[:, 0]
-        if kind == "redundant":  # views that are independent given the target: their log-odds add up exactly
-            for values, direction in zip(x, self.directions, strict=True):
-                if self.setting["target"] == "labels":
-                    values += 1.2 * (y[:, :, None] * direction[[0, 2, 3]]).sum(1)
-                else:
-                    shift = y if self.setting["target"] != "five" else 2 * self.contrast[y]
-                    values += 1.2 * shift[:, None] * direction[0]
-        modalities = {f"m{i}": values.astype(np.float32) for i, values in enumerate(x)}
-        return {"modalities": modalities, "target": y, "group": group, "with": with_it, "without": without}
-
-    def _predictor(self, evidence: Numbers) -> Numbers:
-        if self.setting["target"] == "five":
-            return evidence[:, None] * self.contrast + self.intercept
-        if self.setting["target"] == "labels":
-            return evidence[:, None] * self.signs + self.intercept
-        return evidence[:, None] + self.intercept
-
-    def _intercept(self, rng: np.random.Generator) -> Numbers:
-        """So that classes are even, or one has 5 %."""
-        target, rare = self.setting["target"], self.setting["balance"] == "rare"
-        if target == "number":
-            return np.zeros(1)
-        if target == "five":
-            self.intercept = np.zeros(5)
-            wanted = np.array([0.05, *[0.95 / 4] * 4]) if rare else np.full(5, 0.2)
-        else:
-            wanted = np.array([0.05 if rare else 0.5] * (3 if target == "labels" else 1))
-            self.intercept = np.zeros(len(wanted))
-        eta = self.draw(4000, rng, None)["with"]
-        for _ in range(60):
-            got = (_softmax(eta) if target == "five" else 1 / (1 + np.exp(-eta))).mean(0)
-            step = np.log(wanted / got) if target == "five" else np.log(wanted / (1 - wanted)) - np.log(got / (1 - got))
-            self.intercept = self.intercept + step
-            eta = eta + step
-        return self.intercept
-
-
-def _softmax(eta: Numbers) -> Numbers:
-    odds = np.exp(eta - eta.max(1, keepdims=True))
-    return np.asarray(odds / odds.sum(1, keepdims=True))
+NEVER = "none"  # no size up to 40 points would be detected
 
 
 def settings(first: int, judge: bool, interactions: bool) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -184,11 +87,14 @@ def audited(
     torch.set_num_threads(1)
     module: Any = importlib.import_module("synib.own.audit")
     module._decompose = lambda *_: {}  # the partial information decomposition has no part in the verdict
-    if not power:
-        module.detectable = lambda *_, **__: {}
     from synib.own.audit import audit
+    from synib.own.evidence import collect
     from synib.own.table import Table
 
+    sizes: dict[str, float | None] = {}  # also of sets that are called `present`: to see if the stated power is right
+    if power:
+        module.collect = functools.partial(_with_power, collect, sizes, plan.get("tries", 6))
+    module.detectable = lambda *_, **__: sizes
     start = time.perf_counter()
     grouped = setting["units"] == "groups"
     task = {"labels": "multilabel", "number": "regression"}.get(setting["target"], "classification")
@@ -211,7 +117,8 @@ def audited(
         "best": verdict.best,
         "p": round(min(c.p for c in verdict.candidates.values()), 5),
         "lead": round(best.lead.value, 5),
-        **{f"detectable_{kind}": "" if size is None else round(size, 4) for kind, size in verdict.detectable.items()},
+        **{f"detectable_{kind}": NEVER if size is None else round(size, 4) for kind, size in sizes.items()},
+        "bound": round(max(c.bound.high for c in verdict.candidates.values()), 5),
         **{f"gain_{end}": round(getattr(verdict.gain, end), 5) for end in ("value", "low", "high")},
         **{
             f"vanilla_gain_{end}": round(getattr(verdict.gain_over_vanilla, end), 5) for end in ("value", "low", "high")
@@ -222,6 +129,15 @@ def audited(
     if real is None:
         row |= _true_values(result, truth, seed, grouped)
     return row | {"error": "", "seconds": round(time.perf_counter() - start, 1)}
+
+
+def _with_power(collect: Any, sizes: dict[str, float | None], tries: int, bench: Any, fusions: Sequence[str]) -> Any:
+    """The evidence of an audit, and the smallest detectable sizes in the same rows."""
+    from synib.own.power import detectable
+
+    evidence = collect(bench, fusions)
+    sizes.update(detectable(bench, evidence.critical, tries=tries))
+    return evidence
 
 
 def _true_values(result: Any, truth: Truth, seed: int, grouped: bool) -> dict[str, Any]:

@@ -280,3 +280,54 @@ def test_escape_sequences_in_classes_and_groups_are_shown_and_not_sent(tmp_path)
     assert set(table.classes) == {"\\x1b[31mred", "naïve café\u3000好"}
     assert set(table.group) == {"a\\x07", "b\\n", "c", "d"}
     assert "\x1b" not in " ".join(table.notes)
+
+
+COLUMNS = 100_000
+
+
+def wide_csv(path, names, cells, lines=12):
+    rows = [f"{cells},{i},{-i},some words of row {i},{i % 2}" for i in range(lines)]
+    path.write_text("\n".join([",".join([*names, "image_0", "image_1", "review", "label"]), *rows]))
+    return path
+
+
+def within_seconds(path):
+    import time
+
+    start = time.process_time()
+    try:
+        return read(path)
+    finally:
+        assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize("name", ["column{k}", "column{k}_0"])
+def test_a_hundred_thousand_columns_of_different_names_take_seconds(tmp_path, name):
+    names = [name.format(k=k) for k in range(COLUMNS)]
+    table = within_seconds(wide_csv(tmp_path / "a.csv", names, ",".join(["0.5"] * COLUMNS)))
+    assert {name: x.shape[1] for name, x in table.modalities.items() if name != "review"} == {
+        "image": 2,
+        "table": COLUMNS,
+    }
+    assert max(map(len, table.notes)) < 1000
+
+
+def test_a_hundred_thousand_numbered_columns_next_to_a_text_take_seconds(tmp_path):
+    names = [f"sensor_{k}" for k in range(COLUMNS)]
+    table = within_seconds(wide_csv(tmp_path / "a.csv", names, ",".join(["0.5"] * COLUMNS)))
+    assert table.modalities["sensor"].shape == (12, COLUMNS)
+
+
+@pytest.mark.parametrize(("name", "cell"), [("pair{k}_{j}", "0.5"), ("text{k}x{j}", "{k} and some words of its own")])
+def test_more_modalities_than_can_be_compared_are_refused(tmp_path, name, cell):
+    names = [name.format(k=k, j=j) for k in range(COLUMNS // 2) for j in range(2)]
+    cells = ",".join(cell.format(k=k) for k in range(COLUMNS))
+    if "text" in name:  # texts differ from row to row, or they are categories
+        rows = [f"{cells.replace('its own', f'row {i}')},{i},{-i},some words of row {i},{i % 2}" for i in range(12)]
+        path = tmp_path / "a.csv"
+        path.write_text("\n".join([",".join([*names, "image_0", "image_1", "review", "label"]), *rows]))
+    else:
+        path = wide_csv(tmp_path / "a.csv", names, cells)
+    with pytest.raises(ValueError, match="has more than 64 modalities, such as") as caught:
+        within_seconds(path)
+    assert len(str(caught.value)) < 1000

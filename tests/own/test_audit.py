@@ -13,7 +13,14 @@ from synib.own.table import Table
 from synib.report.audit import page, summary, write
 
 pytest.importorskip("sklearn", reason="scikit-learn is part of synib[audit]")
+WITHOUT_PID = pytest.mark.usefixtures("without_decomposition")
 BRIEF = {"k": 3, "budget": 1, "epochs": 1, "device": "cpu", "judge": False, "tries": 1}
+
+
+@pytest.fixture
+def without_decomposition(monkeypatch):
+    """For tests of the verdict, in which the decomposition has no part."""
+    monkeypatch.setattr("synib.own.audit._decompose", lambda *_: {})
 
 
 def test_synergy_is_found_and_models_rely_on_both_modalities(audited):
@@ -50,6 +57,7 @@ def test_parts_of_an_additive_network_add_up_to_its_prediction(audited):
         np.testing.assert_allclose(parts[fold.test], whole - whole.mean(0), atol=1e-5)
 
 
+@WITHOUT_PID
 def test_one_modality_that_predicts_everything_is_no_synergy(table):
     verdict = audit(table(kind="unique"), **BRIEF | {"epochs": 8}).verdict
     assert verdict.synergy != "present"
@@ -58,6 +66,7 @@ def test_one_modality_that_predicts_everything_is_no_synergy(table):
     assert verdict.reliance["vanilla"]["b"].score.high < 0.1
 
 
+@WITHOUT_PID
 def test_test_labels_decide_scores_alone(table):
     """With labels of the test part exchanged, models and their choices stay as they are."""
     split = np.array(["train"] * 60 + ["validation"] * 30 + ["test"] * 30)
@@ -103,6 +112,7 @@ def test_a_product_that_no_network_has_learned_is_found_for_every_kind_of_target
     assert models.rows["additive model"][0]["mean"] == pytest.approx(result.evidence.additive.value, abs=1e-6)
 
 
+@WITHOUT_PID
 def test_values_of_a_missing_modality_do_not_matter_and_of_many_rows_some_are_looked_at(monkeypatch):
     one = product()
     absent = np.arange(300) % 3 == 0
@@ -135,6 +145,7 @@ def test_of_three_modalities_each_is_decomposed_beside_the_others_joined(table, 
     assert parts["c and the others together"] == result.pid["c"].synergy.value
 
 
+@WITHOUT_PID
 def test_near_copies_count_as_one_observation():
     rng = np.random.default_rng(3)
     a, b = (np.repeat(rng.normal(size=(80, 3)), 3, 0) for _ in range(2))
@@ -147,6 +158,7 @@ def test_near_copies_count_as_one_observation():
         assert not set(fold.train // 3) & set(fold.test // 3)
 
 
+@WITHOUT_PID
 def test_few_groups_are_folds_of_their_own_and_fewer_are_refused(table):
     three = table(group=np.array(["x", "y", "z"])[np.arange(160) % 3])
     result = audit(three, **BRIEF | {"k": 5})
@@ -155,6 +167,7 @@ def test_few_groups_are_folds_of_their_own_and_fewer_are_refused(table):
         audit(table(group=np.array(["x", "y"])[np.arange(160) % 2]), **BRIEF)
 
 
+@WITHOUT_PID
 def test_rare_positives_are_judged_by_average_precision():
     rng = np.random.default_rng(1)
     a, b = rng.normal(size=(2, 500, 3)).astype(np.float32)
@@ -181,6 +194,7 @@ def test_an_audit_of_weighted_rows_is_refused(table):
         audit(table(weight=np.ones(160)))
 
 
+@WITHOUT_PID
 def test_progress_names_what_is_done_and_ends_with_the_work(table):
     seen = []
     audit(table(n=60), **BRIEF, on_progress=lambda done, total, what: seen.append((done / total, what)))

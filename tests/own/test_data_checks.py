@@ -63,7 +63,9 @@ def test_columns_that_never_change_are_counted_in_rows_that_have_the_modality():
     found = said(table(modalities={"a": a, "b": one.modalities["b"]}, present={"a": there, "b": one.present["b"]}))
     assert "fact: 1 of 3 numbers of a are the same in every row." in found
     same = np.ones_like(a)
-    assert "warning: a is the same in every row." in said(table(modalities={"a": same, "b": one.modalities["b"]}))
+    assert "warning: a is the same in every row, so it cannot help to predict anything." in said(
+        table(modalities={"a": same, "b": one.modalities["b"]})
+    )
 
 
 def test_copies_on_both_sides_of_a_split_are_counted():
@@ -136,3 +138,10 @@ def test_few_groups_are_said_to_be_few():
     assert any(f.startswith("warning: There are only 3 groups:") for f in said(table(group=group), parts))
     group = np.array(["v", "w", "x", "y", "z", "q"])[np.arange(120) // 20]
     assert not any("only" in f for f in said(table(group=group), parts))
+
+
+def test_what_a_warning_says_is_not_repeated_as_a_note():
+    x = {"a": np.ones((60, 2)), "b": np.random.default_rng(0).normal(size=(60, 2))}
+    words = said(Table.from_arrays(x, np.arange(60) % 2, groups=np.repeat(["s", "t", "u"], 20)))
+    assert sum("a is the same in every row" in one for one in words) == 1
+    assert sum("only 3 groups" in one for one in words) == 1

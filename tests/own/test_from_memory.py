@@ -208,7 +208,7 @@ def test_what_limits_the_answers_is_noted():
     flags = np.stack([np.arange(N) % 2, np.arange(N) == 3], 1)
     assert "Only one row has the label 1: a model cannot be both trained and tested on it." in make(target=flags).notes
     few = make(groups=np.array(["a", "b", "c"])[np.arange(N) % 3])
-    assert "There are only 3 groups; intervals over groups need at least 4." in few.notes
+    assert "There are only 3 groups: intervals over them are very wide." in few.notes
     plain = make(groups=SPEAKER).notes
     assert not any(words in note for note in plain for words in ("only", "Only", "same in every"))
 

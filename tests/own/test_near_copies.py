@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from synib.own.near_copies import dependence_groups, near_copies
+from synib.own.near_copies import check_split, dependence_groups, near_copies
 from synib.own.table import Table
 
 
@@ -106,3 +106,13 @@ def test_groups_and_copies_are_joined():
     assert same_partition(joined, np.where(which == 1, 0, which))
     plain = make(*np.random.default_rng(0).normal(size=(2, 30, 4)), group=np.array(["x", "y", "z"] * 10))
     assert same_partition(dependence_groups(plain), np.arange(30) % 3)
+
+
+def test_copies_on_both_sides_of_a_given_split_are_named_by_their_rows():
+    rng = np.random.default_rng(0)
+    x = {name: np.tile(rng.normal(size=(20, 3)), (2, 1)) for name in "ab"}
+    part = np.repeat(["train", "test"], 20)
+    table = Table.from_arrays(x, np.arange(40) % 2, split=part)
+    with pytest.raises(ValueError, match=r"Row 0 and its copy, row 20 \(from 0\), .* train and test, as are 19 other"):
+        check_split(table)
+    check_split(Table.from_arrays(x, np.arange(40) % 2, split=np.tile(np.repeat(["train", "test"], 10), 2)))

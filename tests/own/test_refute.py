@@ -37,7 +37,9 @@ def test_half_of_the_rows_are_half_of_every_class_or_of_the_groups(table):
     assert len(np.unique(grouped.group)) == 8
 
 
-def test_a_true_claim_survives_all_of_them(table):
+def test_a_true_claim_survives_all_of_them(table, monkeypatch):
+    for name in ("_decompose", "detectable"):  # which have no part in `present`
+        monkeypatch.setattr(f"synib.own.audit.{name}", lambda *_, **__: {})
     plan = {"k": 3, "budget": 1, "epochs": 2, "device": "cpu", "judge": False, "tries": 1}
     seen = []
     results = refute(

@@ -390,3 +390,24 @@ def test_without_scripts_figures_are_pictures_and_a_light_page_has_none(browser,
     assert browser.js("document.querySelectorAll('script').length") == 0
     assert browser.js("document.querySelectorAll('figure svg[viewBox]').length") == 4
     assert browser.errors() == []
+
+
+def test_on_paper_there_are_no_buttons_and_the_verdict_keeps_its_colour(browser, tmp_path):
+    write_to = tmp_path / "audit.html"
+    page = Page(
+        title="Audit", synergy="unclear", verdict=["Inconclusive."], figures=[CHART], tables=[TABLE], spread="Means."
+    )
+    write_to.write_text(render_page(page))
+    browser.open(write_to)
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        shown = browser.js(
+            "[...document.querySelectorAll('.downloads, .screen')].filter(x => getComputedStyle(x).display !== 'none').length"
+        )
+        label = browser.js(
+            "(s => [s.backgroundColor, s.color])(getComputedStyle(document.querySelector('.verdict .label')))"
+        )
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+    assert shown == 0
+    assert label == ["rgba(0, 0, 0, 0)", "rgb(160, 100, 0)"]

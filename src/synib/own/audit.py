@@ -7,16 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synib.measure import Estimate, PIDEstimate, pid_quantised
-from synib.measure.stats import corrected_resampled_t, standardised, unknown
+from synib.measure.stats import standardised, unknown
 from synib.own import sentences
+from synib.own.claims import claims_of
 from synib.own.data_checks import Finding, check
 from synib.own.decision import decide
-from synib.own.evidence import Bench, Evidence, Numbers, collect
+from synib.own.evidence import Bench, Evidence, collect
 from synib.own.fitting import Outcome, train
 from synib.own.folds import Fold, folds, sample
 from synib.own.learning_curve import learning_curve
 from synib.own.metric import Metric
-from synib.own.near_copies import dependence_groups
+from synib.own.near_copies import check_split, dependence_groups
 from synib.own.power import detectable
 from synib.own.reliance import reliance
 from synib.own.search_space import control, methods_of, recommended
@@ -116,6 +117,7 @@ def audit(
     compared_by = Metric(table, metric)
     device = choose_device(device)
     dependent = dependence_groups(table)
+    check_split(table)
     grouped = replace(table, group=dependent) if dependent is not None else table
     parts = folds(grouped, _folds(grouped, k), seed)
     findings = check(grouped, parts)
@@ -150,13 +152,16 @@ def audit(
     scores = {method: bench.scores(method) for method in outcome.methods}
     single = _best_single(outcome)
     chance = compared_by.of_chance(bench.target)
-    pooling = bench.mean(evidence.additive_scores - scores[f"unimodal-{single}"])
+    additive = evidence.additive_scores
+    pooling = bench.lead(additive, scores[f"unimodal-{single}"])
     gain, over_vanilla = (
-        _lead_of_methods(bench, synib, other, scores) if judge else unknown(len(bench.rows))
-        for other in (rival, "vanilla")
+        bench.lead_of_methods(synib, other) if judge else unknown(len(bench.rows)) for other in (rival, "vanilla")
     )
-    plain_fusion = bench.mean(scores["vanilla"] - evidence.additive_scores)
-    best_score = max([*scores.values(), *evidence.scores.values()], key=lambda x: float(np.mean(x)))
+    plain_fusion = bench.lead(scores["vanilla"], additive)
+    every = {**scores, **evidence.scores, "additive model": additive}
+    best_score = max(every.values(), key=lambda x: float(np.mean(x)))
+    rivals = (synib, rival) if curve is not None and curve.adequate else None
+    claims = claims_of(bench, synergy, additive, scores[f"unimodal-{single}"], every, chance, rivals)
     progress.start("synergy subset")
     on_subset = subset(bench, fusions, device=device) if judge else None
     progress.start("reliance")
@@ -172,23 +177,24 @@ def audit(
         plain_fusion=plain_fusion,
         gain=gain,
         gain_over_vanilla=over_vanilla,
-        chance=bench.mean(chance),
+        chance=bench.estimate(chance),
         curve=curve,
-        recommendation=sentences.recommend(synergy, gain, pooling, plain_fusion, curve, single),
+        claims=claims,
+        recommendation=sentences.recommend(synergy, gain, plain_fusion, claims, single),
         reliance={method: reliance(bench, method, seed) for method in fusions},
         shortcuts=shortcuts(grouped, parts, seed) if table.kind != "multilabel" else [],
         sentences=[
             *sentences.on_synergy(synergy, evidence, sizes, words),
-            sentences.on_pooling(pooling, single, words),
-            *sentences.on_methods(synergy, plain_fusion, gain, over_vanilla, curve, words, rival),
-            *sentences.on_chance(bench.mean(best_score), bench.mean(chance), bench.mean(best_score - chance), words),
+            sentences.on_pooling(pooling, single, claims, words),
+            *sentences.on_methods(synergy, plain_fusion, gain, over_vanilla, curve, claims, words, rival),
+            *sentences.on_chance(bench.estimate(best_score), bench.estimate(chance), claims, words),
         ],
     )
-    means = {method: bench.mean(x) for method, x in scores.items()}
+    means = {method: bench.estimate(x) for method, x in scores.items()}
     means |= {name: evidence.candidates[name].score for name in bench.detectors.names}
-    means |= {"additive model": evidence.additive, "constant prediction": bench.mean(chance)}
-    over = {method: bench.mean(x - evidence.additive_scores) for method, x in scores.items()}
-    over |= {name: bench.mean(evidence.scores[name] - evidence.additive_scores) for name in bench.detectors.names}
+    means |= {"additive model": evidence.additive, "constant prediction": bench.estimate(chance)}
+    over = {method: bench.lead(x, additive) for method, x in scores.items()}
+    over |= {name: bench.lead(evidence.scores[name], additive) for name in bench.detectors.names}
     progress.end()
     return Audit(
         table, parts, findings, outcome, compared_by, evidence, means, over, synib, rival, pid, on_subset, verdict
@@ -225,28 +231,6 @@ def _folds(table: Table, k: int) -> int:
             "test on different ones. Leave out the group column to treat rows as independent."
         )
     return min(k, groups)
-
-
-def _lead_of_methods(bench: Bench, ours: str, theirs: str, scores: Mapping[str, Numbers]) -> Estimate:
-    """What one method gains over another: the wider of the interval over rows and that over trained models.
-
-    Rows tell how far the test rows happen to favour one of them; folds and seeds how far the training does (corrected
-    resampled t, since folds share training rows).
-    """
-    gap = scores[ours] - scores[theirs]
-    by_rows = bench.mean(gap)
-    outcome = bench.outcome
-    if ours == theirs or len(outcome.parts) < 3:
-        return by_rows
-    differences = []
-    for fold in outcome.parts:
-        tested = np.isin(bench.rows, fold.test)
-        if tested.any():
-            differences.append(float(gap[tested].mean()))
-    share = len(outcome.parts[0].test) / len(outcome.parts[0].train)
-    by_models = corrected_resampled_t(np.array(differences), share)
-    low, high = min(by_rows.low, by_models.low), max(by_rows.high, by_models.high)
-    return replace(by_rows, low=low, high=high)
 
 
 def _best_single(outcome: Outcome) -> str:

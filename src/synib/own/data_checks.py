@@ -34,15 +34,17 @@ class Finding:
 
 def check(table: Table, parts: Sequence[Fold]) -> list[Finding]:
     """Facts and warnings about a table and how it is split."""
-    return [
+    findings = [
         *_sizes(table),
         *_balance(table),
         *_missing(table),
         *_columns(table),
         *_copies(table, parts),
         *_groups(table, parts),
-        *(Finding("fact", note) for note in table.notes),
     ]
+    begun = tuple(f.words.rstrip(".").partition(":")[0] for f in findings if f.level == "warning")
+    # A note that begins as a warning does repeats it.
+    return findings + [Finding("fact", note) for note in table.notes if not (begun and note.startswith(begun))]
 
 
 def _sizes(table: Table) -> list[Finding]:
@@ -118,7 +120,9 @@ def _columns(table: Table) -> list[Finding]:
                 low, high = np.minimum(low, rows.min(0)), np.maximum(high, rows.max(0))
         constant = int((low >= high).sum())
         if constant == x.shape[1]:
-            findings.append(Finding("warning", f"{name} is the same in every row."))
+            findings.append(
+                Finding("warning", f"{name} is the same in every row, so it cannot help to predict anything.")
+            )
         elif constant:
             findings.append(Finding("fact", f"{constant} of {x.shape[1]} numbers of {name} are the same in every row."))
     return findings
@@ -191,7 +195,7 @@ def _groups(table: Table, parts: Sequence[Fold]) -> list[Finding]:
             Finding(
                 "warning",
                 f"There are only {len(names)} groups: what holds for them cannot be carried over to others, and intervals over "
-                f"groups need at least {GROUPS}.",
+                "them are very wide.",
             )
         )
     shared = 0

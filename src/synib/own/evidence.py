@@ -1,7 +1,7 @@
 """What fusion models and detectors of interactions gain over the best additive model, row by row."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,7 +12,16 @@ from synib import keys
 from synib.data import Split
 from synib.files.pages import RowReader
 from synib.measure.detectors import Comparison, Detectors, Extension, Labels, Number, OneOf, Response, extend
-from synib.measure.stats import Estimate, Scale, Simultaneous, assign, mean, simultaneous, standardisation
+from synib.measure.stats import (
+    Estimate,
+    Scale,
+    assign,
+    corrected_resampled_t,
+    mean,
+    simultaneous,
+    standardisation,
+    unknown,
+)
 from synib.own.fitting import Outcome, predict
 from synib.own.folds import sample
 from synib.own.metric import Metric
@@ -166,6 +175,31 @@ class Bench:
         """The mean of a number for each row, with an interval that knows which rows depend on each other."""
         return mean(x, self.group)
 
+    def estimate(self, scores: Numbers) -> Estimate:
+        """The metric from the scores of rows, with such an interval."""
+        return self.metric.estimate(scores, self.group)
+
+    def lead(self, scores: Numbers, other: Numbers, level: float = 0.95) -> Estimate:
+        """How much better one model is than another, with such an interval."""
+        return self.metric.lead(scores, other, self.group, level)
+
+    def lead_of_methods(self, ours: str, theirs: str, level: float = 0.95) -> Estimate:
+        """What one method gains over another: the wider of the interval over rows and that over trained models.
+
+        Rows tell how far the test rows happen to favour one of them; folds and seeds how far the training does (corrected
+        resampled t, since folds share training rows).
+        """
+        scores, other = self.scores(ours), self.scores(theirs)
+        by_rows, parts = self.lead(scores, other, level), self.outcome.parts
+        if ours == theirs or len(parts) < 3:
+            return by_rows
+        tested = [np.isin(self.rows, fold.test) for fold in parts]
+        differences = np.array([(scores - other)[rows].mean() for rows in tested if rows.any()])
+        share = len(parts[0].test) / len(parts[0].train)
+        by_models = corrected_resampled_t(differences, share, level)
+        low, high = min(by_rows.low, by_models.low), max(by_rows.high, by_models.high)
+        return replace(by_rows, low=low, high=high)
+
     def _sides(self, fold: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         return self.part == fold, self.part != fold
 
@@ -194,22 +228,22 @@ def collect(bench: Bench, fusions: Sequence[str]) -> Evidence:
     gains, leads, scores = {}, {}, {}
     for name, extension in extensions.items():
         without, extended = (bench.metric.scores(x.cpu().numpy(), y) for x in (extension.without, extension.extended))
-        gains[name], leads[name] = extension.gain.cpu().numpy(), extended - without
+        gains[name], leads[name] = extension.gain.cpu().numpy(), (extended, without)
         scores[name] = bench.scores(name) if name in fusions else extended
     names = list(gains)
     together = simultaneous(np.stack([gains[n] for n in names]), bench.group, seed=bench.seed)
-    bounds: Simultaneous = simultaneous(np.stack([leads[n] for n in names]), bench.group, seed=bench.seed)
+    each = simultaneous(np.stack([a - b for a, b in leads.values()]), bench.group, seed=bench.seed).level_each
     candidates = {
         name: Candidate(
             together.estimates[i],
             float(together.p_values[i]),
-            bench.mean(leads[name]),
-            bounds.estimates[i],
-            bench.mean(scores[name]),
+            bench.lead(*leads[name]),
+            bench.lead(*leads[name], each) if 0 < each < 1 else unknown(len(bench.rows)),
+            bench.estimate(scores[name]),
         )
         for i, name in enumerate(names)
     }
-    return Evidence(bench.rows, candidates, bench.mean(additive), additive, scores, together.critical, bench.note)
+    return Evidence(bench.rows, candidates, bench.estimate(additive), additive, scores, together.critical, bench.note)
 
 
 def linear_predictor(outcome: Outcome, method: str) -> Numbers:

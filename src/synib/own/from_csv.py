@@ -61,7 +61,8 @@ class CSV(Source):
         }
 
     def cells(self, names: Sequence[str], rows: int = STEP) -> Iterator[dict[str, list[Cell]]]:
-        at = {name: self._header.index(name) for name in names}
+        wanted = set(names)
+        at = {name: place for place, name in enumerate(self._header) if name in wanted}
         with _lines(self.path) as (_, lines):
             while block := list(islice(lines, rows)):
                 yield {name: [line[place].strip() or None for line in block] for name, place in at.items()}

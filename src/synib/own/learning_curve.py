@@ -39,7 +39,7 @@ class LearningCurve(NamedTuple):
     def sentence(self) -> str:
         """The conclusion for plain fusion."""
         if self.adequate:
-            return "Plain fusion is trained to convergence: neither twice the epochs nor twice the width improves it."
+            return "Plain fusion is not shown to be undertrained: neither twice the epochs nor twice the width clearly helps."
         which, change = min((("epochs", self.epochs), ("width", self.width)), key=lambda item: item[1].value)
         return (
             f"Plain fusion is not trained to convergence: twice the {which} lowers its validation log-loss by "

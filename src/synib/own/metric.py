@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synib.checks import shown
+from synib.measure.stats import Estimate, difference, mean, proportion
 from synib.own.table import Table
 
 MetricName = Literal["accuracy", "average_precision", "auc", "closeness", "explained_variance"]
 Numbers = NDArray[np.float64]
+SHARES = ("accuracy", "closeness")  # metrics that are means of rows' scores between 0 and 1
 RARE = 0.1  # share of the rarest class (or label) below which accuracy says little
 WORDS: dict[MetricName, str] = {
     "accuracy": "accuracy",
@@ -87,6 +89,20 @@ class Metric:
         truth, score = _against_rest(eta, y, self.kind == "multilabel", self.classes)
         each = [_influence(of, score[:, i], truth[:, i]) for i in range(truth.shape[1]) if 0 < truth[:, i].mean() < 1]
         return np.mean(each, 0) if each else np.full(len(y), np.nan)
+
+    def estimate(self, scores: Numbers, groups: NDArray[Any] | None = None, level: float = 0.95) -> Estimate:
+        """The metric from the scores of rows: a score interval for a share, so that 12 of 12 correct is not certainty."""
+        if self.name in SHARES:
+            return proportion(scores.clip(0.0, 1.0), groups=groups, level=level)
+        return mean(scores, groups, level)
+
+    def lead(
+        self, scores: Numbers, other: Numbers, groups: NDArray[Any] | None = None, level: float = 0.95
+    ) -> Estimate:
+        """How much better one model is than another, from their scores of the same rows."""
+        if self.name in SHARES:
+            return difference(scores.clip(0.0, 1.0), other.clip(0.0, 1.0), groups=groups, level=level)
+        return mean(scores - other, groups, level)
 
     def of_chance(self, y: NDArray[Any]) -> Numbers:
         """The score of each row under a constant prediction: the most common class, or the mean."""

@@ -104,6 +104,30 @@ def dependence_groups(table: Table) -> Integers | None:
     return np.unique(label, return_inverse=True)[1].astype(np.int64).reshape(-1)
 
 
+def check_split(table: Table) -> None:
+    """Raise ``ValueError`` if copies of a row are in different parts of the split that the user gave."""
+    if table.split is None:
+        return
+    copies, split = near_copies(table), np.asarray(table.split)
+    order = np.argsort(copies, kind="stable")
+    apart = (copies[order][1:] == copies[order][:-1]) & (split[order][1:] != split[order][:-1])
+    if apart.any():
+        first, second = (int(rows[apart.argmax()]) for rows in (order[:-1], order[1:]))
+        raise ValueError(
+            f"Row {_in_file(table, first)} and its copy, row {_in_file(table, second)} (from 0), are in two parts of the split "
+            f"column, {split[first]} and {split[second]}, {_others(int(apart.sum()))}so that models would be tested on rows "
+            "they were trained on: remove copies, or put them into one part."
+        )
+
+
+def _in_file(table: Table, row: int) -> int:
+    return row if table.row_numbers is None else int(table.row_numbers[row])
+
+
+def _others(pairs: int) -> str:
+    return "" if pairs == 1 else f"as are {pairs - 1:,} other pair{'s' * (pairs > 2)}, "
+
+
 def _distances(table: Table, name: str, left: Integers, right: Integers) -> Floats:
     """Euclidean distances of pairs of rows; 0 where both lack the modality, infinite where one of them does."""
     x, present = table.modalities[name], table.present[name]

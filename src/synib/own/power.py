@@ -94,7 +94,7 @@ def _power(
             extended, without = (
                 bench.metric.scores(x.cpu().numpy(), target) for x in (extension.extended, extension.without)
             )
-            lead = bench.mean(extended - without)
+            lead = bench.lead(extended, without)
             error = _standard_error(lead)
             enough = min(lead.value / error - NORMAL, (lead.value - WORTH) / error)
             margin = max(margin, min(gain.value / _standard_error(gain) - critical, enough))

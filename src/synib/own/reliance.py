@@ -50,11 +50,12 @@ def reliance(bench: Bench, method: str, seed: int = 0) -> dict[str, Reliance]:
             )
             for name, each in without.items():
                 eta[name][s][:, rows] = recipe.scaling(i).undo(recipe.family, each)
-    intact = _scores(bench, eta.pop(INTACT))
-    lost = {
-        name: [bench.mean(a - b) for a, b in zip(intact, _scores(bench, x), strict=True)] for name, x in eta.items()
-    }
-    return {name: Reliance(*estimates) for name, estimates in lost.items()}
+    score, confidence = _scores(bench, eta.pop(INTACT))
+    result = {}
+    for name, predictions in eta.items():
+        lower, less_confident = _scores(bench, predictions)
+        result[name] = Reliance(bench.lead(score, lower), bench.mean(confidence - less_confident))
+    return result
 
 
 def _scores(bench: Bench, predictions: Numbers) -> tuple[Numbers, Numbers]:

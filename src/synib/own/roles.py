@@ -4,12 +4,14 @@ import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 from synib.checks import check_modality, shown
 from synib.own.columns import Source, first_repeated, list_names
 from synib.own.targets import Task
 
 TARGETS = ("label", "target", "y")
+MOST_MODALITIES = 64
 
 
 def no_column(source: Source, role: str, name: object) -> ValueError:
@@ -97,6 +99,7 @@ def _check_numbered(source: Source, prefix: str, columns: Sequence[str]) -> list
 
 
 def guessed(source: Source, taken: Collection[str]) -> dict[str, list[str]]:
+    taken = {name for name in taken if isinstance(name, str)}  # what else is named is refused where it is read
     columns = {name: [name] for name, kind in source.kinds.items() if kind == "vector" and name not in taken}
     for prefix, numbered in _numbered(source, taken).items():
         if any(source.kinds[name] == "number" for name in numbered):
@@ -111,6 +114,7 @@ def guessed(source: Source, taken: Collection[str]) -> dict[str, list[str]]:
         if short in vectors:
             raise ValueError(f"{source.path}: two columns would be called {short}: say which are modalities.")
         vectors[short] = of
+    check_number(source.path, vectors)
     return vectors
 
 
@@ -148,6 +152,15 @@ def check_enough(source: Source, vectors: Mapping[str, Sequence[str]], target: C
     if twice is not None:
         raise ValueError(
             f"{source.path}: {twice} cannot be both {'target and' if both else 'one and another'} modality."
+        )
+
+
+def check_number(path: Path, modalities: Collection[str]) -> None:
+    """Raise ``ValueError`` if columns make more modalities than can be compared: each needs networks of its own."""
+    if len(modalities) > MOST_MODALITIES:
+        raise ValueError(
+            f"{path} has more than {MOST_MODALITIES} modalities, such as {', '.join(sorted(modalities)[:3])}: choose some "
+            "with --modality NAME=COLUMN, or join columns into one modality."
         )
 
 

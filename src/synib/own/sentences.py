@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from synib.measure import Estimate
+from synib.own.claims import ABOVE_CHANCE, GAIN, LEARNS, LEARNS_LITTLE, NO_POOLING, POOLING, Claims
 from synib.own.decision import SMALL, Answer, stated_size
 from synib.own.evidence import Evidence
 from synib.own.learning_curve import LearningCurve
@@ -60,21 +61,24 @@ def _on_power(detectable: Mapping[str, float | None], metric: str) -> str:
     return f"{text}; {_listed(missed, 'or')} would not have been detected reliably." if missed else f"{text}."
 
 
-def on_pooling(pooling: Estimate, single: str, metric: str) -> str:
+def on_pooling(pooling: Estimate, single: str, claims: Claims, metric: str) -> str:
     """Whether combining the modalities' separate predictions helps."""
-    if pooling.low > 0:
-        return (
-            f"Adding the modalities' separate predictions is better than {single} alone by {interval(pooling, metric)}."
-        )
-    if pooling.high < SMALL:
-        return (
-            f"Adding the modalities' separate predictions has no relevant gain over {single} alone: "
-            f"{interval(pooling, metric)}."
-        )
+    size = interval(pooling, metric)
+    if pooling.value > 0 and claims.hold(POOLING):
+        return f"Adding the modalities' separate predictions is better than {single} alone by {size}."
+    if pooling.value < SMALL and claims.hold(NO_POOLING):
+        return f"Adding the modalities' separate predictions has no relevant gain over {single} alone: {size}."
     return (
         "These rows do not show whether adding the modalities' separate predictions is better than "
-        f"{single} alone: {interval(pooling, metric)}."
+        f"{single} alone: {size}{_adjusted(pooling, claims, POOLING)}."
     )
+
+
+def _adjusted(lead: Estimate, claims: Claims, name: str) -> str:
+    """Why a claim is not made although its own interval excludes 0."""
+    if lead.low <= 0 <= lead.high or name not in claims.adjusted:
+        return ""
+    return f", adjusted p = {claims.adjusted[name]:.2f} for {len(claims.p_values)} claims (Holm)"
 
 
 def on_methods(
@@ -83,6 +87,7 @@ def on_methods(
     gain: Estimate,
     gain_over_vanilla: Estimate,
     curve: LearningCurve | None,
+    claims: Claims,
     metric: str,
     control: str,
 ) -> list[str]:
@@ -93,8 +98,12 @@ def on_methods(
         return [curve.sentence()]
     result = []
     if synergy == "present":
-        finds = plain_fusion.low > 0 and plain_fusion.value >= SMALL
-        text = "Plain fusion learns at least part of it" if finds else "Plain fusion does not learn it"
+        if plain_fusion.value >= SMALL and claims.hold(LEARNS):
+            text = "Plain fusion learns at least part of it"
+        elif plain_fusion.value < SMALL and claims.hold(LEARNS_LITTLE):
+            text = "Plain fusion learns little or nothing of it"
+        else:
+            text = "These rows do not show whether plain fusion learns it"
         result.append(f"{text}: {interval(plain_fusion, metric)} over the best additive model.")
     rival = "the same estimator with weight 0" if control != "vanilla" else "plain fusion, which is SynIB with weight 0"
     beside = (
@@ -102,18 +111,21 @@ def on_methods(
         if control == "vanilla"
         else f" Its gain over one plain fusion network is {interval(gain_over_vanilla, metric)}."
     )
-    if gain.low > 0:
+    if gain.value > 0 and claims.hold(GAIN):
         result.append(f"SynIB is better than {rival}: {interval(gain, metric)}.{beside}")
-    elif gain.high < 0:
+    elif gain.value < 0 and claims.hold(GAIN):
         result.append(f"SynIB is worse than {rival}: {interval(gain, metric)}.{beside}")
     else:
-        result.append(f"These rows do not show that SynIB is better than {rival}: {interval(gain, metric)}.{beside}")
+        why = _adjusted(gain, claims, GAIN)
+        result.append(
+            f"These rows do not show that SynIB is better than {rival}: {interval(gain, metric)}{why}.{beside}"
+        )
     return result
 
 
-def on_chance(best_score: Estimate, chance: Estimate, lead: Estimate, metric: str) -> list[str]:
+def on_chance(best_score: Estimate, chance: Estimate, claims: Claims, metric: str) -> list[str]:
     """A warning if no model is better than a constant prediction."""
-    if lead.low > 0:
+    if claims.hold(ABOVE_CHANCE):
         return []
     return [
         f"No model is shown to be better than a constant prediction: the best has {metric} "
@@ -121,19 +133,17 @@ def on_chance(best_score: Estimate, chance: Estimate, lead: Estimate, metric: st
     ]
 
 
-def recommend(
-    synergy: Answer, gain: Estimate, pooling: Estimate, plain_fusion: Estimate, curve: LearningCurve | None, single: str
-) -> Recommendation:
+def recommend(synergy: Answer, gain: Estimate, plain_fusion: Estimate, claims: Claims, single: str) -> Recommendation:
     """The recommended method for these data, from the verdict."""
-    if curve is not None and curve.adequate and gain.low > 0 and gain.value >= SMALL:
+    if gain.value >= SMALL and claims.hold(GAIN):
         return Recommendation("synib", "SynIB is better than the same estimator without its penalty.")
-    if synergy == "present" and curve is not None and plain_fusion.low > 0:
+    if synergy == "present" and plain_fusion.value > 0 and claims.hold(LEARNS):
         return Recommendation("vanilla", "Plain fusion learns the synergy, and SynIB is not shown to improve on it.")
-    if synergy == "absent" and pooling.low > 0:
+    if synergy == "absent" and claims.hold(POOLING):
         return Recommendation(
             "additive", "The modalities' separate predictions add up, and no interaction was detected."
         )
-    if synergy == "absent" and pooling.high < SMALL:
+    if synergy == "absent" and claims.hold(NO_POOLING):
         return Recommendation(f"unimodal-{single}", f"{single} alone is as good as all modalities together.")
     return Recommendation("auto", "The evidence does not favour one model; choose by cross-validated log-loss.")
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from synib.data import Dataset, Split
 from synib.measure import Estimate, shuffle_within_class
-from synib.measure.stats import mean
 from synib.own.evidence import Bench
 from synib.own.fitting import Outcome, TrainedMethod, predict, train_cells
 from synib.own.metric import Metric
@@ -76,7 +75,7 @@ def subset(bench: Bench, fusions: Sequence[str], *, device: str = "auto") -> Sub
     above_chance = [
         method
         for method in fusions
-        if bench.mean(_right(outcome, method, bench, accuracy) - accuracy.of_chance(y)).low > 0
+        if accuracy.lead(_right(outcome, method, bench, accuracy), accuracy.of_chance(y), bench.group).low > 0
     ]
     unimodal = [_right(outcome, f"unimodal-{name}", bench, accuracy) for name in outcome.table.modalities]
     wrong = np.max(unimodal, 0) == 0
@@ -90,9 +89,9 @@ def subset(bench: Bench, fusions: Sequence[str], *, device: str = "auto") -> Sub
         chance[method] = _right(shuffled, method, bench, accuracy)[wrong]
     return Subset(
         int(wrong.sum()),
-        {method: mean(right[method], group) for method in fusions},
-        {method: mean(chance[method], group) for method in fusions},
-        {method: mean(right[method] - chance[method], group) for method in fusions},
+        {method: accuracy.estimate(right[method], group) for method in fusions},
+        {method: accuracy.estimate(chance[method], group) for method in fusions},
+        {method: accuracy.lead(right[method], chance[method], group) for method in fusions},
     )
 
 

@@ -163,7 +163,7 @@ def notes_on_use(
                 f"Only one row has the label {list_names(rare)}: a model cannot be both trained and tested on it."
             )
     if group is not None and (groups := len(np.unique(group))) < GROUPS:
-        notes.append(f"There are only {groups} groups; intervals over groups need at least {GROUPS}.")
+        notes.append(f"There are only {groups} groups: intervals over them are very wide.")
     return notes
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from synib.measure import Estimate
+from synib.own.claims import Claims
 from synib.own.decision import Answer
 from synib.own.evidence import Candidate
 from synib.own.learning_curve import LearningCurve
@@ -46,6 +47,7 @@ class Verdict:
         gain: The gain of SynIB over the same estimator with weight 0.
         gain_over_vanilla: The gain of SynIB over one plain fusion network.
         chance: The metric of a constant prediction.
+        claims: The other claims, with p-values adjusted for their number.
         curve: Whether plain fusion is trained to convergence; ``None`` if that was not examined.
         recommendation: The recommended method.
         reliance: Method → modality → its loss without the modality.
@@ -64,6 +66,7 @@ class Verdict:
     gain: Estimate
     gain_over_vanilla: Estimate
     chance: Estimate
+    claims: Claims
     curve: LearningCurve | None
     recommendation: Recommendation
     reliance: Mapping[str, Mapping[str, Reliance]]
@@ -87,6 +90,7 @@ class Verdict:
             "gain": _plain(self.gain),
             "gain_over_vanilla": _plain(self.gain_over_vanilla),
             "chance": _plain(self.chance),
+            "claims": {name: round(p, 6) for name, p in self.claims.adjusted.items()},
             "learning_curve": None if self.curve is None else {
                 "adequate": self.curve.adequate,
                 **{name: _plain(change) for name, change in self.curve._asdict().items()},

@@ -52,7 +52,8 @@ def label(audit: Audit, name: str) -> str:
     """The name of a model on the page."""
     if name == audit.synib:
         return "SynIB"
-    known = {"vanilla": "plain fusion", "stacked": "SynIB, weight 0 (control)", "additive": "additive network"}
+    known = {"vanilla": "plain fusion", "stacked": "SynIB, weight 0 (control)", "additive": "additive network",
+             "kernel": "product kernel", "table": "table over clusters"}  # fmt: skip
     if name.startswith("unimodal-"):
         return f"{name.removeprefix('unimodal-')} alone"
     if name.startswith("products-"):
@@ -72,6 +73,8 @@ def summary(audit: Audit) -> list[dict[str, Any]]:
         )
     if not math.isnan(verdict.gain.value):
         rows += [_row("SynIB", "over_control", verdict.gain), _row("SynIB", "over_vanilla", verdict.gain_over_vanilla)]
+    for name, p in verdict.claims.adjusted.items():
+        rows.append(_row(name, "adjusted_p", Estimate(p, math.nan, math.nan, len(audit.evidence.rows))))
     for kind, size in verdict.detectable.items():
         if size is not None:
             rows.append(_row(KINDS[kind], "detectable", Estimate(size, math.nan, math.nan, len(audit.evidence.rows))))
@@ -148,7 +151,7 @@ def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:
     words = audit.metric.words
     panels = {words: audit.metric.name, "gain over the additive model": "over_additive"}
     reading = (
-        f"Left: {words} on test rows. Right: the difference from the best additive model on the same rows. "
+        f"First panel: {words} on test rows. Second panel: the difference from the best additive model on the same rows. "
         "Lines are 95 % confidence intervals over test rows, not corrected for the number of models."
     )
     who = list(dict.fromkeys(label(audit, name) for name in audit.scores))
@@ -158,7 +161,8 @@ def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:
 
 def _tables(audit: Audit, rows: Sequence[Row]) -> list[Table]:
     tables = [_models(audit, rows)]
-    if audit.verdict.detectable:
+    tables.append(_claims(audit, rows))
+    if any(size is not None for size in audit.verdict.detectable.values()):  # otherwise the verdict says that none is
         tables.append(_power(audit, rows))
     if audit.verdict.curve is not None:
         tables += [_methods(rows), _curve(audit, rows)]
@@ -179,10 +183,19 @@ def _models(audit: Audit, rows: Sequence[Row]) -> Table:
     }
     note = (
         "The interaction gain is the gain in log-likelihood from a model's interaction term, beyond its "
-        "unimodal terms; these intervals are simultaneous, and p-values are adjusted for the number of "
+        "unimodal terms; these intervals are simultaneous, and p-values are one-sided and adjusted for the number of "
         f"candidates (max-t). The strongest evidence comes from {label(audit, audit.evidence.best)}."
     )
     return Table.of_metrics("Models", columns, rows, [label(audit, name) for name in audit.scores], note=note)
+
+
+def _claims(audit: Audit, rows: Sequence[Row]) -> Table:
+    note = (
+        "Synergy is the primary question and is tested by itself, as the table above shows. The other claims that this page "
+        "could make are corrected together (Holm): each is made only where its adjusted p is at most .05."
+    )
+    claims = list(audit.verdict.claims.adjusted)
+    return Table.of_metrics("Other claims", {"adjusted p": "adjusted_p"}, rows, claims, of="claim", note=note)
 
 
 def _power(audit: Audit, rows: Sequence[Row]) -> Table:
@@ -242,7 +255,8 @@ def _subset(audit: Audit, subset: Subset, rows: Sequence[Row]) -> Table:
 def _pid(audit: Audit, rows: Sequence[Row]) -> Table:
     columns = {"estimate": "pid_bits", "with permuted labels": "pid_null_bits"}
     note = (
-        "Compare each component with its value under permuted labels, which is bias. BROJA counts part of the gain from "
+        "Compare each component with its value under permuted labels (mean and range of n permutations), which is bias. "
+        "BROJA counts part of the gain from "
         "pooling as synergy, and clusters hide fine structure; the verdict does not use this table."
     )
     if len(audit.table.modalities) > 2:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from synib.measure.stats import holm, mean, simultaneous
+from synib.measure.stats import holm, inverted_p_value, mean, simultaneous
 
 
 def candidates(rng, k, rows, correlation):
@@ -124,3 +124,23 @@ def test_holms_p_values():
     assert holm([np.nan, 0.02, 0.5])[1:] == pytest.approx([0.04, 0.5])
     with pytest.raises(ValueError, match="between 0 and 1"):
         holm([0.1, 1.2])
+
+
+def test_a_p_value_agrees_with_its_intervals():
+    x = np.random.default_rng(0).normal(0.5, 1, 30)
+
+    def at(level):
+        return mean(x, level=level)
+
+    p = inverted_p_value(at)
+    assert at(1 - 1.01 * p).low > 0 >= at(1 - 0.99 * p).low
+    assert inverted_p_value(lambda level: mean(x + 100, level=level)) == pytest.approx(1e-8)
+    assert inverted_p_value(at, float(x.mean())) > 0.9
+    assert inverted_p_value(lambda level: mean(x, np.zeros(30), level)) == 1.0  # one group: no interval
+    assert inverted_p_value(at, 5.0) == pytest.approx(1e-8)
+
+
+def test_the_level_of_each_interval_lies_between_one_comparison_and_bonferroni():
+    x = np.random.default_rng(0).normal(size=(4, 200))
+    assert simultaneous(x[:1]).level_each == pytest.approx(0.95)
+    assert 0.95 < simultaneous(x).level_each < 1 - 0.05 / 4 + 0.004

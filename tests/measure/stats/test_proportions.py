@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from synib.measure.stats import difference, mean, proportion
+from synib.measure.stats import difference, proportion
+from synib.measure.stats.clusters import clustered_means
 
 Z = stats.norm.ppf(0.975)
 
@@ -161,8 +162,9 @@ def test_differences_in_groups_are_covered_as_often_as_it_says(count):
     ours, theirs = (rng.random((600, len(group))) < 0.6 + sign * luck for sign in (1, -1))
     found = [difference(a, b, groups=group) for a, b in zip(ours, theirs, strict=True)]
     assert 0.93 <= np.mean([one.low <= 0 <= one.high for one in found]) <= 0.98
-    plain = mean(ours[0].astype(float) - theirs[0], group)
-    assert found[0].high - found[0].low == pytest.approx(plain.high - plain.low, rel=0.15)
+    plain = clustered_means((ours[0].astype(float) - theirs[0])[None], groups=group)
+    reach = stats.t.ppf(0.975, plain.df) * plain.se[0]
+    assert found[0].high - found[0].low == pytest.approx(2 * reach, rel=0.15)
 
 
 def test_a_difference_is_paired():
@@ -170,3 +172,30 @@ def test_a_difference_is_paired():
     assert difference(hits, ~hits).value == pytest.approx(-1 / 3)
     near = difference(hits, np.where(np.arange(90) < 2, ~hits, hits))
     assert near.high - near.low < 0.12
+
+
+def coverage_of_cross_validation(signal, folds, n=200, width=16, sets=1200):
+    """How often Wilson's interval of a ridge classifier's accuracy covers the true accuracy of the trained models."""
+    rng, fresh = np.random.default_rng(0), 1000
+    inside = []
+    for _ in range(sets):
+        x, part = rng.normal(size=(n, width)), np.arange(n) % max(folds, 2)
+        y = np.where(rng.random(n) < 1 / (1 + np.exp(-signal * x[:, 0])), 1, -1)
+        hits, true = np.full(n, np.nan), []
+        for fold in range(folds):  # 1: a single split into halves
+            test = part == fold
+            weights = np.linalg.solve(x[~test].T @ x[~test] + n * np.eye(width), x[~test].T @ y[~test])
+            hits[test] = np.sign(x[test] @ weights) == y[test]
+            new = rng.normal(size=(fresh, width))
+            p = 1 / (1 + np.exp(-signal * new[:, 0]))
+            true.append(np.where(new @ weights > 0, p, 1 - p).mean())
+        one = proportion(hits[~np.isnan(hits)])
+        inside.append(one.low <= np.mean(true) <= one.high)
+    return float(np.mean(inside))
+
+
+def test_one_split_is_covered_as_often_as_it_says_and_cross_validation_a_little_less():
+    """Rows that test one model train the others, so that their errors are correlated (Bengio and Grandvalet 2004)."""
+    assert coverage_of_cross_validation(1.0, folds=1) >= 0.93
+    assert 0.90 <= coverage_of_cross_validation(1.0, folds=3) <= 0.94
+    assert 0.84 <= coverage_of_cross_validation(0.0, folds=3) <= 0.90  # pure noise: the worst case

@@ -88,7 +88,7 @@ def test_a_user_names_columns_and_their_kind(make, tmp_path, text, found):
             "has no column 'departmnt' for the modality a; did you mean department",
         ),
         ({"a": "review", "b": "label:table"}, "label cannot be both target and modality"),
-        ({"a": "review"}, r"at least two modalities are needed; only a \(review:text\) is one among review, age"),
+        ({"a": "review"}, r"at least two modalities are needed; only a \(review\) is one among review, age"),
         ({"a": "age:text", "b": "review"}, "a is text"),
     ],
 )

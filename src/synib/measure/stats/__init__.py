@@ -12,7 +12,7 @@ from synib.measure.stats.intervals import (
     widen,
 )
 from synib.measure.stats.means import corrected_resampled_t, mean, resampled_p_value
-from synib.measure.stats.multiple import Simultaneous, holm, simultaneous
+from synib.measure.stats.multiple import Simultaneous, holm, inverted_p_value, simultaneous
 from synib.measure.stats.nulls import p_value, permutations
 from synib.measure.stats.proportions import difference, proportion
 from synib.measure.stats.scaling import Scale, standardisation, standardised
@@ -34,6 +34,7 @@ __all__ = [
     "halves",
     "holm",
     "interval",
+    "inverted_p_value",
     "mean",
     "p_value",
     "permutations",

@@ -18,9 +18,10 @@ class ClusteredMeans(NamedTuple):
         mean: ``(k,)``.
         se: Standard errors (CR2), ``(k,)``; NaN with a single cluster.
         df: Degrees of freedom of these standard errors; 0 with a single cluster.
-        skewness: Skewness of the distribution of each mean, ``(k,)``: that of the rows divided by the square root of
-            their number. 0 for groups, which are too few to estimate it.
+        skewness: Skewness of the distribution of each mean, ``(k,)``: that of the clusters divided by the square root of
+            their number, for groups with the small-sample correction of Joanes and Gill (1998).
         scores: Leverage-adjusted residual sums of the clusters, ``(k, clusters)``: their squares sum to the variances.
+        grouped: Whether clusters are groups of rows.
     """
 
     mean: Numbers
@@ -28,6 +29,29 @@ class ClusteredMeans(NamedTuple):
     df: float
     skewness: Numbers
     scores: Numbers
+    grouped: bool
+
+    def limits(self, quantile: float) -> tuple[Numbers, Numbers]:
+        r"""Both ends of the interval of each mean, for a quantile of Student's t.
+
+        *Rows*: by Hall's transformation. *Groups*: each end is the farther of this interval's and Student's. Few groups
+        whose effects are skewed need the first (Student's covers .82 to .90 for 4 to 10 groups with exponential or
+        :math:`\chi^2_1` effects); the skewness of few groups is itself uncertain, and under heavy symmetric tails the
+        transformation alone covers .93.
+        """
+        low, high = (self.mean - self.se * reskewed(sign * quantile, self.skewness) for sign in (1, -1))
+        if not self.grouped:
+            return low, high
+        return np.minimum(low, self.mean - quantile * self.se), np.maximum(high, self.mean + quantile * self.se)
+
+    def statistic(self) -> Numbers:
+        """Studentised means, whose quantile is exceeded where the lower limit is above 0; infinite without variance."""
+        t = np.where(self.mean == 0, 0.0, np.copysign(np.inf, self.mean))
+        varies = self.se > 0
+        t[varies] = self.mean[varies] / self.se[varies]
+        statistic = t.copy()
+        statistic[varies] = unskewed(t[varies], self.skewness[varies])
+        return np.minimum(statistic, t) if self.grouped else statistic
 
 
 def clustered_means(x: Array, weights: Array | None = None, groups: ArrayLike | None = None) -> ClusteredMeans:
@@ -61,17 +85,19 @@ def clustered_means(x: Array, weights: Array | None = None, groups: ArrayLike | 
     residuals = sums - mean[:, None] * sizes
     if len(sizes) < 2:
         unknown = np.full(len(mean), np.nan)
-        return ClusteredMeans(mean, unknown, 0.0, unknown, residuals)
+        return ClusteredMeans(mean, unknown, 0.0, unknown, residuals, grouped=not by_row)
     leverage = sizes / total
     scores = residuals / (np.sqrt(1 - leverage) * total)
     se = np.sqrt(np.square(scores).sum(1))
     largest = np.abs(sums / sizes).max(1)
     se = np.where(se <= ROUNDING * largest, 0.0, se)
-    skewness = np.zeros(len(mean))
-    if by_row:
-        varies = se > 0
-        skewness[varies] = (residuals[varies] ** 3).sum(1) / (total * se[varies]) ** 3
-    return ClusteredMeans(mean, se, _degrees_of_freedom(sizes), skewness, scores)
+    df = _degrees_of_freedom(sizes)
+    skewness, varies = np.zeros(len(mean)), se > 0
+    skewness[varies] = (residuals[varies] ** 3).sum(1) / (total * se[varies]) ** 3
+    if not by_row:
+        count = df + 1  # groups, or so many of equal size
+        skewness *= count**2 / ((count - 1) * max(count - 2, 1.0))
+    return ClusteredMeans(mean, se, df, skewness, scores, grouped=not by_row)
 
 
 def _degrees_of_freedom(sizes: Numbers) -> float:

@@ -1,5 +1,7 @@
 """Multiple comparisons: simultaneous intervals for the best of k, and Holm's adjusted p-values."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,9 +9,10 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from synib.measure.arrays import Array, as_numbers
-from synib.measure.stats.clusters import Numbers, clustered_means, reskewed, unskewed
+from synib.measure.stats.clusters import Numbers, clustered_means
 from synib.measure.stats.intervals import Estimate, check_resampling
 
+SMALLEST, STEPS = 1e-8, 24  # p-value that is looked for, and steps of the search
 MANY = 60  # groups, or degrees of freedom, from which on studentised means depend on each other as normal ones do
 
 
@@ -22,12 +25,14 @@ class Simultaneous:
         statistic: The studentised mean gain of each candidate, corrected for skewness (``(k,)``).
         p_values: Adjusted p-value of each candidate, against a mean gain of at most 0 (``(k,)``).
         critical: The absolute value of the statistic above which an interval excludes 0.
+        level_each: The confidence level of each single interval, by which all hold simultaneously.
     """
 
     estimates: list[Estimate]
     statistic: Array
     p_values: Array
     critical: float
+    level_each: float
 
     @property
     def best(self) -> int:
@@ -70,12 +75,9 @@ def simultaneous(
     result = clustered_means(values, groups=groups)
     if result.df == 0:
         estimates = [Estimate(float(m), np.nan, np.nan, n, level) for m in result.mean]
-        return Simultaneous(estimates, np.full(k, np.nan), np.full(k, np.nan), np.nan)
+        return Simultaneous(estimates, np.full(k, np.nan), np.full(k, np.nan), np.nan, np.nan)
     varies = result.se > 0
-    t = np.where(result.mean == 0, 0.0, np.copysign(np.inf, result.mean))  # of a gain that is the same at every row
-    t[varies] = result.mean[varies] / result.se[varies]
-    statistic = t.copy()
-    statistic[varies] = unskewed(t[varies], result.skewness[varies])
+    statistic = result.statistic()
     alone = student.sf(statistic, result.df)
     compared = int(varies.sum())
     if compared < 2:
@@ -89,11 +91,12 @@ def simultaneous(
         thresholds = student.isf(alone, df)
         exceeded = (1 + draws - np.searchsorted(largest, thresholds)) / (1 + draws)
         p_values = np.clip(exceeded, alone, np.minimum(compared * alone, 1.0))  # between one comparison and Bonferroni
-    low, high = (result.mean - result.se * reskewed(sign * critical, result.skewness) for sign in (1, -1))
+    low, high = result.limits(critical)
     estimates = [
         Estimate(float(m), float(a), float(b), n, level) for m, a, b in zip(result.mean, low, high, strict=True)
     ]
-    return Simultaneous(estimates, statistic, p_values, critical)
+    level_each = 1 - 2 * float(student.sf(critical, result.df))
+    return Simultaneous(estimates, statistic, p_values, critical, level_each)
 
 
 def holm(p_values: ArrayLike) -> Array:
@@ -114,6 +117,35 @@ def holm(p_values: ArrayLike) -> Array:
     adjusted = np.full(len(p), np.nan)
     adjusted[np.flatnonzero(tested)[order]] = np.minimum(np.maximum.accumulate(stepwise), 1.0)
     return adjusted
+
+
+def inverted_p_value(interval: Callable[[float], Estimate], value: float = 0.0) -> float:
+    """The two-sided p-value of the hypothesis that a quantity has this value, from its intervals at all levels.
+
+    It is 1 minus the highest level at which the interval excludes the value, so that p-value and interval always agree.
+
+    >>> from synib.measure.stats import mean
+    >>> round(inverted_p_value(lambda level: mean([0.1, 0.4, 0.2, 0.3, 0.0, 0.2], level=level)), 4)
+    0.0184
+
+    Args:
+        interval: Confidence level → the estimate with its interval at that level.
+        value: The hypothetical value.
+    """
+
+    def excluded(p: float) -> bool:
+        one = interval(1 - p)
+        return one.low > value or one.high < value  # not where ends are NaN
+
+    low, high = math.log(SMALLEST), 0.0
+    if excluded(SMALLEST):
+        return SMALLEST
+    if not excluded(0.999):
+        return 1.0
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if excluded(math.exp(middle)) else (middle, high)
+    return math.exp(high)
 
 
 def _correlation(scores: Numbers) -> Numbers:

@@ -51,7 +51,7 @@ def with_vectors(source: Source, roles: Roles, request: RawRequest) -> tuple[Sou
     if not raw:
         return source, roles
     if len(vectors) + len(raw) < 2:
-        only = next(f"{name} ({modality.column})" for name, modality in raw.items())
+        only = next(f"{name} ({list_names(modality.columns)})" for name, modality in raw.items())
         raise ValueError(
             f"{source.path}: at least two modalities are needed; only {only} is one among {list_names(list(source.kinds))}: "
             "name them with --modality NAME=COLUMN."

@@ -11,6 +11,7 @@ from synib.own.columns import Cell, Source, list_names
 from synib.own.raw import images, sounds
 from synib.own.raw.encoders.onehot import as_number
 from synib.own.raw.spec import RawModality
+from synib.own.roles import check_number
 
 LOOKED_AT = 2048  # rows, from the first on
 WORDS = 3.0  # of a text, on average
@@ -45,6 +46,7 @@ def recognise(source: Source, taken: Collection[str], used: Collection[str] = ()
         taken: Columns that are target, split, group, weight or nuisance.
         used: Names of modalities that are there already.
     """
+    taken, names_in_use = {name for name in taken if isinstance(name, str)}, set(used)
     free = [name for name in source.kinds if name not in taken and (source.one_value(name) or name in source.binary)]
     cells = first_cells(source, free)
     modalities: dict[str, RawModality] = {}
@@ -56,16 +58,19 @@ def recognise(source: Source, taken: Collection[str], used: Collection[str] = ()
             content = "name"
         if content in ("text", "image", "audio"):
             of_files = content if name.lower() in FILE_NAMES else name
-            modalities[_name(source, of_files, {*used, *modalities})] = RawModality(content, (name,))  # type: ignore[arg-type]
+            modality = _name(source, of_files, names_in_use)
+            modalities[modality] = RawModality(content, (name,))  # type: ignore[arg-type]
+            names_in_use.add(modality)
+            check_number(source.path, names_in_use)
         elif content in ("number", "category"):
             table.append(name)
         elif content in ("name", "index"):
             left_out.append(name)
     if table:
         named = table[0] if len(table) == 1 else TABLE
-        modalities[_name(source, named, {*used, *modalities})] = RawModality("table", tuple(table))
+        modalities[_name(source, named, names_in_use)] = RawModality("table", tuple(table))
     notes = [
-        f"{name} is taken for {_words(m)}; set this with --modality {name}={m.column}."
+        f"{name} is taken for {_words(m)}; set this with --modality {name}={_option(m)}."
         for name, m in modalities.items()
     ]
     if left_out:
@@ -134,6 +139,12 @@ def _type(cell: Cell) -> str:
     if isinstance(cell, bytes):
         return "bytes"
     return "texts" if isinstance(cell, str) else "numbers"
+
+
+def _option(modality: RawModality) -> str:
+    """The columns and the kind as an option; of very many columns the first and the last."""
+    columns = modality.columns
+    return modality.column if len(columns) <= 12 else f"{columns[0]},…,{columns[-1]}:{modality.kind}"
 
 
 def _words(modality: RawModality) -> str:
