@@ -11,7 +11,7 @@ from synib.own.columns import Array, Column, Source, list_names, list_rows, prin
 
 TargetKind = Literal["classification", "ordinal", "multilabel", "regression"]
 Task = Literal["auto", "classification", "ordinal", "multilabel", "regression"]
-CLASSES = 50  # whole numbers of more values than this are taken for numbers
+CLASSES = 50  # whole numbers with more distinct values than this are treated as numbers
 LABELS = 1000  # of one row's possible labels: the matrix of all rows and labels is held in memory
 SEPARATORS = (";", "|", ",")  # between the labels of a row
 
