@@ -4,6 +4,8 @@ The seeds' data and models are not those of the notebook. One CPU thread; each f
 """
 
 import argparse
+import runpy
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -20,13 +22,16 @@ METHODS = {"plain": None, "SynIB": {"weight": 3.0, "draws": 4}}  # as in the not
 
 def definitions() -> dict[str, Any]:
     """The names that the notebook's cells define, up to the first that trains."""
-    names: dict[str, Any] = {}
+    cells = []
     for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
         if cell.source.startswith("scores"):
             break
         if cell.cell_type == "code" and not any(word in cell.source for word in ("objectives", "operations")):
-            exec(cell.source, names)
-    return names
+            cells.append(cell.source)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vision_language_notebook.py"
+        path.write_text("\n\n".join(cells))
+        return runpy.run_path(str(path))
 
 
 def main() -> None:
