@@ -15,15 +15,12 @@ test: $(VENV)/test.stamp lint types
 
 # What runs on the oldest versions that pyproject.toml allows, and on every supported Python that is installed: the core and a user's own data.
 CORE := tests/objective tests/masks tests/methods tests/models tests/measure tests/own tests/properties
-LOWEST := "import re, tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-	every = project['dependencies'] + [d for name in ('audit', 'raw') for d in project['optional-dependencies'][name]]; \
-	found = [re.match(r'([\w-]+)>=([\d.]+)', d) for d in every]; \
-	print(*dict.fromkeys(m[1] + '==' + m[2] + ('.*' if '.' in m[2] else '.0.*') for m in found if m), sep='\n')"
+LOWEST_TORCH ?= 2.11.0
 
 test-lowest:
 	test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
-	$(VENV)-lowest/bin/python -c $(LOWEST) > $(VENV)-lowest/lowest.txt
-	$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check --requirement $(VENV)-lowest/lowest.txt --editable ".[audit,raw]" "pytest>=8" "hypothesis>=6.100"
+	$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check "torch==$(LOWEST_TORCH)"
+	$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable ".[audit,raw]" pytest hypothesis
 	OMP_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -q $(CORE)
 
 test-pythons:

@@ -262,7 +262,7 @@ def test_what_is_not_installed_is_said_before_work_begins(synib_command, untrain
     for arguments in (("fit", data), ("predict", "model", data)):
         code, out, err = synib_command(*arguments)
         assert (code, out) == (2, "")
-        assert "safetensors, which is not installed: pip install synib[audit]" in err
+        assert "safetensors, which is not installed: pip install 'synib[audit]'" in err
 
 
 def test_ordered_classes_have_an_expected_rank_and_labels_a_probability_each(synib_command, tmp_path):

@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,3 +123,18 @@ def test_the_entry_point_of_the_command_imports_nothing_that_takes_seconds():
     code = "import sys, synib.cli; print(*{'torch', 'numpy', 'typer'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_what_to_install_is_an_extra_in_quotes():
+    extras = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for path in SOURCE.rglob("*.py"):
+        for quote, names in re.findall(r"pip install (['\"]?)synib\[([\w,]+)\]", path.read_text()):
+            assert quote, f"{path.name}: a shell may expand the brackets"
+            assert set(names.split(",")) <= set(extras), path.name
+
+
+def test_the_trainer_without_transformers_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.delitem(sys.modules, "synib.integrations.transformers", raising=False)
+    with pytest.raises(ImportError, match=r'pip install "synib\[text\]"'):
+        importlib.import_module("synib.integrations.transformers")

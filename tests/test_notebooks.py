@@ -47,6 +47,11 @@ CONCLUSIONS = {
         for accuracies in (trainer_scores, lightning_scores):
             assert accuracies["plain"] < 0.6 and accuracies["SynIB"] > 0.9
     """,
+    "vision-language": """
+        assert scores["plain"] < 0.6 and scores["SynIB"] > 0.75
+        assert sure["plain"]["image"] > 0.5 and sure["SynIB"]["image"] < 0.2
+        assert 2 < costs[1] < costs[4] < costs[16] and torch.allclose(along, difference, rtol=0.01)
+    """,
 }
 
 

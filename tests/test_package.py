@@ -1,11 +1,16 @@
-"""``synib.read``, ``Table``, ``audit``, ``fit`` and ``load``: there, and imported when they are first used."""
+"""What a user does with data is there, and imported when first used; the lowest versions tested are those promised."""
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import synib
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_what_a_user_does_with_data_is_reachable_from_the_package():
@@ -27,3 +32,18 @@ def test_nothing_of_it_is_imported_before():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+def test_the_lowest_versions_that_are_tested_are_those_that_are_promised():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    promised = (
+        project["dependencies"] + project["optional-dependencies"]["audit"] + project["optional-dependencies"]["raw"]
+    )
+    lowest = dict(
+        line.split("==") for line in (ROOT / "constraints-lowest.txt").read_text().splitlines() if "==" in line
+    )
+    lowest["torch"] = re.search(r"LOWEST_TORCH \?= (\S+)", (ROOT / "Makefile").read_text())[1]
+    for name, bound in re.findall(r"([\w-]+)>=([\d.]+)", "\n".join(promised)):
+        assert re.fullmatch(rf"{re.escape(bound)}(\.0|\.post\d)*", lowest[name]), (
+            f"{name}>={bound}, {lowest[name]} is tested"
+        )

@@ -100,5 +100,5 @@ def test_the_ece_of_a_model_that_is_far_off_is_known_well():
 
 def test_without_torchmetrics_a_sentence_says_what_to_install(monkeypatch, case):
     monkeypatch.setitem(sys.modules, "torchmetrics.functional", None)
-    with pytest.raises(ImportError, match=r"Scores need torchmetrics: pip install synib\[audit\]"):
+    with pytest.raises(ImportError, match=r"Scores need torchmetrics: pip install 'synib\[audit\]'"):
         scores(*case)

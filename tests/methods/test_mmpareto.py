@@ -5,12 +5,13 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.func import vmap
-from torchjd.aggregation import MGDA
 
 from synib import FusionModel, keys
 from synib.methods.mmpareto import MMPareto, gramian, min_norm
 from synib.objective import Batch
 from synib.training import backward
+
+MGDA = pytest.importorskip("torchjd.aggregation").MGDA
 
 WIDTHS = {"a": 4, "b": 3, "c": 2}
 NAMES = ["fusion", "unimodal/a", "unimodal/b"]

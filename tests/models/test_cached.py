@@ -4,6 +4,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+pytest.importorskip("transformers")
+
 from synib import RandomMask, StandardNoise, SynIB
 from synib.data import Dataset, Split
 from synib.models import cache_features

@@ -1,6 +1,8 @@
 import pytest
 import torch
 
+pytest.importorskip("transformers")
+
 from synib import HideTokens, LearnedMask, MatchedNoise, RandomMask, ShuffledNoise, StandardNoise, SynIB, Tokens
 from synib.models.lora import LowRank
 from synib.models.memes import CLIP_B16, DEBERTA_V3_BASE

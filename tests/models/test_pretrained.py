@@ -4,6 +4,8 @@ import sys
 import pytest
 import torch
 
+pytest.importorskip("transformers")
+
 from synib.models.memes import ImageEncoder, TextEncoder
 from synib.models.pretrained import Normalise
 from synib.models.resnet import FramesEncoder, SpectrogramEncoder

@@ -3,6 +3,8 @@ import warnings
 import pytest
 import torch
 
+pytest.importorskip("transformers")
+
 from synib import RandomMask, ShuffledNoise, StandardNoise, SynIB
 from synib.models import resnet_model
 from synib.models.resnet import FramesEncoder

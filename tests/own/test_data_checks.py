@@ -86,7 +86,7 @@ def test_copies_on_both_sides_of_a_split_are_counted():
     )
     parts = [Fold(np.arange(0, 40), np.arange(60, 120), np.arange(40, 60))]
     found = said(table(modalities=x), parts)
-    assert any(f.startswith("warning: 1 tested row also occurs, number by number") for f in found)
+    assert any(f.startswith("warning: 1 tested row also occurs, with identical numbers") for f in found)
 
 
 def test_rows_equal_in_one_modality_are_no_copies_and_minus_zero_is_zero():
@@ -118,9 +118,11 @@ def test_almost_equal_rows_are_counted_too():
     x = {name: np.tile(v[:40], (3, 1)) + 1e-5 * rng.normal(size=v.shape) for name, v in one.modalities.items()}
     apart = [Fold(np.r_[0:20, 40:60, 80:100], np.r_[20:30, 60:70, 100:110], np.r_[30:40, 70:80, 110:120])]
     found = said(table(modalities=x), apart)
-    assert any(f.startswith("fact: 80 rows are almost copies of others: in every modality closer") for f in found)
+    assert any(
+        f.startswith("fact: 80 rows are almost copies of others: in every modality, their distance") for f in found
+    )
     found = said(table(modalities=x), [Fold(np.arange(40), np.arange(40, 80), np.arange(80, 120))])
-    assert any("40 tested rows are so close to rows that models are trained or chosen on" in f for f in found)
+    assert any("40 tested rows are that close to rows used for training or model selection" in f for f in found)
 
 
 def test_labels_are_counted_one_by_one_and_so_are_rows_without_any():

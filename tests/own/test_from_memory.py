@@ -61,7 +61,7 @@ def test_arrays_with_weights_and_nuisances():
     [
         ({"modalities": [IMAGE, TEXT]}, r"modalities are a dict of name → array \(rows, width\)"),
         ({"modalities": {"image": IMAGE}}, "at least two modalities are needed"),
-        ({"modalities": {"image": IMAGE, "target": TEXT}}, "'target' is the name of two things"),
+        ({"modalities": {"image": IMAGE, "target": TEXT}}, "The name 'target' is used twice"),
         ({"modalities": {"image": IMAGE[:5], "text": TEXT}}, "target has 30 rows, image 5"),
         ({"modalities": {"image": IMAGE[:, :, None], "text": TEXT}}, "image holds an array of float32 \\(30, 3, 1\\)"),
         ({"modalities": {"image": 3, "text": TEXT}}, "image should be an array with a value or a vector for each row"),
@@ -216,9 +216,9 @@ def test_what_limits_the_answers_is_noted():
 def test_a_modality_that_no_row_has_and_groups_that_are_the_classes_are_refused():
     with pytest.raises(ValueError, match="text is missing in every row: leave it out, or give it vectors"):
         make(modalities={"image": IMAGE, "text": np.full((N, 2), np.nan)})
-    with pytest.raises(ValueError, match="groups says the same as the target, each group being one class"):
+    with pytest.raises(ValueError, match="each group of groups has one class of its own"):
         make(groups=LABEL)
-    with pytest.raises(ValueError, match="groups says the same as the target"):
+    with pytest.raises(ValueError, match="each group of groups has one class of its own"):
         make(groups=np.where(LABEL == "no", "g1", "g2"))
     assert (
         make(groups=np.char.add(LABEL, (np.arange(N) % 4).astype(str))).group is not None

@@ -93,8 +93,8 @@ def test_what_is_asked_for_must_be_there(npz, asked, said):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"label": None}, r"no column is called label, target or y, so none is the target; say which: image, text, speaker\."),
-        ({"y": Y}, "label and y could both be the target; say which"),
+        ({"label": None}, r"no target was given, .* --target COLUMN with one of: image, text, speaker\."),
+        ({"y": Y}, "label and y could both be the target. Use --target COLUMN"),
         ({"image": None}, "at least two modalities are needed, .*; only text is one among text, label, speaker"),
         ({"image": None, "text": None}, "at least two modalities are needed, .*; there are none"),
         ({"label": np.ones(N, int)}, "label is 1 in every row: there is nothing to predict"),
@@ -186,7 +186,7 @@ def test_columns_of_parquet_must_make_sense(tmp_path, values, kind, said):
 
 
 def test_paths_must_lead_to_data(tmp_path, npz):
-    refused("a.nzp does not exist; did you mean .*a.npz", npz().with_suffix(".nzp"))
+    refused(r"a.nzp does not exist; did you mean .*a.npz\?", npz().with_suffix(".nzp"))
     refused(r"does not exist\.", tmp_path / "no" / "a.npz")
     refused("holds neither metadata.csv, nor what datasets' save_to_disk writes, nor .npy files", tmp_path)
     refused("path is that of a file or a folder; got 3", 3)

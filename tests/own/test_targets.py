@@ -77,7 +77,7 @@ def test_labels_that_no_row_or_every_row_has_are_left_out_and_named(tmp_path):
 def test_several_numbers_a_row_that_are_not_0_and_1_are_refused(tmp_path):
     wrong = FLAGS.copy()
     wrong[7, 1] = 2
-    with pytest.raises(ValueError, match=r"read as labels, each 0 or 1, and that is not so in row 7 \(from 0\)"):
+    with pytest.raises(ValueError, match=r"read as labels, which must be 0 or 1; other values are in row 7 \(from 0\)"):
         read(save(tmp_path, label=wrong))
     with pytest.raises(ValueError, match="target should be one value for each row"):
         read(save(tmp_path, label=FLAGS), task="classification")

@@ -108,7 +108,7 @@ def test_what_cannot_be_tuned_is_a_sentence(rows, bert, tuned):
     words = read(rows, modalities=modalities, encoders={"text": "tfidf"})
     with pytest.raises(ValueError, match=r"text is encoded by tfidf. Name one, .*: --encoder text=minilm"):
         check_tunable(words)
-    with pytest.raises(ValueError, match="no modality here is one of them"):
+    with pytest.raises(ValueError, match="this file has none of them"):
         check_tunable(dataclasses.replace(words, raw=None))
     table = read_rows(rows, bert)
     with pytest.raises(ValueError, match="or unimodal- of text; got dnr: leave out --tune"):

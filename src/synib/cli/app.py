@@ -32,7 +32,8 @@ class _Command(typer.core.TyperGroup):
 app = typer.Typer(
     cls=_Command,
     help="Does my multimodal model use the information that only a combination of modalities carries, and "
-    "if not, how can I make it?\n\nStart with:  synib reproduce spurious-xor",
+    "if not, how can I make it?\n\nStart with:  synib reproduce spurious-xor --quick\n\n"
+    "On your data:  synib audit FILE.csv --target COLUMN --quick",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -114,7 +114,8 @@ def fit(
         options, recommended, why = audit_options(from_audit)
         typed = {name: options.get(name) if value is None else value for name, value in typed.items()}
         if method is None:
-            method, advice = recommended, f"The audit recommends {recommended}. {why}".strip()
+            which = "no particular model" if recommended == "auto" else recommended
+            method, advice = recommended, f"The audit recommends {which}. {why}".strip()
     console = Console(stderr=as_json)  # standard output is for the JSON alone
     with progress_bar(console) as advance:
         table = read(

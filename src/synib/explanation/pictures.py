@@ -14,11 +14,11 @@ STRONGEST = 0.8  # opacity of the largest score
 
 STYLE = """<style>
 .synib-explanation { color-scheme: light dark; --ink: #1c2430; --soft: #5b6573; --line: #dfe3e8; --paper: #ffffff;
-  --for: 11 111 184; --against: 204 88 12; color: var(--ink); background: var(--paper); overflow-wrap: anywhere;
+  --for: 11 111 184; --against: 204 88 12; --fill: .9; color: var(--ink); background: var(--paper); overflow-wrap: anywhere;
   padding: .5rem .8rem; border-radius: .5rem;
   font: 15px/1.5 system-ui, "Segoe UI", Roboto, sans-serif; }
 @media (prefers-color-scheme: dark) { .synib-explanation { --ink: #e8ebef; --soft: #a3adba; --line: #333c48;
-  --paper: #1d242d; --for: 88 166 230; --against: 240 138 93; } }
+  --paper: #1d242d; --for: 88 166 230; --against: 240 138 93; --fill: .6; } }
 .synib-explanation section { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .8rem; margin: .8rem 0; }
 .synib-explanation h3, .synib-explanation h4 { margin: .2rem 0 .5rem; font-size: 1rem; line-height: 1.3; color: var(--ink); }
 .synib-explanation h4 { font-size: .92rem; margin-top: .9rem; }
@@ -35,8 +35,9 @@ STYLE = """<style>
 .synib-explanation .zero { width: 1px; background: var(--soft); }
 .synib-explanation .reach { border-bottom: 2px solid var(--ink); top: auto; bottom: .45rem; opacity: .75; }
 .synib-explanation .words { line-height: 2; max-width: 46rem; }
-.synib-explanation .words span { padding: .1rem .2rem; border-radius: .2rem; background: rgb(var(--for) / var(--w)); }
-.synib-explanation .words span.against { background: rgb(var(--against) / var(--w)); }
+.synib-explanation .words span { padding: .1rem .2rem; border-radius: .2rem;
+  background: rgb(var(--for) / calc(var(--fill) * var(--w))); }
+.synib-explanation .words span.against { background: rgb(var(--against) / calc(var(--fill) * var(--w))); }
 .synib-explanation .pixels { display: flex; flex-wrap: wrap; gap: .8rem; }
 .synib-explanation figure { margin: 0; width: 12rem; max-width: 100%; }
 .synib-explanation figcaption { color: var(--soft); font-size: .82rem; }

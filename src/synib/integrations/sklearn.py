@@ -18,7 +18,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
     from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 except ImportError as error:
-    raise ImportError("The estimators need scikit-learn: pip install synib[audit]") from error
+    raise ImportError("The estimators need scikit-learn: pip install 'synib[audit]'") from error
 
 Array = NDArray[Any]
 Columns = slice | Sequence[int] | Sequence[str]

@@ -4,10 +4,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import Trainer
-from transformers.trainer_utils import get_last_checkpoint
+
+try:
+    from safetensors.torch import load_file, save_file
+    from transformers import Trainer
+    from transformers.trainer_utils import get_last_checkpoint
+except ImportError as error:
+    raise ImportError('SynIBTrainer needs transformers and safetensors: pip install "synib[text]"') from error
 
 from synib.integrations import check_objective, processes
 from synib.objective import Objective, Parts

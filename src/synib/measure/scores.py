@@ -79,7 +79,7 @@ def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
     try:
         from torchmetrics.functional import classification as metrics
     except ImportError as error:
-        raise ImportError("Scores need torchmetrics: pip install synib[audit]") from error
+        raise ImportError("Scores need torchmetrics: pip install 'synib[audit]'") from error
 
     draws, classes = p.shape[1:]
     settings = {"num_classes": classes, "validate_args": False}

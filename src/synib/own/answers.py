@@ -87,7 +87,7 @@ class Answers(nn.Module):
         return False
 
     def head(self, name: str, latent: Tensor, through: bool = False) -> Tensor:
-        raise ValueError("What a learner answers has no unimodal heads: ask the learner's model.")
+        raise ValueError("The predictions of a learner have no unimodal heads: use the learner's model.")
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:
         return []

@@ -113,7 +113,7 @@ def audit(
         on_progress: Called with the work done, the total work, and what is being done.
     """
     if table.weight is not None:
-        raise ValueError("An audit counts every row alike: leave out the weights of rows.")
+        raise ValueError("An audit weighs all rows equally: leave out the row weights.")
     compared_by = Metric(table, metric)
     device = choose_device(device)
     dependent = dependence_groups(table)

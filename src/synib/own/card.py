@@ -93,10 +93,10 @@ def _origin(model: Predictor) -> str:
     encoders = [state for raw in model.raw.values() for state in raw.encoders]
     if any(map(_tuned, encoders)):
         return (
-            "Encoders were trained by others on data of their own, whose biases they carry, and those marked as tuned also on "
-            "these data: their low-rank updates are in `encoders.safetensors`."
+            "Encoders were pretrained by others and carry the biases of their training data. Those marked as tuned were also "
+            "trained on these data: their low-rank updates are in `encoders.safetensors`."
         )
-    return "Encoders are frozen and were trained by others on data of their own, whose biases they carry."
+    return "Encoders are frozen. They were pretrained by others and carry the biases of their training data."
 
 
 def _scores(model: Predictor) -> list[str]:

@@ -207,8 +207,8 @@ def check_unpacked(path: Path, size: int, unpacked: int) -> None:
     """Raise ``ValueError`` if a compressed file swells as data do not: a few bytes can ask for all the memory there is."""
     if unpacked > max(MOST, SWELL * size):
         raise ValueError(
-            f"{path} has {size:,} bytes and would unpack to {unpacked:,}: what swells so much is not read. If it is right, "
-            "save it without compression, as a folder of .npy files."
+            f"{path} has {size:,} bytes and would unpack to {unpacked:,}: files that expand this much are not read. "
+            "If it is right, save it without compression, as a folder of .npy files."
         )
 
 

@@ -138,7 +138,7 @@ def _copies(table: Table, parts: Sequence[Fold]) -> list[Finding]:
     nearly = len(near) - int(near.max()) - 1
     if nearly > extra:
         copies = "1 row is almost a copy of another" if nearly == 1 else f"{nearly:,} rows are almost copies of others"
-        words = f"{copies}: in every modality closer than a thousandth of the usual distance of two rows"
+        words = f"{copies}: in every modality, their distance is below a thousandth of the usual distance between rows"
         shared = _across(near, parts)
         if not shared:
             return [Finding("fact", f"{words}; none is on both sides of a split.")]
@@ -146,15 +146,15 @@ def _copies(table: Table, parts: Sequence[Fold]) -> list[Finding]:
         return [
             Finding(
                 "warning",
-                f"{words}. {rows} so close to rows that models are trained or chosen on: remove copies, or name a group column "
-                "so that they stay together.",
+                f"{words}. {rows} that close to rows used for training or model selection: remove copies, or name a group "
+                "column so that they stay together.",
             )
         ]
     if not extra:
         return []
     if across:
         occur = "1 tested row also occurs" if across == 1 else f"{across:,} tested rows also occur"
-        words = f"{occur}, number by number, among those that models are trained or chosen on"
+        words = f"{occur}, with identical numbers, among the rows used for training or model selection"
         return [Finding("warning", f"{words}: remove copies, or name a group column so that they stay together.")]
     copies = "1 row is a copy of another" if extra == 1 else f"{extra:,} rows are copies of others"
     return [Finding("fact", f"{copies}; none is on both sides of a split.")]
@@ -194,8 +194,8 @@ def _groups(table: Table, parts: Sequence[Fold]) -> list[Finding]:
         findings.append(
             Finding(
                 "warning",
-                f"There are only {len(names)} groups: what holds for them cannot be carried over to others, and intervals over "
-                "them are very wide.",
+                f"There are only {len(names)} groups: results may not hold for other groups, and intervals over them are "
+                "very wide.",
             )
         )
     shared = 0

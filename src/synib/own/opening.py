@@ -52,7 +52,7 @@ def open_source(given: str | os.PathLike[str]) -> Source:
     if not path.exists():
         folder = path.parent if path.parent.is_dir() else Path()
         near = difflib.get_close_matches(path.name, (entry.name for entry in folder.iterdir()), 1)
-        raise ValueError(f"{path} does not exist{f'; did you mean {folder / near[0]}' if near else ''}.")
+        raise ValueError(f"{path} does not exist{f'; did you mean {folder / near[0]}?' if near else '.'}")
     if path.suffix.lower() not in READERS:
         raise ValueError(f"{path} should end in {', '.join(READERS)}, or be a folder; it ends in {path.suffix!r}.")
     if not path.is_file():

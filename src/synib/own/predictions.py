@@ -174,5 +174,5 @@ def _arrow() -> tuple[Any, Any]:
         import pyarrow  # type: ignore[import-untyped]
         from pyarrow import parquet
     except ImportError as error:
-        raise ValueError("Parquet files need pyarrow: pip install synib[audit]") from error
+        raise ValueError("Parquet files need pyarrow: pip install 'synib[audit]'") from error
     return pyarrow, parquet

@@ -39,11 +39,11 @@ def target_name(source: Source) -> str:
     candidates = [name for name in TARGETS if name in source.kinds] or [name for name in TARGETS if name in numbered]
     if len(candidates) != 1:
         why = (
-            f"{' and '.join(candidates)} could both be"
+            f"{' and '.join(candidates)} could both be the target"
             if candidates
-            else "no column is called label, target or y, so none is"
+            else "no target was given, and no column is called label, target or y"
         )
-        raise ValueError(f"{source.path}: {why} the target; say which: {list_names(list(source.kinds))}.")
+        raise ValueError(f"{source.path}: {why}. Use --target COLUMN with one of: {list_names(list(source.kinds))}.")
     return candidates[0]
 
 

@@ -308,4 +308,6 @@ def need_safetensors() -> None:
     try:
         import safetensors  # noqa: F401
     except ImportError as error:
-        raise ValueError("Models are kept as safetensors, which is not installed: pip install synib[audit]") from error
+        raise ValueError(
+            "Models are kept as safetensors, which is not installed: pip install 'synib[audit]'"
+        ) from error

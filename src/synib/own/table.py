@@ -109,7 +109,7 @@ class Table:
         clash = next((name for name in (*modalities, *others) if name in singles), None)
         clash = clash or next((name for name in modalities if name in others), None)
         if clash is not None:
-            raise ValueError(f"{clash!r} is the name of two things: rename the modality or the nuisance.")
+            raise ValueError(f"The name {clash!r} is used twice: rename the modality or the nuisance.")
         names = None if classes is None else [str(name) for name in classes]
         with one_kind_of_error("arrays"):
             columns = {name: x for name, x in singles.items() if x is not None} | others | dict(modalities)

@@ -11,7 +11,7 @@ from synib.own.columns import Array, Column, Source, list_names, list_rows, prin
 
 TargetKind = Literal["classification", "ordinal", "multilabel", "regression"]
 Task = Literal["auto", "classification", "ordinal", "multilabel", "regression"]
-CLASSES = 50  # whole numbers of more values than this are taken for numbers
+CLASSES = 50  # whole numbers with more distinct values than this are treated as numbers
 LABELS = 1000  # of one row's possible labels: the matrix of all rows and labels is held in memory
 SEPARATORS = (";", "|", ",")  # between the labels of a row
 
@@ -124,8 +124,8 @@ def labels_of(source: Source, name: str, flags: Array, labels: Sequence[str]) ->
     wrong = np.flatnonzero(~np.isin(flags, (0, 1)).all(1))
     if len(wrong):
         what = source.describe(name) if name in source.kinds else f"{flags.shape[1]} numbers each row"
-        raise ValueError(f"{source.path}: target should be one value for each row; {name} holds {what}. Several are read as "
-                         f"labels, each 0 or 1, and that is not so in {list_rows(wrong)}.")  # fmt: skip
+        raise ValueError(f"{source.path}: target should be one value for each row; {name} holds {what}. Several columns are "
+                         f"read as labels, which must be 0 or 1; other values are in {list_rows(wrong)}.")  # fmt: skip
     return _multilabel(source, name, flags.astype(np.int64), tuple(labels), [])
 
 

@@ -56,7 +56,7 @@ def check_tunable(table: Table, method: str = AUTO) -> dict[str, RawModality]:
     """
     raw = {} if table.raw is None else {n: m for n, m in table.raw.modalities.items() if m.kind != "table"}
     if not raw:
-        raise ValueError("--tune trains the encoders of texts, images and sounds; no modality here is one of them.")
+        raise ValueError("--tune trains the encoders of texts, images and sounds; this file has none of them.")
     found = {name: m for name, m in raw.items() if len(m.encoders) == 1 and _is_network(m, m.encoders[0])}
     if not found:
         name, modality = next(iter(raw.items()))

@@ -181,5 +181,5 @@ def check_groups(source: Source, name: str, group: Array, target: Target) -> Non
     groups, which = np.unique(group, return_inverse=True)
     pairs = len(np.unique(which.reshape(-1) * len(target.classes) + target.values))
     if pairs == len(groups) == len(target.classes):
-        raise ValueError(f"{source.path}: {name} says the same as the target, each group being one class, so a model would be "
-                         "tested on classes it has never seen: choose another column for group, or none.")  # fmt: skip
+        raise ValueError(f"{source.path}: each group of {name} has one class of its own, so a model would be tested on "
+                         "classes it has never seen: choose another group column, or none.")  # fmt: skip

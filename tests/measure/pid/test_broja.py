@@ -235,5 +235,5 @@ def test_a_solver_that_fails_or_answers_wrongly_is_not_believed(monkeypatch):
 
 def test_without_cvxpy_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cvxpy", None)
-    with pytest.raises(ImportError, match=r"BROJA needs cvxpy and clarabel: pip install synib\[audit\]"):
+    with pytest.raises(ImportError, match=r"BROJA needs cvxpy and clarabel: pip install 'synib\[audit\]'"):
         broja(COPY)

@@ -130,5 +130,5 @@ def test_a_class_too_rare_for_both_halves_gets_a_sentence():
 
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
-    with pytest.raises(ImportError, match=r"needs scikit-learn: pip install synib\[audit\]"):
+    with pytest.raises(ImportError, match=r"needs scikit-learn: pip install 'synib\[audit\]'"):
         pid_quantised(X, X, Y)

@@ -38,8 +38,8 @@ def test_texts_images_sounds_and_tables_are_told_apart(make, tmp_path):
         "call": ("audio", ("call",)),
         "table": ("table", ("age", "colour", "vip")),
     }
-    assert "review is taken for text (review); set this with --modality review=review:text." in notes
-    assert "Taken for names of rows, so not used: (column 0), customer_id, name." in notes
+    assert "review is treated as text (review); change this with --modality review=review:text." in notes
+    assert "Treated as names of rows and not used: (column 0), customer_id, name." in notes
 
 
 def test_two_modalities_of_vectors_are_enough_and_nothing_else_is_embedded(make, tmp_path):
@@ -88,7 +88,10 @@ def test_a_user_names_columns_and_their_kind(make, tmp_path, text, found):
             "has no column 'departmnt' for the modality a; did you mean department",
         ),
         ({"a": "review", "b": "label:table"}, "label cannot be both target and modality"),
-        ({"a": "review"}, r"at least two modalities are needed; only a \(review\) is one among review, age"),
+        (
+            {"a": "review"},
+            r"at least two .*; the only one is a \(review:text\)\. Columns: review, age.* --modality a=review",
+        ),
         ({"a": "age:text", "b": "review"}, "a is text"),
     ],
 )
@@ -98,3 +101,29 @@ def test_what_cannot_be_a_modality_is_a_sentence(reviews_csv, modalities, said):
         return
     with pytest.raises(ValueError, match=said):
         read(reviews_csv, modalities=modalities)
+
+
+@pytest.mark.parametrize("role", ["target", "group", "split", "weight"])
+def test_a_typo_in_a_column_is_named_before_anything_is_recognised(make, tmp_path, role):
+    columns = {
+        "colour": ["red", "blue"] * (N // 2),
+        "age": [(7 * i) % 31 for i in range(N)],
+        "churned": [0, 1] * (N // 2),
+    }
+    path = make.csv(tmp_path / "a.csv", columns)
+    with pytest.raises(ValueError, match=rf"has no column 'churn' for {role}; did you mean churned\?"):
+        read(path, **{"target": "churned", role: "churn"})
+
+
+def test_one_table_alone_is_answered_with_an_example_of_two_modalities(make, tmp_path):
+    columns = {
+        "my text": ["red", "blue"] * (N // 2),
+        "age": [(7 * i) % 31 for i in range(N)],
+        "label": [0, 1] * (N // 2),
+    }
+    path = make.csv(tmp_path / "a.csv", columns)
+    with pytest.raises(
+        ValueError, match=r"only one is table \(my text,age:table\).* --modality a='my text' --modality b=age\."
+    ):
+        read(path)
+    assert set(read(path, modalities={"a": "my text", "b": "age"}).modalities) == {"a", "b"}

@@ -33,7 +33,7 @@ def test_a_trained_model_is_examined_as_it_would_be_alone(made):
 def test_what_scores_a_model_is_missed_before_training(monkeypatch):
     Calibration(seeds=1).check()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"torchmetrics: pip install synib\[audit\]"):
+    with pytest.raises(ValueError, match=r"torchmetrics: pip install 'synib\[audit\]'"):
         Calibration(seeds=1).check()
 
 

@@ -177,5 +177,5 @@ def _cvxpy() -> Any:
         import clarabel  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
         import cvxpy
     except ImportError as e:
-        raise ImportError("BROJA needs cvxpy and clarabel: pip install synib[audit]") from e
+        raise ImportError("BROJA needs cvxpy and clarabel: pip install 'synib[audit]'") from e
     return cvxpy

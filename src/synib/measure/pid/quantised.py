@@ -93,5 +93,5 @@ def _kmeans() -> Any:
     try:
         from sklearn.cluster import KMeans  # type: ignore[import-untyped,unused-ignore]
     except ImportError as e:
-        raise ImportError("pid_quantised needs scikit-learn: pip install synib[audit]") from e
+        raise ImportError("pid_quantised needs scikit-learn: pip install 'synib[audit]'") from e
     return KMeans

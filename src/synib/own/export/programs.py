@@ -25,7 +25,7 @@ def need_onnx() -> None:
     lacking = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if lacking:
         raise ValueError(
-            f"Export to ONNX needs {' and '.join(lacking)}, which is not installed: pip install synib[export]"
+            f"Export to ONNX needs {' and '.join(lacking)}, which is not installed: pip install 'synib[export]'"
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Any
 
 from synib.own.assemble import Roles
@@ -31,6 +32,11 @@ def with_vectors(source: Source, roles: Roles, request: RawRequest) -> tuple[Sou
     split = source.split if roles.split is None else roles.split
     labels = label_columns(source, target, roles.task)
     taken = [name for name in (target, split, roles.group, roles.weight, *roles.nuisance) if name is not None] + labels
+    known = {*source.kinds, *([target] if labels else [])}
+    missing = next((name for name in taken if isinstance(name, str) and name not in known), None)
+    if missing is not None:  # before columns are recognised: a typo would make a modality of the column that was meant
+        others = {split: "split", roles.group: "group", roles.weight: "weight"}
+        raise no_column(source, "target" if missing == target else others.get(missing, "nuisance"), missing)
     notes: list[str] = []
     if roles.modalities is None:
         vectors = {name: column_of(source, of) for name, of in guessed(source, taken).items()}
@@ -51,17 +57,24 @@ def with_vectors(source: Source, roles: Roles, request: RawRequest) -> tuple[Sou
     if not raw:
         return source, roles
     if len(vectors) + len(raw) < 2:
-        only = next(f"{name} ({list_names(modality.columns)})" for name, modality in raw.items())
-        raise ValueError(
-            f"{source.path}: at least two modalities are needed; only {only} is one among {list_names(list(source.kinds))}: "
-            "name them with --modality NAME=COLUMN."
-        )
+        raise too_few(source, *next(iter(raw.items())), [*taken])
     names = {name: encoders_for(given, name, modality.kind) for name, modality in raw.items()}
     embedded = embed(source, raw, names, request.options, split)
     embedded.notes = [*notes, *embedded.notes]
     order = list(roles.modalities or {}) or [*vectors, *raw]
     together = {name: embedded.modalities[name].column if name in raw else vectors[name] for name in order}
     return embedded, replace(roles, modalities=together)
+
+
+def too_few(source: Source, name: str, modality: RawModality, taken: Sequence[str]) -> ValueError:
+    """The error where one raw modality is all there is, with an example of two made of the columns at hand."""
+    free = [c for c in source.kinds if c not in taken and source.one_value(c)]
+    first, *rest = modality.columns if len(modality.columns) > 1 else dict.fromkeys([*modality.columns, *free])
+    example = f", for example --modality a={quote(first)} --modality b={quote(','.join(rest))}" if rest else ""
+    return ValueError(
+        f"{source.path}: at least two modalities are needed; the only one is {name} ({modality.column}). Columns: "
+        f"{list_names(list(source.kinds))}. Name modalities with --modality NAME=COLUMN[,COLUMN][:KIND]{example}."
+    )
 
 
 def chosen(source: Source, modalities: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, RawModality]]:

@@ -70,11 +70,11 @@ def recognise(source: Source, taken: Collection[str], used: Collection[str] = ()
         named = table[0] if len(table) == 1 else TABLE
         modalities[_name(source, named, names_in_use)] = RawModality("table", tuple(table))
     notes = [
-        f"{name} is taken for {_words(m)}; set this with --modality {name}={_option(m)}."
+        f"{name} is treated as {_words(m)}; change this with --modality {name}={_option(m)}."
         for name, m in modalities.items()
     ]
     if left_out:
-        notes.append(f"Taken for names of rows, so not used: {list_names(left_out)}.")
+        notes.append(f"Treated as names of rows and not used: {list_names(left_out)}.")
     return Recognised(modalities, notes)
 
 

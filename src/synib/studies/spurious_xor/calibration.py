@@ -45,7 +45,7 @@ class Calibration(SpuriousXOR):
         """The standard check; also raises an error before training if a required package is missing."""
         super().check()
         if importlib.util.find_spec("torchmetrics") is None:
-            raise ValueError("calibration needs torchmetrics: pip install synib[audit]")
+            raise ValueError("calibration needs torchmetrics: pip install 'synib[audit]'")
 
     def examine(self, cell: Cell, learner: Learner, data: Dataset) -> dict[str, float]:
         """Scores under each condition, and the bins of its calibration plot."""
