@@ -109,7 +109,9 @@ def one_model(report: Report, experiment: PIDSimplex, device: torch.device, time
     y = data.train.target[:batch].to(device)
     kinds: dict[str, Callable[[], Objective]] = {
         "vanilla": lambda: synib.Vanilla(family=synib.Bernoulli()),
-        "synib-random": lambda: synib.SynIB(synib.RandomMask(0.4), synib.StandardNoise(), family=synib.Bernoulli()),
+        "synib-random": lambda: synib.SynIB(
+            synib.RandomMask(0.4), synib.StandardNoise(), family=synib.Bernoulli(), draws=1
+        ),
         "synib-marginal": lambda: synib.SynIB(draws=8, family=synib.Bernoulli()),
     }
     found: dict[tuple[str, bool], float] = {}
