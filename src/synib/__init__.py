@@ -1,7 +1,7 @@
 """synib: make multimodal models use the information that only a combination of modalities carries.
 
-``synib.read``, ``synib.Table``, ``synib.audit``, ``synib.fit``, ``synib.load`` and ``synib.explain`` are imported when they are
-first used.
+``synib.read``, ``synib.Table``, ``synib.audit``, ``synib.fit``, ``synib.load``, ``synib.explain`` and ``synib.recorded`` are
+imported when they are first used.
 """
 
 import importlib
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from synib.own.saved import load
     from synib.own.table import Table, read
     from synib.tokens import Tokens
+    from synib.training.recorded_step import recorded
 
 __version__ = "0.1.0"
 
@@ -82,6 +83,7 @@ __all__ = [
     "fit",
     "load",
     "read",
+    "recorded",
 ]
 
 _OWN = {
@@ -91,6 +93,7 @@ _OWN = {
     "fit": "own.fit",
     "load": "own.saved",
     "read": "own.table",
+    "recorded": "training.recorded_step",
 }
 _PACKAGES = ("masks", "methods", "models", "objective", "tokens", "keys")  # what defines these names
 

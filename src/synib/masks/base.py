@@ -125,4 +125,4 @@ class RandomMask(Mask):
             shape = mask_shape(x, "modality")
             return torch.full(shape, self.p == 1.0, dtype=torch.bool, device=values(x).device)
         device = (x if isinstance(x, Tensor) else x.values).device
-        return keys.uniform(key, mask_shape(x, self.over, draws), device) < self.p
+        return keys.bernoulli(key, self.p, mask_shape(x, self.over, draws), device)

@@ -100,10 +100,10 @@ class Dropout(nn.Module):
         key = self.key
         if key is None:
             key = keys.fresh(x.device if torch.compiler.is_compiling() else None)
-        keep = keys.uniform(key, x.shape, x.device) >= self.p
+        dropped = keys.bernoulli(key, self.p, x.shape, x.device)
         if self.key is not None:
             self.key = keys.fold(key, 1)
-        return torch.where(keep, x / (1.0 - self.p), 0.0)
+        return torch.where(dropped, 0.0, x / (1.0 - self.p))
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

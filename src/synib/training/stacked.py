@@ -20,6 +20,7 @@ from synib.objective import Batch
 from synib.tokens import Modality, take
 from synib.training.batches import batches, side_by_side, whole
 from synib.training.cells import VARYING, Cell, Learner, Recipe, Watching, check_layers, learner
+from synib.training.compiled import CompiledGradient
 from synib.training.recorded import CudaGraphs, Recorded
 from synib.training.step import step, trained
 from synib.training.tape import Tapes
@@ -66,6 +67,8 @@ class StackedModels:
         method = self.template.method
         revises = isinstance(method, RevisesWeights) and any(map(method.revises, range(cells[0].settings["epochs"])))
         self.initial = {name: p.clone() for name, p in self.parameters.items()} if revises else {}
+        whole_batches = len(data[0].train.target) // self.batch_size * cells[0].settings["epochs"]
+        self.compiled = CompiledGradient(whole_batches, device)
         self.recorded: Recorded | None = Recorded(CudaGraphs(device) if device.type == "cuda" else Tapes())
 
     def _check_varying(self, recipe: Recipe, cells: Sequence[Cell], data: Sequence[Dataset]) -> None:
@@ -271,7 +274,7 @@ class StackedModels:
     # No attribute of a fleet leads back to it, or its memory would wait for Python to look for garbage.
     def gradient(self, *arguments: Any) -> Any:
         """The gradient of every model for the optimiser, and its buffers after the step."""
-        return vmap(self._gradient, randomness="error")(*arguments)
+        return self.compiled(vmap(self._gradient, randomness="error"), *arguments)
 
     def predict(
         self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], modalities: Mapping[str, Modality]

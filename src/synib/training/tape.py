@@ -13,6 +13,8 @@ from torch import Tensor, fx
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from synib.keys.ops import IMPLEMENTATIONS
+
 LARGEST = 1 << 29  # bytes allocated in a step; one that allocates more is not limited by Python
 aten = torch.ops.aten
 # The same operations, by functions with less overhead per call.
@@ -26,6 +28,7 @@ FAST: Mapping[Any, Callable[..., Any]] = {
     aten.transpose.int: torch.transpose,
     aten.select.int: torch.select,
     aten.clone.default: torch.clone,
+    **IMPLEMENTATIONS,
 }
 METHODS = {aten.view.default: "view", aten._unsafe_view.default: "view", aten.mul_.Tensor: "mul_"}
 
