@@ -81,7 +81,8 @@ def steps(n: int, heads: bool, device: str) -> dict[str, Step]:
         "marginal, 16 draws": on_inputs(synib.SynIB(synib.RandomMask(1.0), **swapped)),
     }
     if heads:
-        kinds["learned masks, 20 steps"] = on_inputs(synib.SynIB(synib.LearnedMask(steps=20), **filled))
+        for inner in (4, 20):
+            kinds[f"learned masks, {inner} steps"] = on_inputs(synib.SynIB(synib.LearnedMask(steps=inner), **filled))
     else:
         kinds["input masks, naive"] = step(lambda model: naive(model, batch, target))
     return kinds
