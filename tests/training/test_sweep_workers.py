@@ -10,7 +10,7 @@ from synib.training.sweep import Failure, row, train_and_collect
 class Workers:
     """Workers that train nothing: a shard comes back with rows, or with the failure that ``fails(shard, attempt)`` names."""
 
-    memory_of = "a worker"
+    tries, in_order, memory_of = 3, True, "a worker"
 
     def __init__(self, slots=1, fails=lambda shard, attempt: None):
         self.slots, self.fails = slots, fails
@@ -19,7 +19,7 @@ class Workers:
     def room(self):
         return self.slots - len(self.submitted)
 
-    def submit(self, shard, on_epoch):
+    def submit(self, shard, on_epoch, halvings):
         self.submitted.append(shard)
         self.attempts.append([cell.id for cell in shard])
         self.most = max(self.most, len(self.submitted))
