@@ -4,7 +4,8 @@ import pytest
 
 from synib.files import read_csv, read_json
 from synib.training.folder import Folder
-from synib.training.sweep import Failure, row, train_and_collect
+from synib.training.shards import Failure
+from synib.training.sweep import row, train_and_collect
 
 
 class Workers:

@@ -13,7 +13,8 @@ from synib.training import Cell, processes
 from synib.training import cluster as clusters
 from synib.training.device import choose_device, choose_devices, choose_precision
 from synib.training.folder import Folder
-from synib.training.sweep import Engine, Progress, check_cells, shards_of, sweep
+from synib.training.shards import Progress
+from synib.training.sweep import Engine, check_cells, shards_of, sweep
 
 LOADER = f"{__name__}:from_config"
 
