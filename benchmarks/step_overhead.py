@@ -7,7 +7,9 @@ update. "naive" makes a full forward pass for the intact batch and for each coun
 In every round all steps take turns and each is divided by that round's vanilla step, so that a slow moment of the
 machine hits both; the table gives the median over rounds and its quartiles.
 
-    python benchmarks/step_overhead.py [--rounds 15] [--device cpu] [--out FILE.csv]
+    python benchmarks/step_overhead.py [--rounds 15] [--device cpu] [--processor-time] [--out FILE.csv]
+
+On a busy machine ``--processor-time`` with one thread (OMP_NUM_THREADS=1) counts what the process itself used.
 """
 
 import argparse
@@ -81,13 +83,16 @@ def steps(n: int, heads: bool, device: str) -> dict[str, Step]:
         "marginal, 16 draws": on_inputs(synib.SynIB(synib.RandomMask(1.0), **swapped)),
     }
     if heads:
-        kinds["learned masks, 20 steps"] = on_inputs(synib.SynIB(synib.LearnedMask(steps=20), **filled))
+        for inner in (4, 20):
+            kinds[f"learned masks, {inner} steps"] = on_inputs(synib.SynIB(synib.LearnedMask(steps=inner), **filled))
     else:
         kinds["input masks, naive"] = step(lambda model: naive(model, batch, target))
     return kinds
 
 
-def measure(runs: Mapping[str, Step], rounds: int, device: str) -> dict[str, list[float]]:
+def measure(
+    runs: Mapping[str, Step], rounds: int, device: str, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
     """Seconds of each step in each round, taking turns; two rounds to warm up."""
     wait: Step = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
     seconds: dict[str, list[float]] = {kind: [] for kind in runs}
@@ -95,12 +100,12 @@ def measure(runs: Mapping[str, Step], rounds: int, device: str) -> dict[str, lis
         for kind, run in runs.items():
             repeats = 1 if kind.startswith("learned") else 5
             wait()
-            start = time.perf_counter()
+            start = clock()
             for _ in range(repeats):
                 run()
             wait()
             if turn >= 2:
-                seconds[kind].append((time.perf_counter() - start) / repeats)
+                seconds[kind].append((clock() - start) / repeats)
     return seconds
 
 
@@ -108,17 +113,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--processor-time", action="store_true", help="seconds of the processor, not of the clock")
     parser.add_argument("--out", help="also write the table there")
     options = parser.parse_args()
     torch.manual_seed(0)
     where = (
         torch.cuda.get_device_name() if options.device.startswith("cuda") else f"{torch.get_num_threads()} CPU threads"
     )
+    clock = time.perf_counter
+    if options.processor_time:
+        clock, where = time.process_time, f"{where}, processor time"
     print(f"batch {BATCH}, torch {torch.__version__}, {platform.machine()}, {where}, {options.rounds} rounds")
     print(f"{'model':<14}{'n':>2}  {'step':<26}{'ms':>9}{'x vanilla':>11}  quartiles")
     rows = []
     for model, n, heads in (("late fusion", 2, False), ("late fusion", 3, False), ("PID-XOR", 2, True)):
-        seconds = measure(steps(n, heads, options.device), options.rounds, options.device)
+        seconds = measure(steps(n, heads, options.device), options.rounds, options.device, clock)
         for kind, values in seconds.items():
             low, middle, high = statistics.quantiles(
                 [a / b for a, b in zip(values, seconds["vanilla"], strict=True)], n=4

@@ -9,7 +9,7 @@ import pytest
 
 from synib.training import cluster_agent
 from synib.training.cluster import Cluster, ClusterLost, Session
-from synib.training.sweep import Failure
+from synib.training.shards import Failure
 
 
 class Died(Exception):

@@ -4,13 +4,14 @@ import pytest
 
 from synib.files import read_csv, read_json
 from synib.training.folder import Folder
-from synib.training.sweep import Failure, row, train_and_collect
+from synib.training.shards import Failure
+from synib.training.sweep import row, train_and_collect
 
 
 class Workers:
     """Workers that train nothing: a shard comes back with rows, or with the failure that ``fails(shard, attempt)`` names."""
 
-    memory_of = "a worker"
+    tries, in_order, memory_of = 3, True, "a worker"
 
     def __init__(self, slots=1, fails=lambda shard, attempt: None):
         self.slots, self.fails = slots, fails
@@ -19,7 +20,7 @@ class Workers:
     def room(self):
         return self.slots - len(self.submitted)
 
-    def submit(self, shard, on_epoch):
+    def submit(self, shard, on_epoch, halvings):
         self.submitted.append(shard)
         self.attempts.append([cell.id for cell in shard])
         self.most = max(self.most, len(self.submitted))
@@ -97,3 +98,22 @@ def test_a_shard_that_does_not_fit_is_halved_with_the_waiting_ones_of_its_progra
     assert sorted(map(len, read_json(tmp_path / "shards.json"))) == [2, 2, 2, 2, 2, 4]
     assert [len(ids) for ids in workers.attempts].count(4) == 2  # the first, and that of another program
     assert [sentence.split(":")[0] for sentence in said] == ["Out of memory with 4 models at once on a worker"]
+
+
+def test_the_longest_shard_is_next_as_measured_on_the_first_of_its_program(train, cell):
+    seconds = {"vanilla": 1.0, "confidence": 9.0, "masked-random": 2.0}
+
+    class Timed(Workers):
+        in_order = False
+
+        def results(self):
+            for shard, result in super().results():
+                result["timing"]["seconds"] = seconds[shard[0].method]
+                yield shard, result
+
+    workers = Timed()
+    shards = [[cell(method, seed=s)] for s in range(2) for method in seconds]
+    train(workers, shards)
+    methods = {c.id: c.method for shard in shards for c in shard}
+    order = [methods[ids[0]] for ids in workers.attempts]
+    assert order == ["vanilla", "confidence", "confidence", "masked-random", "masked-random", "vanilla"]

@@ -23,7 +23,7 @@ def _parameter(read: Any, help: str, default: Any = None, *flags: str, **more: A
 
 OF_RUN: dict[str, Parameter] = {
     "out": _parameter(Path | None, "Folder for the results.  \\[default: runs/NAME]"),
-    "device": _parameter(str, "auto, cpu or cuda.", "auto"),
+    "device": _parameter(str, "auto, cpu, cuda (all visible GPUs), or several: cuda:0,cuda:1.", "auto"),
     "together": _parameter(
         int | None, "Number of models to train at once.  \\[default: as many as fit into memory; 24 on a CPU]", min=1
     ),

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from synib import keys, tokens
 from synib.checks import check_kind, check_whole
-from synib.masks import Mask, Noise, Probe, ShuffledNoise
+from synib.masks import Mask, Noise, ShuffledNoise
 from synib.masks.base import undisturbed
 from synib.measure.arrays import family_of
 from synib.measure.encoded import as_target, as_tensors
 from synib.objective import Family, MultimodalModel
+from synib.objective.probes import unimodal_probe
 from synib.objective.wrappers import unwrap
 
 
@@ -57,14 +58,13 @@ def kept_by_mask(
     for name, x in rows.items():
         y = as_target(target, len(tokens.values(x)), tokens.values(x).device)
 
-        def loss(values: Tensor, name: str = name, x: tokens.Modality = x, y: Tensor = y) -> Tensor:
-            own = inner.head(name, inner.encode(name, tokens.with_values(x, values)), through=True)
-            return family.nll(own, y)
+        def nll(prediction: Tensor, y: Tensor = y) -> Tensor:
+            return family.nll(prediction, y)
 
         def fill(key: Tensor, name: str = name, x: tokens.Modality = x) -> Tensor:
             return noise.fill(x, key, name, 1, None)
 
-        probe = Probe(name, fill, loss if inner.has_head(name) else None)
+        probe = unimodal_probe(inner, name, x, fill, nll)
         total = torch.zeros_like(tokens.values(x), dtype=torch.float64)
         with undisturbed(inner.unimodal_modules(name)):
             for draw in range(draws):

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from synib import keys
 from synib.checks import check_whole, check_widths
 from synib.masks.base import Over, Probe
-from synib.masks.learned import SearchingMask, value_and_slope
+from synib.masks.learned import SearchingMask
+from synib.masks.slope import value_and_slope
 from synib.tokens import Modality, values
 
 

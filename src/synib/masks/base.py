@@ -22,12 +22,15 @@ class Probe(NamedTuple):
         loss: Values of this modality → negative log-likelihood of the target under this modality's *unimodal*
             prediction, per example. ``None`` if the model has no unimodal predictor.
         examples: Indices of the rows in the training data, if known.
+        slope: Values → gradient of the summed ``loss`` with respect to them, if there is a faster way than to
+            differentiate ``loss``.
     """
 
     modality: str
     fill: Callable[[Tensor], Tensor]
     loss: Callable[[Tensor], Tensor] | None
     examples: Tensor | None = None
+    slope: Callable[[Tensor], Tensor] | None = None
 
 
 class Mask(nn.Module):

@@ -10,6 +10,7 @@ from torch import Tensor
 from synib import keys
 from synib.checks import check_choice, check_number, check_whole
 from synib.masks.base import Mask, Over, Probe, mask_shape
+from synib.masks.slope import value_and_slope
 from synib.tokens import Modality, values
 
 Norm = Literal["sum", "mean"]
@@ -97,9 +98,10 @@ class LearnedMask(SearchingMask):
         v = values(x).detach()
         unimodal_loss = self.unimodal_loss(probe, v)
 
-        def likelihood(corrupted: Tensor) -> Tensor:
-            return -unimodal_loss(corrupted).sum()
+        def by_autograd(corrupted: Tensor) -> Tensor:
+            return value_and_slope(lambda u: unimodal_loss(u).sum(), corrupted)[1]
 
+        slope = by_autograd if probe.slope is None else probe.slope
         # Differentiated at the corrupted values; the rest of the chain rule is short enough to write out, and cheaper so.
         with torch.no_grad():
             shape = mask_shape(x, self.over)
@@ -108,9 +110,9 @@ class LearnedMask(SearchingMask):
             for step, step_key in enumerate(keys.split(key, self.steps).unbind(), 1):
                 gate = torch.sigmoid(logits if self.temperature == 1.0 else logits / self.temperature)
                 toward = probe.fill(step_key) - v
-                _, slope = value_and_slope(likelihood, torch.addcmul(v, gate.to(v.dtype), toward))
-                gradient = _sum_to(slope.mul(toward).to(gate.dtype), gate).add_(price).mul_(gate)
-                gradient.mul_(gate.neg_().add_(1.0))  # d gate / d logit = gate (1 - gate), up to the temperature
+                loss_gradient = slope(torch.addcmul(v, gate.to(v.dtype), toward))
+                gradient = price - _sum_to(loss_gradient.mul(toward).to(gate.dtype), gate)
+                gradient.mul_(gate).mul_(1.0 - gate)  # d gate / d logit = gate (1 - gate), up to the temperature
                 if self.temperature != 1.0:
                     gradient.div_(self.temperature)
                 if step == 1:  # under vmap the first gradient decides what is batched; from then on all change in place
@@ -122,20 +124,6 @@ class LearnedMask(SearchingMask):
                 logits.sub_(first.div(scale), alpha=self.lr / (1 - 0.9**step))
             relied_on = torch.sigmoid(logits / self.temperature) > self.threshold
         return ~relied_on
-
-
-def value_and_slope(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
-    """A function of one tensor and its gradient: by autograd, which is faster, or by ``torch.func`` under ``vmap``.
-
-    Parameters are not differentiated.
-    """
-    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
-        gradient, value = torch.func.grad_and_value(function)(x)
-        return value, gradient
-    with torch.enable_grad():
-        at = x.detach().requires_grad_()
-        value = function(at)
-        return value.detach(), torch.autograd.grad(value, at)[0]
 
 
 def _sum_to(x: Tensor, like: Tensor) -> Tensor:

@@ -7,14 +7,15 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from synib import keys, tokens
+from synib import keys
 from synib.checks import check_kind
-from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
+from synib.masks import HideTokens, Mask, Noise, RandomMask, ShuffledNoise
 from synib.measure.arrays import family_of, probabilities
 from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated, targets_of
 from synib.measure.metrics import correct
 from synib.measure.stats import Estimate, check_resampling, difference, mean, proportion
 from synib.objective import Bernoulli, Family, Reference, Uniform
+from synib.objective.probes import unimodal_probe
 
 
 @dataclass(frozen=True)
@@ -189,10 +190,7 @@ def _corrupted(
         return encoded.mixed({name: fill}, rows).unflatten(0, (draws, -1))
     x, model = encoded.modalities[name], encoded.model
 
-    def unimodal_loss(v: Tensor) -> Tensor:
-        return family.nll(model.head(name, model.encode(name, tokens.with_values(x, v)), through=True), target)
-
-    probe = Probe(name, lambda k: noise(x, k, name), unimodal_loss if model.has_head(name) else None)
+    probe = unimodal_probe(model, name, x, lambda k: noise(x, k, name), lambda own: family.nll(own, target))
     where = mask(x, keys.fold(key, "mask"), probe, draws)
     changed = noise.corrupt(x, where, keys.fold(key, "noise"), name, draws)
     return encoded.mixed({}, rows, {name: changed}).unflatten(0, (draws, -1))

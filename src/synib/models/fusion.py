@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from synib.checks import check_flag, check_modality, check_number, check_whole, check_widths, shown
-from synib.models.mlp import OptionalEncoder, check_layers, mlp
+from synib.models.mlp import OptionalEncoder, check_layers, mlp, perceptron_layers
 from synib.objective.checks import check_modalities, check_names
 from synib.objective.model import MultimodalModel, as_prediction
 from synib.tokens import Modality, Tokens, values, with_values
@@ -150,6 +150,9 @@ class FusionModel(nn.Module, MultimodalModel):
     def unimodal_modules(self, name: str) -> list[nn.Module]:
         return [self.encoders[name], *([self.heads[name]] if name in self.heads else [])]
 
+    def unimodal_layers(self, name: str) -> list[nn.Linear | nn.ReLU] | None:
+        return perceptron_layers(self.unimodal_modules(name)) if type(self) is FusionModel else None
+
     def mixes_rows(self, encoder: str | None = None) -> bool:
         return normalises_batch(self.fusion if encoder is None else self.encoders[encoder])
 
@@ -184,6 +187,9 @@ class LatentModel(MultimodalModel):
 
     def unimodal_modules(self, name: str) -> list[nn.Module]:
         return [self.model.heads[name]] if name in self.model.heads else []
+
+    def unimodal_layers(self, name: str) -> list[nn.Linear | nn.ReLU] | None:
+        return perceptron_layers(self.unimodal_modules(name)) if type(self.model) is FusionModel else None
 
     def mixes_rows(self, encoder: str | None = None) -> bool:
         return encoder is None and self.model.mixes_rows()

@@ -1,6 +1,6 @@
 """Multilayer perceptrons, and a dropout that draws from a key."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from synib import keys
 from synib.checks import check_number, check_whole, is_whole, shown
 from synib.tokens import Tokens, describe
+
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 
 def mlp(
@@ -47,6 +49,28 @@ def check_layers(name: str, value: Any, of: str, least: int = 1) -> None:
     if not listed or len(value) < least or not all(is_whole(width) and width >= 1 for width in value):
         example = [value] if is_whole(value) and value >= 1 else [64] * max(least, 1)
         raise ValueError(f"{name} must list the widths of {of}, for example {example}; got {shown(value)}.")
+
+
+def perceptron_layers(modules: Iterable[nn.Module]) -> list[nn.Linear | nn.ReLU] | None:
+    """The linear layers and ReLUs of which modules consist, in order; ``None`` if they compute anything else.
+
+    Dropout in evaluation mode computes nothing. Modules with hooks or a replaced ``forward`` are not looked into.
+    """
+    layers: list[nn.Linear | nn.ReLU] = []
+    for module in modules:
+        own = vars(module)
+        if "forward" in own or any(own[hooks] for hooks in HOOKS):
+            return None
+        if type(module) is nn.Linear or type(module) is nn.ReLU:
+            layers.append(module)
+        elif type(module) is nn.Sequential:
+            inside = perceptron_layers(module)
+            if inside is None:
+                return None
+            layers += inside
+        elif not (type(module) in (Dropout, nn.Dropout) and not module.training):
+            return None
+    return layers
 
 
 class OptionalEncoder(nn.Module):

@@ -48,6 +48,12 @@ class MultimodalModel:
         """The modules that compute this modality's unimodal prediction."""
         return []
 
+    def unimodal_layers(self, name: str) -> list[nn.Linear | nn.ReLU] | None:
+        """The layers from this modality's values to its unimodal prediction, if it consists of linear layers and ReLUs
+        alone; gradients with respect to the values are then computed faster.
+        """
+        return None
+
     def mixes_rows(self, encoder: str | None = None) -> bool:
         """Whether the output for one example depends on the rest of the batch, in one modality's encoder or in the fusion."""
         return False

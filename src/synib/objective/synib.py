@@ -17,6 +17,7 @@ from synib.objective.counterfactuals import Counterfactual, Subsets, counted, de
 from synib.objective.families import Family
 from synib.objective.model import MultimodalModel, Predict
 from synib.objective.penalised import Constant, Penalised, weight_over, weighted_mean
+from synib.objective.probes import unimodal_probe
 from synib.objective.references import Reference
 from synib.objective.wrappers import as_multimodal
 from synib.tokens import Modality
@@ -234,15 +235,14 @@ class SynIB(Penalised):
         target = batch.target if rows is None else batch.target[rows]
         look = batch.check_values
 
-        def unimodal_loss(v: Tensor) -> Tensor:
+        def nll(prediction: Tensor) -> Tensor:
             nonlocal look
-            own = model.head(name, model.encode(name, tokens.with_values(x, v)), through=True)
-            self.family.check_target(own, target, values=look)  # a searching mask meets the target first
+            self.family.check_target(prediction, target, values=look)  # a searching mask meets the target first
             look = False
-            return self.family.nll(own, target)
+            return self.family.nll(prediction, target)
 
-        probe = Probe(name, fill, unimodal_loss if model.has_head(name) else None, examples)
         with undisturbed(model.unimodal_modules(name)):
+            probe = unimodal_probe(model, name, x, fill, nll, examples)
             mask = self.mask(x, mask_key, probe, draws)
             mask_loss = self.mask.loss(x, mask_key, probe)
         return noise.corrupt(whole, mask, noise_key, name, draws, rows), mask_loss

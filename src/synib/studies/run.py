@@ -9,11 +9,12 @@ from synib.checks import check_choice
 from synib.files import read_csv, read_json, write_json
 from synib.studies.base import Experiment
 from synib.studies.provenance import changed, data_read_by, provenance
-from synib.training import Cell
+from synib.training import Cell, processes
 from synib.training import cluster as clusters
-from synib.training.device import choose_device, choose_precision
+from synib.training.device import choose_device, choose_devices, choose_precision
 from synib.training.folder import Folder
-from synib.training.sweep import Engine, Progress, check_cells, shards_of, sweep
+from synib.training.shards import Progress
+from synib.training.sweep import Engine, check_cells, shards_of, sweep
 
 LOADER = f"{__name__}:from_config"
 
@@ -47,7 +48,8 @@ def run(
     Args:
         experiment: The experiment to run.
         out: Folder for the results; ``runs/<name>`` by default. An interrupted run continues there.
-        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        device: ``"auto"``, ``"cpu"`` or ``"cuda"``, which is all visible GPUs for the engine ``"fleet"``; or several,
+            each with a process: ``"cuda:0,cuda:1"``, ``"cpu,cpu"``.
         precision: Precision of matrix products in training: ``"float32"``, or on CUDA ``"tf32"`` or ``"bf16"``.
         together: Number of models to train at once; by default as many as fit into memory.
         engine: ``"fleet"`` for many small models at once, ``"solo"`` for one model of any size at a time with
@@ -84,7 +86,8 @@ def run(
         session = None
         if engine == "cluster":
             session = stack.enter_context(clusters.joined(cluster or clusters.Cluster(), say))
-        device = choose_device(device) if session is None else session.place(device)
+        devices = _devices(experiment, device, engine, say) if session is None else [session.place(device)]
+        device = devices[0]
         options: dict[str, Any] = {
             "device": device,
             "precision": choose_precision(precision, device),
@@ -97,18 +100,40 @@ def run(
         record = provenance(command, device if session is None else "cpu", (c.seed for c in cells), data)
         # A cluster trains the fleet's shards: either may continue what the other began.
         record |= {"precision": precision, "engine": "solo" if engine == "solo" else "fleet"}
+        if len(devices) > 1:
+            device = record["device"] = f"{len(devices)} x {record['device']}"
         if session is not None:
             device = record["device"] = f"{device}, {session.slots()} shards at once on a Ray cluster"
         _record(folder, record)
         say(f"{experiment.title}\n{len(cells)} model{'s' * (len(cells) != 1)} on {device}.")
         if session is None:
-            _sweep(experiment, folder, cast(Engine, engine), options)
+            _sweep(experiment, folder, cast(Engine, engine), devices, options)
         else:
             clusters.sweep(experiment, cells, folder, session, loader=LOADER, config=experiment.config(), **options)
     return folder.path
 
 
-def _sweep(experiment: Experiment, folder: Folder, engine: Engine, options: Mapping[str, Any]) -> None:
+def _devices(experiment: Experiment, device: str, engine: str, say: Callable[[str], None]) -> list[str]:
+    """The devices of a run on this machine; several need a process each, which finds the experiment by its name."""
+    devices = choose_devices(device)
+    if len(devices) == 1:
+        return devices
+    if engine != "fleet":
+        if device in ("auto", "cuda"):
+            return [choose_device(device)]
+        raise ValueError(f"Several devices need the engine 'fleet'; got device {device!r} and the engine {engine!r}.")
+    if device in ("auto", "cuda") and not _is_known(experiment):
+        say(
+            f"Only an experiment of synib.studies.EXPERIMENTS uses all {len(devices)} devices; this one uses the first."
+        )
+        return devices[:1]
+    _check_known(experiment)
+    return devices
+
+
+def _sweep(
+    experiment: Experiment, folder: Folder, engine: Engine, devices: Sequence[str], options: Mapping[str, Any]
+) -> None:
     """Train all cells, and further cells that their results require."""
     device, precision, together = (options[name] for name in ("device", "precision", "together"))
     while True:
@@ -119,7 +144,12 @@ def _sweep(experiment: Experiment, folder: Folder, engine: Engine, options: Mapp
 
         if isinstance(experiment, Widening):
             folder.widen(experiment.config(), cells, group)
-        sweep(experiment, cells, folder, engine=engine, **options)
+        if len(devices) == 1:
+            sweep(experiment, cells, folder, engine=engine, **options)
+        else:
+            own = {name: value for name, value in options.items() if name != "device"}
+            config = experiment.config()
+            processes.sweep(experiment, cells, folder, devices, loader=LOADER, config=config, **own)
         wider = experiment.widened(read_csv(folder.path / "results.csv")) if isinstance(experiment, Widening) else None
         if wider is None:
             return
@@ -127,14 +157,19 @@ def _sweep(experiment: Experiment, folder: Folder, engine: Engine, options: Mapp
         options["say"](why)
 
 
-def _check_known(experiment: Experiment) -> None:
-    """Raise ``ValueError`` for an experiment that the nodes of a cluster cannot find by its name."""
+def _is_known(experiment: Experiment) -> bool:
+    """Whether other processes can find an experiment by its name."""
     from synib.studies import EXPERIMENTS
 
-    if EXPERIMENTS.get(experiment.name) is not type(experiment):
+    return EXPERIMENTS.get(experiment.name) is type(experiment)
+
+
+def _check_known(experiment: Experiment) -> None:
+    """Raise ``ValueError`` for an experiment that other processes cannot find by its name."""
+    if not _is_known(experiment):
         raise ValueError(
-            "The nodes of a cluster find an experiment by its name, but synib has none called "
-            f"{experiment.name!r}: add it to synib.studies.EXPERIMENTS on all nodes."
+            "The nodes of a cluster, and the processes of several devices, find an experiment by its name, but synib has "
+            f"none called {experiment.name!r}: add it to synib.studies.EXPERIMENTS on all nodes."
         )
 
 

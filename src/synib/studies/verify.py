@@ -16,7 +16,8 @@ from synib.studies.sample import draw, recorded_shards
 from synib.training.cells import Cell
 from synib.training.device import Precision, choose_device, device_name, hardware
 from synib.training.folder import Folder
-from synib.training.sweep import Engine, Progress, sweep
+from synib.training.shards import Progress
+from synib.training.sweep import Engine, sweep
 
 # Allowed difference of a metric, relative to its size where that is above 1. A model's random draws do not depend on the
 # models that are trained with it, but the order in which a batched matrix product is summed does, and training amplifies

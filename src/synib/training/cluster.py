@@ -1,21 +1,19 @@
 """The cluster engine: trains the fleet's shards on the nodes of a Ray cluster. First the driver, then the workers."""
 
-import importlib
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, wraps
 from typing import Any
 
 import torch
 
-import synib
 from synib.training import fleet
 from synib.training.cells import Cell, Recipe, grouped
 from synib.training.cluster_session import Cluster, ClusterLost, Session, joined
 from synib.training.device import Precision
 from synib.training.folder import Folder
-from synib.training.sweep import Failure, Progress, check_cells, train_and_collect, train_shard
+from synib.training.jobs import checked, describe_job, received, refusing
+from synib.training.shards import Failure, Progress
+from synib.training.sweep import check_cells, train_and_collect, train_shard
 
 __all__ = ["Cluster", "ClusterLost", "Session", "describe_job", "joined", "sweep"]
 
@@ -75,6 +73,8 @@ def sweep(
 class _Nodes:
     """Trains shards on the nodes of a cluster."""
 
+    tries = 3
+    in_order = False
     memory_of = "a worker"
 
     def __init__(self, session: Session, job: str, folder: Folder, say: Callable[[str], None]) -> None:
@@ -95,7 +95,7 @@ class _Nodes:
         self.had_slots = bool(slots)
         return AHEAD * slots - len(self.submitted)
 
-    def submit(self, shard: list[Cell], on_epoch: Callable[[], None]) -> None:
+    def submit(self, shard: list[Cell], on_epoch: Callable[[], None], halvings: int) -> None:
         ids = [cell.id for cell in shard]
         session = self.session
         self.submitted[session.submit(TRAIN, self.job, ids, session.cluster.cpus_per_shard, session.gpus)] = shard
@@ -105,7 +105,7 @@ class _Nodes:
             shard = self.submitted.pop(ticket)
             if isinstance(answer, Failure):
                 yield shard, answer
-            elif _checked(answer).get("out_of_memory"):
+            elif checked(answer).get("out_of_memory"):
                 yield shard, Failure.OUT_OF_MEMORY
             else:
                 for cell in shard:
@@ -125,37 +125,10 @@ def _capacity(session: Session, job: str, cells: Sequence[Cell]) -> int:
             f"A worker could not measure how many {cells[0].method} models fit into its memory "
             f"({answer.value}): run again, or set the number of models to train together."
         )
-    return int(_checked(answer)["number"])
+    return int(checked(answer)["number"])
 
 
-def _checked(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer of a worker; raises the ``ValueError`` that it reports."""
-    if "refused" in answer:
-        raise ValueError(answer["refused"])
-    return answer
-
-
-def describe_job(loader: str, config: Mapping[str, Any], device: str, precision: Precision) -> str:
-    """What a worker needs besides the ids of the cells: plain values, from which its installed code constructs the rest."""
-    return json.dumps(
-        {"loader": loader, "config": config, "device": device, "precision": precision, "versions": _versions()}
-    )
-
-
-def _refusing(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """Wrap a function so that its ``ValueError`` becomes the answer ``refused`` with the message for the user."""
-
-    @wraps(function)
-    def answer(*arguments: Any) -> dict[str, Any]:
-        try:
-            return function(*arguments)
-        except ValueError as e:
-            return {"refused": str(e)}
-
-    return answer
-
-
-@_refusing
+@refusing
 def train(job: str, ids: Sequence[str], threads: int, gpus: float) -> dict[str, Any]:
     """Train a shard; the answer contains its ``content``, and the states of failed models as bytes of safetensors files."""
     recipe, shard, device, precision = _received(job, ids, gpus)
@@ -169,7 +142,7 @@ def train(job: str, ids: Sequence[str], threads: int, gpus: float) -> dict[str, 
     return {"out_of_memory": True} if isinstance(result, Failure) else {"content": result, "failed_states": states}
 
 
-@_refusing
+@refusing
 def measure(job: str, ids: Sequence[str], gpus: float) -> dict[str, Any]:
     """Measure how many such models fit into this worker's share of the device; the answer contains their ``number``."""
     return {"number": max(1, int(min(1.0, gpus) * fleet.capacity(*_received(job, ids, gpus))))}
@@ -177,42 +150,12 @@ def measure(job: str, ids: Sequence[str], gpus: float) -> dict[str, Any]:
 
 def _received(job: str, ids: Sequence[str], gpus: float) -> tuple[Recipe, list[Cell], str, Precision]:
     """The recipe, cells, device and precision of a job, after checking that this worker can run it."""
-    options = json.loads(job)
-    _check_worker(options["versions"])
-    recipe, cells = _prepared(options["loader"], json.dumps(options["config"]))
-    if not cells.keys() >= set(ids):
-        raise ValueError(
-            f"The node {os.uname().nodename} has other cells for this experiment than the driver: install the "
-            "same version of synib on all nodes."
-        )
-    if options["device"] == "cuda" and gpus < 1:  # shards on the same GPU have their own part of its memory
-        torch.cuda.set_per_process_memory_fraction(gpus)
-    return recipe, [cells[i] for i in ids], options["device"], options["precision"]
-
-
-@lru_cache(maxsize=1)
-def _prepared(loader: str, config: str) -> tuple[Recipe, dict[str, Cell]]:
-    """The recipe and its cells by id, constructed once for all shards of a worker."""
-    module, _, function = loader.partition(":")
-    recipe = getattr(importlib.import_module(module), function)(json.loads(config))
-    return recipe, {cell.id: cell for cell in recipe.cells()}
-
-
-def _check_worker(versions: Mapping[str, str]) -> None:
-    """Raise ``ValueError`` if versions differ from the driver's, or the cluster has no authentication."""
     if os.environ.get("RAY_AUTH_MODE") != "token":
         raise ValueError(
             "This Ray cluster has no authentication: anyone who can reach it can run code on it. Start its "
             "nodes with RAY_AUTH_MODE=token and a token, then join it again."
         )
-    own = _versions()
-    if own != versions:
-        own_words, driver_words = (", ".join(f"{k} {v}" for k, v in each.items()) for each in (own, versions))
-        raise ValueError(
-            f"The node {os.uname().nodename} has {own_words}, but the driver has {driver_words}: install the "
-            "same versions on all nodes."
-        )
-
-
-def _versions() -> dict[str, str]:
-    return {"synib": synib.__version__, "torch": torch.__version__}
+    recipe, cells, device, precision = received(job, ids)
+    if device == "cuda" and gpus < 1:  # shards on the same GPU have their own part of its memory
+        torch.cuda.set_per_process_memory_fraction(gpus)
+    return recipe, cells, device, precision

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from synib.training import cluster_agent
-from synib.training.sweep import Failure
+from synib.training.shards import Failure
 
 ANSWER = 10.0  # seconds within which the port of a cluster answers
 CLOSING = 10.0  # seconds that Ray has to end

@@ -51,6 +51,23 @@ def choose_device(device: str) -> str:
     return device
 
 
+def choose_devices(device: str) -> list[str]:
+    """The devices to train on: those of a list ``"cuda:0,cuda:1"``, or all visible ones for ``"cuda"`` and ``"auto"``.
+
+    ``"cpu,cpu"`` is two processes that share the cores. Raises ``ValueError`` if a device is not available.
+    """
+    listed = [choose_device(part.strip()) for part in device.split(",")]
+    if listed == ["cuda"] and torch.cuda.device_count() > 1:
+        return [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    if len(listed) == 1:
+        return listed
+    if len({torch.device(part).type for part in listed}) > 1:
+        raise ValueError(f"Several devices must be of one kind, because they train equal shards; got {device!r}.")
+    if listed[0].startswith("cuda") and (len(set(listed)) < len(listed) or "cuda" in listed):
+        raise ValueError(f"Several CUDA devices must be numbered and different, such as cuda:0,cuda:1; got {device!r}.")
+    return listed
+
+
 def choose_precision(precision: str, device: str) -> Precision:
     """Return the precision if the device supports it; otherwise raise ``ValueError``."""
     check_choice("precision", precision, Precision)

@@ -1,22 +1,22 @@
 """The folder of a run: a finished shard is written immediately and atomically, and is never overwritten."""
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from synib.files import atomic_file, read_json, write_csv, write_json
+from synib.files import read_json, write_csv, write_json
 from synib.files.atomic import LOCK, locked, make_folder, refuse_link, remove_unfinished, unwritable
 from synib.measure import statistics
 from synib.training.cells import Cell, digest
+from synib.training.shard_files import ShardFiles
 
 Row = Mapping[str, Any]
 
 
-class Folder:
+class Folder(ShardFiles):
     """The folder of a run.
 
     ``config.json`` contains the options of the run, ``shards.json`` the grouping of its cells, ``shards/`` a file for
@@ -29,7 +29,7 @@ class Folder:
     """
 
     def __init__(self, path: Path | str, config: Mapping[str, Any]) -> None:
-        self.path = Path(path)
+        super().__init__(path)
         self._config = json.loads(json.dumps(config))
         self._locked = False
         try:
@@ -147,10 +147,10 @@ class Folder:
         left = []
         for shard in shards:
             try:
-                if self._read(shard) is not None:
+                if self.read(shard) is not None:
                     continue
             except ValueError:
-                file = self._file(shard)
+                file = self.file(shard)
                 aside = next(p for i in range(1, 10**6) if not (p := file.with_suffix(f".damaged{i}")).exists())
                 os.replace(file, aside)
                 say(
@@ -160,17 +160,6 @@ class Folder:
             left.append(shard)
         return left
 
-    def write(self, shard: Sequence[Cell], content: Mapping[str, Any]) -> None:
-        """Write a finished shard, with the checksum of its content."""
-        plain = json.loads(json.dumps(content))
-        write_json(self._file(shard), {**plain, "sha256": _checksum(plain)})
-
-    def keep_failed(self, cell: Cell, state: bytes) -> None:
-        """Write the last finite parameters and buffers of a failed model, as the bytes of a safetensors file."""
-        make_folder(self.path / "failed")
-        with atomic_file(self.path / "failed" / f"{cell.id}.safetensors") as file:
-            file.write(state)
-
     def collect(self, cells: Sequence[Cell]) -> list[Row]:
         """Write the tables from the finished shards, rows in the order of the cells; return the rows of failed cells."""
         rows: dict[str, Row] = {}
@@ -179,11 +168,11 @@ class Folder:
         by_id = {cell.id: cell for cell in cells}
         for ids in read_json(self.path / "shards.json"):
             shard = [by_id[i] for i in ids]
-            content = self._read(shard)
+            content = self.read(shard)
             assert content is not None, "collect needs every shard to be finished"
             for cell, row, curve in zip(shard, content["rows"], content["curves"], strict=True):
                 rows[cell.id], curves[cell.id] = row, curve
-            timings.append({"shard": self._file(shard).stem, "cells": len(shard), **content["timing"]})
+            timings.append({"shard": self.file(shard).stem, "cells": len(shard), **content["timing"]})
         columns = next((row for row in rows.values() if "error" not in row), {})
         empty = dict.fromkeys(columns)  # of a failed cell, so that columns keep their order
         table = [rows[cell.id] if "error" not in rows[cell.id] else {**empty, **rows[cell.id]} for cell in cells]
@@ -192,33 +181,6 @@ class Folder:
             write_csv(self.path / "curves.csv", _over_seeds(cells, curves))
         write_csv(self.path / "timings.csv", timings)
         return [row for row in table if "error" in row]
-
-    def _read(self, shard: Sequence[Cell]) -> dict[str, Any] | None:
-        content = read_json(self._file(shard))
-        if content is None:
-            return None
-        complete = isinstance(content, dict) and {"rows", "curves", "timing"} <= content.keys()
-        # Files of earlier versions have no checksum.
-        if not complete or content.pop("sha256", None) not in (None, _checksum(content)):
-            raise self._damaged(shard, "its content differs from what was written")
-        rows = [row.get("cell", cell.id) for cell, row in zip(shard, content["rows"], strict=False)]
-        if rows != [cell.id for cell in shard] or not len(content["rows"]) == len(content["curves"]) == len(shard):
-            raise self._damaged(shard, "it contains other models")
-        return content
-
-    def _damaged(self, shard: Sequence[Cell], why: str) -> ValueError:
-        return ValueError(
-            f"{self._file(shard)} is damaged ({why}): run again to train its models again. Other finished "
-            "models are kept."
-        )
-
-    def _file(self, shard: Sequence[Cell]) -> Path:
-        return self.path / "shards" / f"{digest([cell.id for cell in shard])}.json"
-
-
-def _checksum(content: Any) -> str:
-    """The SHA-256 of plain values, independent of the layout of a file."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _over_seeds(cells: Sequence[Cell], curves: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Row]:

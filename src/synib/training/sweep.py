@@ -1,50 +1,21 @@
-"""Train all shards of a run: halve those that do not fit into memory, retry those that were lost, collect the tables."""
+"""Train all shards of a run in this process or by other workers, then collect the tables."""
 
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from importlib.util import find_spec
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 
 import synib
 from synib.training import fleet, solo
-from synib.training.cells import Cell, Recipe, cost, cut, digest, grouped, programs
+from synib.training.cells import Cell, Recipe, cost, grouped, programs
 from synib.training.device import Precision, device_name, out_of_memory, release
 from synib.training.folder import Folder
+from synib.training.shards import Failure, Progress, ShardTraining, Workers
 
 Engine = Literal["fleet", "solo", "cluster"]
-Progress = Callable[[float, float], None]
-
-ATTEMPTS = 3  # times that a shard may end its process
-
-
-class Failure(Enum):
-    """Why a shard was returned without a result."""
-
-    OUT_OF_MEMORY = "out of memory"
-    NODE_LOST = "node lost"
-    PROCESS_ENDED = "process ended"
-
-
-class Workers(Protocol):
-    """What trains shards: this process, or the nodes of a cluster."""
-
-    @property
-    def memory_of(self) -> str:
-        """Description of the memory that a shard has to fit into."""
-
-    def room(self) -> int:
-        """The number of shards that can be submitted now."""
-
-    def submit(self, shard: list[Cell], on_epoch: Callable[[], None]) -> None:
-        """Accept a shard for training; ``on_epoch`` is called after each epoch if the workers can report it."""
-
-    def results(self) -> Iterable[tuple[list[Cell], dict[str, Any] | Failure]]:
-        """Returned shards, each with its content for :meth:`Folder.write` or with its failure."""
 
 
 def sweep(
@@ -136,6 +107,9 @@ def check_cells(cells: Sequence[Cell], engine: Engine) -> None:
 class _ThisProcess:
     """Trains one shard after the other in this process."""
 
+    tries = 1
+    in_order = True
+
     recipe: Recipe
     device: str
     precision: Precision
@@ -150,7 +124,7 @@ class _ThisProcess:
     def room(self) -> int:
         return 1 - len(self.submitted)
 
-    def submit(self, shard: list[Cell], on_epoch: Callable[[], None]) -> None:
+    def submit(self, shard: list[Cell], on_epoch: Callable[[], None], halvings: int) -> None:
         self.submitted.append((shard, on_epoch))
 
     def results(self) -> Iterator[tuple[list[Cell], dict[str, Any] | Failure]]:
@@ -230,104 +204,3 @@ def row(cell: Cell, metrics: Mapping[str, float], error: str | None = None) -> d
         "versions": versions,
         **({"error": error} if error is not None else {}),
     }
-
-
-@dataclass
-class ShardTraining:
-    """Trains every unfinished shard, and writes each to the folder as soon as it is returned.
-
-    A shard that runs out of memory is halved, together with the waiting shards of its program of the same size. A shard
-    whose node is lost is trained again as often as needed; one whose process ended, up to three times.
-
-    Args:
-        folder: Folder for the results.
-        workers: What trains the shards.
-        costs: Program → cost of an epoch of one model, in epochs of a vanilla model.
-        on_progress: Called with the work done and the total work, in epochs of a vanilla model.
-        say: Called with messages for the user.
-    """
-
-    folder: Folder
-    workers: Workers
-    costs: Mapping[str, float]
-    on_progress: Progress
-    say: Callable[[str], None]
-    waiting: deque[list[Cell]] = field(default_factory=deque, init=False)
-    ended_processes: Counter[str] = field(default_factory=Counter, init=False)
-    halvings: int = field(default=0, init=False)
-    done: float = field(default=0.0, init=False)
-    total: float = field(default=0.0, init=False)
-
-    def run(self, shards: Sequence[list[Cell]]) -> None:
-        """Train all shards of a run; finished ones are skipped."""
-        self.waiting = deque(self.folder.unfinished(shards, self.say))
-        self.total = sum(map(self._work, shards))
-        self.done = self.total - sum(map(self._work, self.waiting))
-        self.on_progress(self.done, self.total)
-        in_training = 0
-        while self.waiting or in_training:
-            while self.waiting and self.workers.room() > 0:
-                shard = self.waiting.popleft()
-                self.workers.submit(shard, self._epoch_counter(shard))
-                in_training += 1
-            for shard, result in self.workers.results():
-                in_training -= 1
-                if result is Failure.OUT_OF_MEMORY:
-                    self._halve(shard)
-                elif isinstance(result, Failure):
-                    self._retry(shard, result)
-                else:
-                    result["timing"]["halvings"] = self.halvings  # in this process
-                    self.folder.write(shard, result)
-                    self.done += self._work(shard)
-                self.on_progress(self.done, self.total)
-
-    def _work(self, shard: Sequence[Cell]) -> float:
-        """The cost of training a shard, in epochs of a vanilla model."""
-        return self.costs[shard[0].program] * len(shard) * float(shard[0].settings["epochs"])
-
-    def _epoch_counter(self, shard: Sequence[Cell]) -> Callable[[], None]:
-        """Reports the progress within a shard each time it is called."""
-        done, epoch = self.done, self._work(shard) / shard[0].settings["epochs"]
-
-        def on_epoch() -> None:
-            nonlocal done
-            done += epoch
-            self.on_progress(done, self.total)
-
-        return on_epoch
-
-    def _retry(self, shard: list[Cell], failure: Failure) -> None:
-        if failure is Failure.NODE_LOST:
-            self.say(f"A node was lost while training {len(shard)} models; they are trained again on another node.")
-        else:
-            key = digest([cell.id for cell in shard])
-            self.ended_processes[key] += 1
-            if self.ended_processes[key] == ATTEMPTS:
-                raise ValueError(
-                    f"The process that trains {len(shard)} {shard[0].method} models ended {ATTEMPTS} times, as happens "
-                    "when the system runs out of memory: train fewer models together. Finished models are kept."
-                )
-            self.say(f"The process that trained {len(shard)} models ended; they are trained again.")
-        self.waiting.appendleft(shard)
-
-    def _halve(self, shard: list[Cell]) -> None:
-        """Halve a shard that did not fit, and the waiting shards of its program of the same size."""
-        if len(shard) == 1:
-            raise ValueError(
-                f"A single {shard[0].method} model does not fit into the memory of {self.workers.memory_of}: use a "
-                "smaller model or batch_size, or a device with more memory."
-            )
-        halves: list[list[Cell]] = []
-        others: list[list[Cell]] = []
-        for candidate in (shard, *self.waiting):
-            if candidate[0].program == shard[0].program and len(candidate) >= len(shard):
-                halves += cut(candidate, -(-len(candidate) // 2))
-            else:
-                others.append(candidate)
-        self.waiting = deque([*self.folder.regroup(halves), *others])
-        self.halvings += 1
-        self.say(
-            f"Out of memory with {len(shard)} models at once on {self.workers.memory_of}: shards of that size "
-            "are halved and training continues. Finished models are kept."
-        )

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from synib import keys
 from synib.data import Dataset, Split
-from synib.masks import Probe
 from synib.masks.base import undisturbed
 from synib.measure import auc
 from synib.models import FusionModel
 from synib.objective import SynIB
+from synib.objective.probes import unimodal_probe
 from synib.studies.digits.data import BANDS, FRAMES, SIDE, cue_coordinates
 from synib.studies.pid_xor import data as pid_xor
 from synib.studies.spurious_xor import data as spurious_xor
@@ -165,12 +165,12 @@ def kept_by(method: SynIB, model: FusionModel, data: Dataset, modality: str, see
         def fill(key: Tensor, x: Tensor = x) -> Tensor:
             return method.noise.fill(x, key, modality)
 
-        def loss(v: Tensor, target: Tensor = target) -> Tensor:
-            return method.family.nll(model.head(modality, model.encode(modality, v), through=True), target)
+        def nll(prediction: Tensor, target: Tensor = target) -> Tensor:
+            return method.family.nll(prediction, target)
 
         key = keys.fold(keys.key(seed), "mask-recovery", modality, number)
         with undisturbed(model.unimodal_modules(modality)):
-            kept.append(~method.mask(x, key, Probe(modality, fill, loss)))
+            kept.append(~method.mask(x, key, unimodal_probe(model, modality, x, fill, nll)))
     return torch.cat(kept)
 
 
