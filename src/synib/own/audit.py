@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from synib.files.pages import return_freed
 from synib.measure import Estimate, PIDEstimate, pid_quantised
 from synib.measure.stats import corrected_resampled_t, standardised, unknown
 from synib.own import sentences
@@ -138,6 +139,7 @@ def audit(
     bench = Bench(outcome, compared_by, dependent, device, seed)
     synib, rival = recommended(table), control(table)
     fusions = ["vanilla", synib] if judge else ["vanilla"]
+    return_freed()
     evidence = collect(bench, fusions)
     if evidence.note:
         findings.append(Finding("fact", evidence.note))
@@ -205,6 +207,7 @@ class _Phases:
     def start(self, phase: str) -> None:
         self._done += WORK.get(self._phase, 0.0)
         self._phase = phase
+        return_freed()
         self._report(self._done, self._total, phase)
 
     def part(self, done: float, total: float) -> None:

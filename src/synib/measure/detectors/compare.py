@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from synib.measure.detectors import spectral
-from synib.measure.detectors.components import Components, components
+from synib.measure.detectors.components import Components, Rows, components
 from synib.measure.detectors.features import kernel_features, table_features
 from synib.measure.detectors.responses import Response
 from synib.measure.detectors.ridge import RidgeFolds
@@ -70,7 +70,7 @@ class Detectors:
     rows, without their targets.
 
     Args:
-        modalities: Name → ``(rows, width)``; two or more.
+        modalities: Name → ``(rows, width)``, a tensor or what reads rows when they are asked for; two or more.
         present: Name → which rows have the modality.
         part: The part (fold) of each row, from 0; dependent rows are in one part.
         seed: Seed of landmarks and clusters.
@@ -79,7 +79,7 @@ class Detectors:
 
     def __init__(
         self,
-        modalities: Mapping[str, Tensor],
+        modalities: Mapping[str, Rows],
         present: Mapping[str, Tensor],
         part: Tensor,
         seed: int = 0,
