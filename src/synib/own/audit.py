@@ -147,6 +147,7 @@ def audit(
     present = any(candidate.sure for candidate in evidence.candidates.values())
     sizes = {} if present else detectable(bench, evidence.critical, tries=tries)
     synergy = decide(evidence, sizes)
+    bench.detectors.release()
     progress.start("learning curve")
     curve = learning_curve(outcome, device) if judge else None
     scores = {method: bench.scores(method) for method in outcome.methods}
@@ -214,6 +215,7 @@ class _Phases:
         self._report(self._done + WORK[self._phase] * done / max(total, 1e-12), self._total, self._phase)
 
     def end(self) -> None:
+        return_freed()
         self._report(self._total, self._total, "done")
 
 

@@ -110,7 +110,9 @@ class _Tape(TorchDispatchMode):
         self.graph.output(None)
         code = self.graph.python_code("self")
         namespace: dict[str, Any] = dict(code.globals)
-        exec(code.src, namespace)  # what torch.fx makes of the graph, without a module around it, which looks names up slowly
+        exec(
+            code.src, namespace
+        )  # what torch.fx makes of the graph, without a module around it, which looks names up slowly
         forward, constants = namespace["forward"], self.constants
 
         def run() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 FAR = 3.0  # standard deviations at which whitened outliers are clipped
 MOST = 1024  # components: more would need more rows than memory holds
 LEADING = 32  # components that distances are measured in
-BLOCK = 4096  # rows in double precision at a time
+BLOCK = 1024  # rows in double precision at a time
 
 
 class Components(NamedTuple):

@@ -10,7 +10,7 @@ LANDMARKS, ALONE = 384, 128  # rows that stand for all: of a pair of modalities,
 ROWS_EACH = 20  # rows for each cell of a table of clusters
 FEWEST, MOST = 3, 12  # clusters of a modality
 ROUNDS = 12  # of k-means
-BLOCK = 4096  # rows in double precision at a time
+BLOCK = 1024  # rows in double precision at a time
 
 
 def gaussian_kernel(x: Tensor, landmarks: Tensor) -> Tensor:
