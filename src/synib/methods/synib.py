@@ -7,6 +7,7 @@ from synib.checks import check_choice
 from synib.masks import (
     AmortizedMask,
     ClassShuffledNoise,
+    HideTokens,
     LearnedMask,
     Mask,
     MatchedNoise,
@@ -17,6 +18,7 @@ from synib.masks import (
     StandardNoise,
     ZeroNoise,
 )
+from synib.masks.base import Over
 from synib.objective import SynIB
 
 NOISES: dict[str, type[Noise]] = {
@@ -25,13 +27,14 @@ NOISES: dict[str, type[Noise]] = {
     "shuffled": ShuffledNoise,
     "class-shuffled": ClassShuffledNoise,
     "zeros": ZeroNoise,
+    "hidden": HideTokens,
 }
-NoiseName = Literal["standard", "matched", "shuffled", "class-shuffled", "zeros"]
+NoiseName = Literal["standard", "matched", "shuffled", "class-shuffled", "zeros", "hidden"]
 
 
-def synib_random(*, p: float, noise: NoiseName = "standard", **settings: Any) -> SynIB:
-    """SynIB with random masks: each coordinate corrupted with probability ``p``."""
-    return _synib(RandomMask(p), noise, settings)
+def synib_random(*, p: float, noise: NoiseName = "standard", over: Over = "coordinates", **settings: Any) -> SynIB:
+    """SynIB with random masks: each coordinate, or each token, corrupted with probability ``p``."""
+    return _synib(RandomMask(p, over), noise, settings)
 
 
 def synib_oracle(
@@ -53,10 +56,11 @@ def synib_learned(
     norm: Literal["sum", "mean"] = "sum",
     init: float = 0.0,
     noise: NoiseName = "standard",
+    over: Over = "coordinates",
     **settings: Any,
 ) -> SynIB:
-    """SynIB with masks searched for each example against the unimodal heads."""
-    mask = LearnedMask(steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init)
+    """SynIB with masks over coordinates or tokens, searched for each example against the unimodal heads."""
+    mask = LearnedMask(steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init, over=over)
     return _synib(mask, noise, settings)
 
 
@@ -73,7 +77,7 @@ def synib_marginal(*, draws: int, debias: bool = False, **settings: Any) -> SynI
 
 
 def _synib(mask: Mask, noise: str, settings: dict[str, Any]) -> SynIB:
-    return SynIB(mask, make_noise(noise), **settings)
+    return SynIB(mask, make_noise(noise), **{"weight": 1.0, "draws": 1, **settings})
 
 
 def make_noise(name: str) -> Noise:
