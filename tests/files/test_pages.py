@@ -11,6 +11,11 @@ from synib.files import pages
 from synib.files.pages import RowReader, blocks, release
 
 
+@pytest.fixture(autouse=True)
+def every_mapping_counts_as_large(monkeypatch):
+    monkeypatch.setattr(pages, "KEPT", 0)
+
+
 @pytest.fixture
 def mapped(tmp_path):
     """A private mapping of a file, as tables have it, and the numbers in the file."""
@@ -37,6 +42,26 @@ def test_pages_that_cannot_be_written_to_are_handed_back_on_any_system(mapped):
     x.flags.writeable = False
     assert release(x) == hasattr(mmap.mmap, "madvise")
     assert np.array_equal(x, numbers)
+
+
+def test_pages_of_a_small_mapping_stay(mapped, monkeypatch):
+    monkeypatch.setattr(pages, "KEPT", mapped[1].nbytes)
+    assert not release(mapped[0])
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="known on Linux only")
+def test_a_number_that_is_written_is_noticed_wherever_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "ENTRIES", 3)
+    np.arange(20 * mmap.PAGESIZE, dtype=np.uint8).tofile(tmp_path / "bytes")
+    for place in (0, 7 * mmap.PAGESIZE, 20 * mmap.PAGESIZE - 1):
+        with (tmp_path / "bytes").open("rb") as stream:
+            memory = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+        x = np.ndarray(len(memory), np.uint8, memory)
+        assert int(x.sum(dtype=np.int64)) > 0  # read, and not written to
+        assert release(x)
+        x[place] = 77
+        assert not release(x)
+        assert x[place] == 77
 
 
 def test_an_array_in_memory_has_no_pages_to_hand_back():

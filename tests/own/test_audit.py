@@ -57,6 +57,15 @@ def test_parts_of_an_additive_network_add_up_to_its_prediction(audited):
         np.testing.assert_allclose(parts[fold.test], whole - whole.mean(0), atol=1e-5)
 
 
+def test_parts_of_a_fusion_that_encodes_once_are_those_of_its_whole_predictions(audited, monkeypatch):
+    outcome = audited.outcome
+    fast = additive_parts(outcome, "vanilla", rows=np.arange(0, 160, 3))
+    monkeypatch.setattr(type(outcome.methods["vanilla"].learners[0][0].method), "predicts_by_fusion", False)
+    slow = additive_parts(outcome, "vanilla", rows=np.arange(0, 160, 3))
+    np.testing.assert_allclose(fast, slow, atol=1e-5)
+    assert np.isfinite(slow[:, ::3]).all()
+
+
 @WITHOUT_PID
 def test_one_modality_that_predicts_everything_is_no_synergy(table):
     verdict = audit(table(kind="unique"), **BRIEF | {"epochs": 8}).verdict

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from synib.files.pages import RowReader
 from synib.methods.hooks import AddsModules
 from synib.objective import Bernoulli, Categorical, Gaussian, MultiLabel
 from synib.own import recipe as recipe_module
@@ -111,7 +112,7 @@ def test_a_large_table_is_read_batch_by_batch_with_the_same_results(table, monke
     outcomes = []
     for large in (recipe_module.LARGE, 0):
         monkeypatch.setattr(recipe_module, "LARGE", large)
-        outcome = train(made, parts, ["vanilla", "experts"], budget=2, epochs=3, device="cpu")
+        outcome = train(made, parts, ["vanilla", "experts", "unimodal-b"], budget=2, epochs=3, device="cpu")
         assert outcome.recipe.lazy == (large == 0)
         outcomes.append(outcome)
     whole, lazy = outcomes
@@ -123,3 +124,15 @@ def test_a_large_table_is_read_batch_by_batch_with_the_same_results(table, monke
         assert np.array_equal(trained.predictions, lazy.methods[method].predictions)
         assert np.array_equal(trained.losses, lazy.methods[method].losses)
         assert np.array_equal(trained.temperature, lazy.methods[method].temperature)
+
+
+def test_a_unimodal_model_of_a_large_table_does_not_read_the_other_modalities(table, monkeypatch):
+    made = table(n=90)
+    monkeypatch.setattr(recipe_module, "LARGE", 0)
+    read, seen = RowReader.__call__, set()
+    monkeypatch.setattr(
+        RowReader, "__call__", lambda self, rows: seen.add(self.width * (len(rows) > 2)) or read(self, rows)
+    )
+    made.modalities["b"] = np.concatenate([made.modalities["b"], made.modalities["b"][:, :1]], 1)  # of another width
+    train(made, folds(made, 3), ["unimodal-a"], budget=1, epochs=1, device="cpu")
+    assert seen - {0} == {made.modalities["a"].shape[1]}

@@ -76,3 +76,10 @@ def test_cells_with_splits_of_different_sizes_are_refused_with_the_sizes(tiny, c
 
     with pytest.raises(ValueError, match=r"splits of equal size; got \[30, 40\]"):
         fleet.train(Uneven(), [cell(), cell(seed=1)])
+
+
+def test_without_accuracies_the_same_models_are_trained(tiny, cell):
+    measured, quick = (fleet.train(tiny(), [cell(epochs=2)], accuracies=given) for given in (True, False))
+    assert quick.metrics == [{}]
+    for name, parameter in measured.fleet.parameters.items():
+        assert torch.equal(parameter, quick.fleet.parameters[name])

@@ -60,6 +60,18 @@ def test_models_side_by_side_read_what_stacked_tensors_hold_and_share_the_rows_o
     assert all(same(a["x"], b["x"]) for a, b in zip(found, wanted, strict=True))
 
 
+def test_what_models_see_alike_is_read_once(folds, monkeypatch):
+    lazy = [folds[0][0], folds[0][1], folds[0][0]]
+    both, counts = side_by_side(lazy, torch.device("cpu")), []
+    read = RowReader.__call__
+    monkeypatch.setattr(RowReader, "__call__", lambda self, rows: counts.append(len(rows)) or read(self, rows))
+    each = torch.arange(3)[:, None]
+    alike, apart = torch.tensor([4, 0, 7]).expand(3, 3), torch.tensor([[1, 2], [1, 2], [2, 1]])
+    for where in ((each, alike), (each, apart), (slice(None), slice(0, 5))):
+        both[where]
+    assert counts == [2 * 3, 3 * 2, 2 * 5]  # of two folds; of three orders; of two folds
+
+
 def test_an_error_while_a_batch_is_read_reaches_the_epoch():
     broken = LazyRows(RowReader(np.zeros((3, 2), np.float32)), torch.tensor([0, 7]), torch.zeros(2), torch.ones(2))
     read = batches({"x": side_by_side([broken], torch.device("cpu"))}, torch.tensor([[0, 1]]), 1)

@@ -1,5 +1,8 @@
 """Tapes of tensor operations: what is replayed does what was run, on the same memory."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -71,3 +74,21 @@ def test_rows_can_be_taken_by_number():
     rows.copy_(torch.tensor([3, 1]))
     again()
     assert out.tolist() == [3.0, 1.0]
+
+
+def test_a_replay_leaves_no_tensors_to_the_garbage_collector():
+    x = torch.zeros(3)
+    alive = weakref.ref(x)
+
+    def tape(x):
+        return Tapes()(lambda: x.add_(1.0))
+
+    again = tape(x)
+    again()
+    assert torch.equal(x, torch.full((3,), 2.0))
+    gc.disable()
+    try:
+        del x, again
+        assert alive() is None
+    finally:
+        gc.enable()

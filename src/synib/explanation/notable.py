@@ -13,11 +13,12 @@ from synib.explanation.answers import Readout
 from synib.explanation.kinds import Kinds, kinds
 from synib.explanation.rows import RowEvidence, row_evidence
 from synib.measure import background as backgrounds
-from synib.measure.encoded import CHUNK, Encoded, evaluated
+from synib.measure.encoded import CHUNK, Encoded, Model, evaluated
 from synib.own.audit import Audit
 from synib.own.fitting import Outcome
 from synib.own.metric import probabilities
 from synib.tokens import present, take
+from synib.training import Learner
 
 Numbers = NDArray[np.float64]
 SHOWN = 5  # rows of each list
@@ -101,13 +102,20 @@ def _taken_apart(outcome: Outcome, method: str, seed: int) -> tuple[Numbers, dic
         rows, learner = fold.test[:ROWS][whole.numpy()], outcome.methods[method].learners[i][0]
         chosen = {name: take(x, whole.nonzero()[:, 0]) for name, x in split.modalities.items()}
         with evaluated(learner):
-            encoded = Encoded(lambda x, learner=learner: learner.method.predict(learner.model, x), chosen, CHUNK)  # type: ignore[misc]
+            encoded = Encoded(_prediction(learner), chosen, CHUNK)
             readout = Readout(outcome.family, encoded.own())
             background = backgrounds.draw(encoded, min(DRAWS, encoded.size), seed)
             evidence = row_evidence(encoded, background, readout, encoded.size)
         lead[rows], interaction[rows] = evidence.lead, evidence.interaction_parameters
         notes |= {int(row): _words(evidence, k) for k, row in enumerate(rows)}
     return lead, notes, interaction
+
+
+def _prediction(learner: Learner) -> Model:
+    """What a learner predicts by: its model, where that is the fusion, which encodes every row once."""
+    if learner.method.predicts_by_fusion:
+        return learner.model
+    return lambda x: learner.method.predict(learner.model, x)
 
 
 def _words(evidence: RowEvidence, row: int) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """Arrays that lie in a mapped file, read without keeping all of the file's pages in memory."""
 
+import ctypes
 import mmap
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +14,13 @@ from torch import Tensor
 
 BLOCK = 4096  # rows
 AROUND = 1 << 16  # bytes that the system maps around a row that is read
+KEPT = 1 << 27  # bytes of a mapping whose pages stay: to map them again takes longer than they are worth
+ENTRIES = 1 << 16  # of the system's table of pages that are looked at together
 MAPPED = 1 << 28  # bytes of an array that are mapped at a time, where its rows are read in random order
 
 
 def release(x: NDArray[Any]) -> bool:
-    """Hand the pages of a mapped array back to the system, which maps them again when they are read.
+    """Hand the pages of a large mapped array back to the system, which maps them again when they are read.
 
     Where something was written to a private mapping, its pages stay: what was written exists nowhere else. That is known on
     Linux; elsewhere, only arrays that cannot be written to are handed back.
@@ -28,29 +32,37 @@ def release(x: NDArray[Any]) -> bool:
     while isinstance(pages, np.ndarray):
         writable |= pages.flags.writeable
         pages = pages.base  # type: ignore[assignment]
-    if not isinstance(pages, mmap.mmap) or not hasattr(pages, "madvise") or (writable and _written(pages)):
+    if not isinstance(pages, mmap.mmap) or not hasattr(pages, "madvise") or len(pages) <= KEPT:
+        return False
+    if writable and _written(pages):
         return False
     pages.madvise(mmap.MADV_DONTNEED)
     return True
 
 
+def return_freed() -> None:
+    """Hand freed memory back to the system, where the C library keeps it for itself (glibc)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
+    if trim is not None:
+        trim(0)
+
+
 def _written(pages: mmap.mmap) -> bool:
     """Whether a mapping has pages of its own, which are no longer those of the file; also where that is not known."""
-    first = np.frombuffer(pages, np.uint8).ctypes.data
-    last, inside, found = first + len(pages), False, False
+    first = np.frombuffer(pages, np.uint8).ctypes.data // mmap.PAGESIZE
+    count, size = -(-len(pages) // mmap.PAGESIZE), np.dtype(np.uint64).itemsize
     try:
-        with open("/proc/self/smaps", "rb") as stream:
-            for line in stream:
-                name = line.split(None, 1)[0]
-                if not name.endswith(b":"):  # the addresses that the next lines are about
-                    start, end = (int(part, 16) for part in name.split(b"-"))
-                    inside = start < last and end > first
-                    found |= inside
-                elif inside and name in (b"Anonymous:", b"Swap:") and int(line.split()[1]):
+        with open("/proc/self/pagemap", "rb", buffering=0) as stream:
+            for at in range(0, count, ENTRIES):
+                few = min(ENTRIES, count - at)
+                stream.seek((first + at) * size)
+                state = np.frombuffer(stream.read(few * size), np.uint64) >> np.uint64(61)
+                # 4: in memory, 2: swapped out, 1: of a file.
+                if len(state) < few or ((state >= 2) & (state % 2 == 0)).any():
                     return True
     except (OSError, ValueError):
         return True
-    return not found
+    return False
 
 
 def blocks(x: NDArray[Any], rows: int = BLOCK) -> Iterator[tuple[slice, NDArray[Any]]]:

@@ -38,6 +38,9 @@ class UnimodalModel(Objective, TrainsInStages):
     def predict(self, model: MultimodalModel, modalities: Mapping[str, Modality]) -> Tensor:
         return own_prediction(self, model, self.modality, modalities)
 
+    def uses(self, modality: str) -> bool:
+        return modality == self.modality
+
     def trains(self, parameter: str) -> bool:
         return parameter.startswith((f"model.encoders.{self.modality}.", f"model.heads.{self.modality}."))
 

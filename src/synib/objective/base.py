@@ -156,6 +156,10 @@ class Objective(nn.Module):
         """The trained model's prediction: parameters of the predictive distribution."""
         return self.intact(model, modalities)[1]
 
+    def uses(self, modality: str) -> bool:
+        """Whether the loss and the prediction depend on a modality; those of large files are not read otherwise."""
+        return True
+
     def prepare(self, model: Any, modalities: Mapping[str, Modality]) -> None:
         """Allocate buffers whose size depends on the data before the first batch: for ``vmap``, and before loading a
         state dict.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from synib.files.pages import return_freed
 from synib.measure import Estimate, PIDEstimate, pid_quantised
 from synib.measure.stats import standardised, unknown
 from synib.own import sentences
@@ -140,6 +141,7 @@ def audit(
     bench = Bench(outcome, compared_by, dependent, device, seed)
     synib, rival = recommended(table), control(table)
     fusions = ["vanilla", synib] if judge else ["vanilla"]
+    return_freed()
     evidence = collect(bench, fusions)
     if evidence.note:
         findings.append(Finding("fact", evidence.note))
@@ -147,6 +149,7 @@ def audit(
     present = any(candidate.sure for candidate in evidence.candidates.values())
     sizes = {} if present else detectable(bench, evidence.critical, tries=tries)
     synergy = decide(evidence, sizes)
+    bench.detectors.release()
     progress.start("learning curve")
     curve = learning_curve(outcome, device) if judge else None
     scores = {method: bench.scores(method) for method in outcome.methods}
@@ -211,12 +214,14 @@ class _Phases:
     def start(self, phase: str) -> None:
         self._done += WORK.get(self._phase, 0.0)
         self._phase = phase
+        return_freed()
         self._report(self._done, self._total, phase)
 
     def part(self, done: float, total: float) -> None:
         self._report(self._done + WORK[self._phase] * done / max(total, 1e-12), self._total, self._phase)
 
     def end(self) -> None:
+        return_freed()
         self._report(self._total, self._total, "done")
 
 

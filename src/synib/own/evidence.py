@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synib import keys
-from synib.data import Split
 from synib.files.pages import RowReader
 from synib.measure.detectors import Comparison, Detectors, Extension, Labels, Number, OneOf, Response, extend
 from synib.measure.stats import (
@@ -22,10 +22,13 @@ from synib.measure.stats import (
     standardisation,
     unknown,
 )
-from synib.own.fitting import Outcome, predict
+from synib.own.fitting import ROWS as PREDICTED
+from synib.own.fitting import Outcome
 from synib.own.folds import sample
 from synib.own.metric import Metric
 from synib.own.table import Table
+from synib.tokens import Modality, take, values
+from synib.training import Learner
 from synib.training.lazy_rows import in_order
 
 Numbers = NDArray[np.float64]
@@ -115,7 +118,8 @@ class Bench:
         self.offset = self.base[-1]  # of the additive network
         present = {n: torch.from_numpy(np.asarray(p[self.rows], dtype=bool)) for n, p in table.present.items()}
         self.detectors = Detectors(
-            _Modalities(table, self.rows, device), {n: p.to(device) for n, p in present.items()},
+            {name: _Rows(x, self.rows, device) for name, x in table.modalities.items()},
+            {name: p.to(device) for name, p in present.items()},
             torch.from_numpy(self.part).to(device), seed,
         )  # fmt: skip
 
@@ -258,20 +262,15 @@ def linear_predictor(outcome: Outcome, method: str) -> Numbers:
     return np.asarray(logsumexp(log_softmax(parameters, -1), 0) - np.log(len(parameters)))
 
 
-class _Modalities(Mapping[str, Tensor]):
-    """Some rows of each modality in single precision, read when they are asked for and not kept."""
+class _Rows:
+    """Some rows of a modality in single precision, read when they are asked for and not kept."""
 
-    def __init__(self, table: Table, rows: Rows, device: str) -> None:
-        self._table, self._rows, self._device = table, rows, device
+    def __init__(self, x: NDArray[np.generic], rows: Rows, device: str) -> None:
+        self._reader, self._rows, self._device = RowReader(np.asarray(x)), torch.from_numpy(rows), device
+        self.shape = torch.Size((len(rows), x.shape[1]))
 
-    def __getitem__(self, name: str) -> Tensor:
-        return RowReader(np.asarray(self._table.modalities[name]))(torch.from_numpy(self._rows)).to(self._device)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table.modalities)
-
-    def __len__(self) -> int:
-        return len(self._table.modalities)
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        return self._reader(self._rows[rows.cpu()]).to(self._device)
 
 
 def additive_parts(outcome: Outcome, method: str, seed: int = 0, rows: Rows | None = None) -> Numbers:
@@ -288,20 +287,44 @@ def additive_parts(outcome: Outcome, method: str, seed: int = 0, rows: Rows | No
     for i, fold in enumerate(outcome.parts):
         split = recipe.view(i, fold.test)
         asked = np.arange(len(fold.test)) if rows is None else np.flatnonzero(np.isin(fold.test, rows))
-        at, n = torch.from_numpy(asked), len(asked)
-        own = {name: in_order(x, at) if n < len(split) else x for name, x in split.modalities.items()}
+        at = torch.from_numpy(asked)
+        own = {name: in_order(x, at) if len(at) < len(split) else x for name, x in split.modalities.items()}
         learners = outcome.methods[method].learners[i]
         background = keys.permutation(keys.fold(keys.key(seed), "others"), len(split))[:DRAWS]
+        others = {name: take(x, background) for name, x in split.modalities.items()}
         for m, name in enumerate(names):
-            total = np.zeros((n, columns))
-            for row in background:
-                others = {o: in_order(x, row.expand(n)) for o, x in split.modalities.items() if o != name}
-                inputs = Split({o: others.get(o, x) for o, x in own.items()}, split.target[at])
-                for learner in learners:
-                    eta = predict(learner, inputs).numpy()
-                    total += recipe.scaling(i).undo(outcome.family, eta)[:, :columns]
+            total = np.zeros((len(at), columns))
+            for start in range(0, len(at), PREDICTED):
+                block = slice(start, start + PREDICTED)
+                for eta in _with_others(learners, name, take(own[name], block), others, len(at[block])):
+                    total[block] += recipe.scaling(i).undo(outcome.family, eta)[:, :columns]
             parts[m, fold.test[asked]] = (total - total.mean(0)) / (len(background) * len(learners))
     return parts
+
+
+def _with_others(
+    learners: Sequence[Learner], name: str, own: Modality, others: Mapping[str, Modality], rows: int
+) -> Iterator[Numbers]:
+    """Predictions of some rows of a modality with each background row of the others.
+
+    A model that predicts by its fusion encodes a modality once, and only the fusion is repeated.
+    """
+    count = len(values(next(iter(others.values()))))
+    brought: list[dict[str, Any]] = []
+    with torch.no_grad():
+        for learner in learners:
+            learner.eval()
+            model, x = learner.model, {**others, name: own}
+            if learner.method.predicts_by_fusion:
+                x = {n: model.project(n, model.encode(n, part)) for n, part in x.items()}
+            brought.append(x)
+        for number in range(count):
+            row = torch.full((rows,), number)
+            for learner, x in zip(learners, brought, strict=True):
+                mixed = {n: part if n == name else take(part, row) for n, part in x.items()}
+                fused = learner.method.predicts_by_fusion
+                eta = learner.model.combine(mixed) if fused else learner.method.predict(learner.model, mixed)
+                yield eta.reshape(rows, -1).double().numpy()
 
 
 def _additive_models(outcome: Outcome) -> list[str]:

@@ -193,11 +193,10 @@ def log_loss(
 def predict(learner: Learner, split: Split) -> Tensor:
     """A trained learner's predictions, some rows at a time, in double precision."""
     learner.eval()
+    used = {name: x for name, x in split.modalities.items() if learner.method.uses(name)}
     with torch.no_grad():
         pieces = [
-            learner.method.predict(
-                learner.model, {name: take(x, slice(at, at + ROWS)) for name, x in split.modalities.items()}
-            )
+            learner.method.predict(learner.model, {name: take(x, slice(at, at + ROWS)) for name, x in used.items()})
             for at in range(0, len(split), ROWS)
         ]
     return torch.cat([piece.reshape(len(piece), -1).double() for piece in pieces])
@@ -236,7 +235,7 @@ def _train_shard(
     recipe: TableRecipe, shard: Sequence[Cell], device: str, on_epoch: Callable[[], None]
 ) -> list[TrainedCell]:
     with _threads(device, recipe.width):
-        done = fleet.train(recipe, shard, device, on_epoch)
+        done = fleet.train(recipe, shard, device, on_epoch, accuracies=False)
     splits = [recipe.data(cell).validation for cell in shard]
     predictions = _predict_validation(done.fleet, splits).cpu()
     if not predictions.isfinite().all():

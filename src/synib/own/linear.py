@@ -9,7 +9,7 @@ from synib.files.pages import release
 from synib.measure.stats.scaling import standardisation
 
 PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # against standardised features
-BLOCK = 4096  # rows in double precision at a time
+BLOCK = 1024  # rows in double precision at a time
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]

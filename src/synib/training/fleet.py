@@ -47,6 +47,7 @@ def train(
     device: torch.device | str = "cpu",
     on_epoch: Callable[[], None] = lambda: None,
     precision: Precision = "float32",
+    accuracies: bool = True,
 ) -> Trained:
     """Train cells of one program together.
 
@@ -63,6 +64,7 @@ def train(
         on_epoch: Called after each epoch.
         precision: Precision of matrix products in training: full, or on CUDA TensorFloat-32 or bfloat16 autocast.
             Evaluation is always in full precision.
+        accuracies: Whether to measure accuracies; without them the metrics are empty.
     """
     check_together(cells)
     with ThreadPoolExecutor() as pool:
@@ -79,15 +81,15 @@ def train(
             fleet.revise(training, validation, epoch)
         else:
             fleet.settle(validation)
-        if recipe.curves or epoch == epochs - 1:
+        if accuracies and (recipe.curves or epoch == epochs - 1):
             train_now = fleet.accuracies(training, "train_accuracy")
             now = train_now | fleet.accuracies(validation, "validation_accuracy")
             if isinstance(recipe, Watching) and recipe.curves:
                 now |= fleet.watched(recipe, training, validation)
             curves.append(now)
         on_epoch()
-    history = {name: torch.stack([c[name] for c in curves], 1).tolist() for name in curves[0]}
-    tests = [d.test for d in data if d.test is not None]  # a search does not look at them
+    history = {name: torch.stack([c[name] for c in curves], 1).tolist() for name in (curves[0] if curves else ())}
+    tests = [d.test for d in data if accuracies and d.test is not None]  # a search does not look at them
     test_accuracies = fleet.accuracies(fleet.stack(tests), "test_accuracy") if tests else {}
     tested = {name: v.tolist() for name, v in test_accuracies.items()}
     each = range(len(cells))

@@ -51,7 +51,7 @@ def in_order(x: Modality, rows: Tensor) -> Modality:
 
 
 class StackedRows:
-    """The rows of several models side by side. Models that are trained on the same rows share them.
+    """The rows of several models side by side. What models see alike is read and standardised once.
 
     Args:
         rows: Those of each model, as many for each, all of one table.
@@ -63,20 +63,39 @@ class StackedRows:
         self._model = torch.tensor([places[id(x)] for x in rows])
         self._reader = rows[0].reader
         self._index = torch.stack([x.index for x in different])
-        self._mean = torch.stack([x.mean for x in different])[self._model, None]
-        self._factor = torch.stack([x.factor for x in different])[self._model, None]
+        self._mean = torch.stack([x.mean for x in different])[:, None]
+        self._factor = torch.stack([x.factor for x in different])[:, None]
         present = [x.present for x in different if x.present is not None]
         self._present = torch.stack(present) if present else None
 
     def __getitem__(self, where: tuple[Tensor | slice, Tensor | slice]) -> Modality:
         """Rows of every model: ``[:, a:b]``, or for each model rows of its own, ``[models, rows]``."""
         rows = where[1]
-        index = self._of_models(self._index, rows)
-        x = self._reader(index.flatten()).view(*index.shape, -1).sub_(self._mean).mul_(self._factor)
-        if self._present is None:
-            return x
-        present = self._of_models(self._present, rows)[..., None]
-        return Tokens(torch.where(present, x, 0.0)[:, :, None], ~present)
+        if isinstance(rows, slice):
+            source, place = torch.arange(len(self._index)), self._model
+            at = torch.arange(self._index.shape[1])[None, rows]
+        else:
+            first, place = _distinct(self._model, rows)
+            source, at = self._model[first], rows[first]
+        index = self._index[source[:, None], at]
+        x = self._reader(index.flatten()).view(*index.shape, -1).sub_(self._mean[source]).mul_(self._factor[source])
+        present = None if self._present is None else self._present[source[:, None], at]
+        if present is not None:
+            x = torch.where(present[..., None], x, 0.0)
+        if len(place) > len(source):
+            x, present = x[place], None if present is None else present[place]
+        return x if present is None else Tokens(x[:, :, None], ~present[..., None])
 
-    def _of_models(self, x: Tensor, rows: Tensor | slice) -> Tensor:
-        return x[:, rows][self._model] if isinstance(rows, slice) else x[self._model[:, None], rows]
+
+def _distinct(source: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The first model of each different pair of a source and an order of rows, and which of these each model has."""
+    pairs: dict[tuple[int, bytes], int] = {}
+    first: list[int] = []
+    place: list[int] = []
+    for model, (number, order) in enumerate(zip(source.tolist(), rows.numpy(), strict=True)):
+        key = number, order.tobytes()
+        if key not in pairs:
+            pairs[key] = len(first)
+            first.append(model)
+        place.append(pairs[key])
+    return torch.tensor(first), torch.tensor(place)

@@ -21,6 +21,7 @@ from synib.tokens import Modality, take
 from synib.training.batches import batches, side_by_side, whole
 from synib.training.cells import VARYING, Cell, Learner, Recipe, Watching, check_layers, learner
 from synib.training.compiled import CompiledGradient
+from synib.training.lazy_rows import LazyRows
 from synib.training.recorded import CudaGraphs, Recorded
 from synib.training.step import step, trained
 from synib.training.tape import Tapes
@@ -109,10 +110,11 @@ class StackedModels:
         sizes = {len(split.target) for split in splits}
         if len(sizes) > 1:
             raise ValueError(f"Cells trained together need splits of equal size; got {sorted(sizes)} examples.")
-        first = splits[0]
+        first, uses = splits[0], self.template.method.uses
+        names = [name for name, x in first.modalities.items() if uses(name) or not isinstance(x, LazyRows)]
         weights = [s.sample_weight for s in splits if s.sample_weight is not None]
         return Split(
-            {name: side_by_side([s.modalities[name] for s in splits], self.device) for name in first.modalities},
+            {name: side_by_side([s.modalities[name] for s in splits], self.device) for name in names},
             torch.stack([s.target for s in splits]).to(self.device),
             {name: torch.stack([s.groups[name] for s in splits]).to(self.device) for name in first.groups},
             sample_weight=torch.stack(weights).to(self.device) if weights else None,
@@ -269,6 +271,8 @@ class StackedModels:
         self.parameters = {name: tensor.cpu() for name, tensor in self.parameters.items()}
         self.buffers = {name: tensor.cpu() for name, tensor in self.buffers.items()}
         self.good, self.initial, self.recorded = {}, {}, None
+        self.optimiser.state.clear()  # an optimiser leads back to itself, and would keep its moments for a while
+        self.optimiser.param_groups.clear()
         del self.optimiser
 
     # No attribute of a fleet leads back to it, or its memory would wait for Python to look for garbage.

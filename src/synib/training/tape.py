@@ -6,6 +6,7 @@ values as an ordinary one.
 """
 
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -59,7 +60,7 @@ class _Tape(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.graph, self.constants = fx.Graph(), torch.nn.Module()
+        self.graph, self.constants = fx.Graph(), SimpleNamespace()
         self.nodes: dict[int, fx.Node] = {}
         self.kept: list[Any] = []  # keeps every recorded tensor alive, so that no id is used twice
         self.bytes, self.refused = 0, False
@@ -110,11 +111,16 @@ class _Tape(TorchDispatchMode):
 
     def replay(self) -> Callable[[], None]:
         self.graph.output(None)
-        module = fx.GraphModule(self.constants, self.graph)
+        code = self.graph.python_code("self")
+        namespace: dict[str, Any] = dict(code.globals)
+        exec(
+            code.src, namespace
+        )  # what torch.fx makes of the graph, without a module around it, which looks names up slowly
+        forward, constants = namespace["forward"], self.constants
 
         def run() -> None:
             with torch.no_grad():
-                module.forward()
+                forward(constants)
 
         return run
 

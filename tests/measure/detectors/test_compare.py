@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from synib.measure.detectors import spectral
+from synib.measure.detectors import Detectors, spectral
+from synib.measure.detectors import components as components_module
+from synib.measure.detectors import features as features_module
 from synib.measure.detectors.components import components
 from synib.measure.detectors.ridge import PENALTIES, RidgeFolds
 
@@ -144,3 +146,65 @@ def test_a_square_that_two_modalities_share_is_no_product_of_them(rows, compared
     target = evidence + np.random.default_rng(0).normal(size=3000)
     found = errors(compared(a, b, target, additive, "number"))
     assert max(found.values()) < 3
+
+
+def test_directions_that_leave_out_two_parts_are_those_of_all_other_rows():
+    generator = torch.Generator().manual_seed(0)
+    a, b = torch.randn(120, 5, generator=generator), torch.randn(120, 4, generator=generator)
+    r, part = torch.randn(120, 2, generator=generator), torch.arange(120) % 4
+    pair = spectral.Pair(a, b)
+    found = spectral.Directions(pair, spectral.moments(a, b, r, part, 4), part, 4)
+    for test in range(4):
+        product, _ = found.scores(test)
+        for own in range(4):
+            kept = (part != test) & (part != own)
+            moments = torch.einsum("nc,ni,nj->cij", r[kept], a[kept, :4], b[kept])
+            left, right = spectral.leading_pair(moments)
+            rows = part == own
+            expected = (a[rows, :4] @ left.mT).double() * (b[rows] @ right.mT).double()
+            assert torch.allclose(product[rows], expected, atol=1e-4)
+
+
+def test_components_of_rows_that_are_read_when_they_are_asked_for_are_those_of_the_tensor(monkeypatch):
+    x = torch.randn(100, 6, generator=torch.Generator().manual_seed(0))
+    present, asked = torch.arange(100) % 4 > 0, []
+
+    class Reads:
+        shape = x.shape
+
+        def __getitem__(self, rows):
+            asked.append(len(rows))
+            return x[rows]
+
+    whole = components(x, present)
+    assert all(torch.equal(*both) for both in zip(whole, components(Reads(), present), strict=True))
+    monkeypatch.setattr(components_module, "BLOCK", 16)
+    asked.clear()
+    for one, other in zip(whole, components(Reads(), present), strict=True):
+        assert torch.allclose(one.abs(), other.abs(), atol=1e-5)  # summed up in another order
+    assert max(asked) <= 16
+
+
+def test_nystrom_features_of_blocks_are_those_of_the_whole_kernel(monkeypatch):
+    x = torch.randn(90, 3, generator=torch.Generator().manual_seed(0))
+    kernel = features_module.gaussian_kernel(x, x[:20])
+    values, vectors = torch.linalg.eigh(kernel[:20].double())
+    kept = values > 1e-4 * values.max()
+    expected = kernel.double() @ (vectors[:, kept] / values[kept].sqrt())
+    expected -= expected.mean(0)
+    expected *= (20 / expected.square().sum(1).mean()).sqrt()
+    for block in (features_module.BLOCK, 32):
+        monkeypatch.setattr(features_module, "BLOCK", block)
+        found = features_module.nystrom(kernel.__getitem__, 90, kernel[:20])
+        assert torch.allclose(found.double(), expected, atol=1e-5)
+
+
+def test_detectors_that_are_released_keep_their_names(rows):
+    a, b, _, _ = rows("product", n=200)
+    part = torch.arange(200) % 5
+    everyone = torch.ones(200, dtype=torch.bool)
+    detectors = Detectors({"a": torch.from_numpy(a), "b": torch.from_numpy(b)}, {"a": everyone, "b": everyone}, part)
+    names = list(detectors.names)
+    detectors.release()
+    assert detectors.names == names
+    assert not detectors.components

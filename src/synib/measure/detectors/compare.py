@@ -7,8 +7,9 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from synib.files.pages import return_freed
 from synib.measure.detectors import spectral
-from synib.measure.detectors.components import Components, components
+from synib.measure.detectors.components import Components, Rows, components
 from synib.measure.detectors.features import kernel_features, table_features
 from synib.measure.detectors.responses import Response
 from synib.measure.detectors.ridge import RidgeFolds
@@ -70,7 +71,7 @@ class Detectors:
     rows, without their targets.
 
     Args:
-        modalities: Name → ``(rows, width)``; two or more.
+        modalities: Name → ``(rows, width)``, a tensor or what reads rows when they are asked for; two or more.
         present: Name → which rows have the modality.
         part: The part (fold) of each row, from 0; dependent rows are in one part.
         seed: Seed of landmarks and clusters.
@@ -79,14 +80,17 @@ class Detectors:
 
     def __init__(
         self,
-        modalities: Mapping[str, Tensor],
+        modalities: Mapping[str, Rows],
         present: Mapping[str, Tensor],
         part: Tensor,
         seed: int = 0,
         only_products: int | None = None,
     ) -> None:
         self.part, self.parts = part, int(part.max()) + 1
-        self.components: dict[str, Components] = {n: components(x, present[n]) for n, x in modalities.items()}
+        self.components: dict[str, Components] = {}
+        for name, x in modalities.items():
+            self.components[name] = components(x, present[name])
+            return_freed()
         self.pairs = list(combinations(modalities, 2))
         white = {name: c.white for name, c in self.components.items()}
         self._pairs = {(a, b): spectral.Pair.of(white[a], white[b], part, self.parts) for a, b in self.pairs}
@@ -105,6 +109,12 @@ class Detectors:
             for name, x in alone.items():
                 self._alone[name].append(RidgeFolds(x, part, self.parts))
             self._together[detector] = {pair: RidgeFolds(x, part, self.parts) for pair, x in pairs.items()}
+
+    def release(self) -> None:
+        """Free everything but the names; the detectors cannot be used any more."""
+        self.components.clear()
+        for held in (self._pairs, self._alone, self._together):
+            held.clear()
 
     def compare(self, response: Response, base: Tensor, offset: Tensor) -> Comparison:
         """The additive model and its extensions; each row is predicted from fits on the other parts.

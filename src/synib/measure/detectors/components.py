@@ -1,6 +1,6 @@
 """Principal components of a modality, computed once without labels and shared by all detectors."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from torch import Tensor
 FAR = 3.0  # standard deviations at which whitened outliers are clipped
 MOST = 1024  # components: more would need more rows than memory holds
 LEADING = 32  # components that distances are measured in
-BLOCK = 4096  # rows in double precision at a time
+BLOCK = 1024  # rows in double precision at a time
 
 
 class Components(NamedTuple):
@@ -23,17 +23,27 @@ class Components(NamedTuple):
     white: Tensor
 
 
-def components(x: Tensor, present: Tensor) -> Components:
+class Rows(Protocol):
+    """A tensor, or what reads some of its rows when they are asked for."""
+
+    @property
+    def shape(self) -> torch.Size: ...
+
+    def __getitem__(self, rows: Tensor, /) -> Tensor: ...
+
+
+def components(x: Rows, present: Tensor) -> Components:
     """The principal components of standardised features; 0 for rows without the modality.
 
     Args:
-        x: ``(rows, width)``.
+        x: ``(rows, width)``; a block of rows is asked for at a time.
         present: Which rows have the modality.
     """
     rows = present.nonzero()[:, 0]
-    n, width = len(rows), x.shape[1]
+    n, (count, width) = len(rows), x.shape
+    like = x[rows[:1]]
     if n < 3:
-        return Components(x.new_zeros(len(x), 1), x.new_zeros(len(x), 1))
+        return Components(like.new_zeros(count, 1), like.new_zeros(count, 1))
     blocks = rows.split(BLOCK)
     mean = torch.stack([x[b].double().sum(0) for b in blocks]).sum(0) / n
     deviation = (torch.stack([x[b].double().sub_(mean).square_().sum(0) for b in blocks]).sum(0) / n).sqrt()
@@ -56,9 +66,9 @@ def components(x: Tensor, present: Tensor) -> Components:
     variances, axes = variances.flip(0).clamp(min=1e-300), axes.flip(1)
     kept = max(1, min(int((variances > 1e-6 * variances.max()).sum()), n // 2, MOST))
     deviations, axes = variances[:kept].sqrt(), axes[:, :kept]
-    white, leading = x.new_zeros(len(x), kept), x.new_zeros(len(x), min(kept, LEADING))
+    white, leading = like.new_zeros(count, kept), like.new_zeros(count, min(kept, LEADING))
     for block in blocks:
         scaled = standardised(block) @ axes
-        leading[block] = scaled[:, :LEADING].to(x)
-        white[block] = scaled.div_(deviations).clamp_(-FAR, FAR).to(x)
+        leading[block] = scaled[:, :LEADING].to(like)
+        white[block] = scaled.div_(deviations).clamp_(-FAR, FAR).to(like)
     return Components(leading, white)

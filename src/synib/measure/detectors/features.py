@@ -1,5 +1,8 @@
 """Features of interactions other than products of directions: kernels, and tables over clusters."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -7,7 +10,7 @@ LANDMARKS, ALONE = 384, 128  # rows that stand for all: of a pair of modalities,
 ROWS_EACH = 20  # rows for each cell of a table of clusters
 FEWEST, MOST = 3, 12  # clusters of a modality
 ROUNDS = 12  # of k-means
-BLOCK = 4096  # rows in double precision at a time
+BLOCK = 1024  # rows in double precision at a time
 
 
 def gaussian_kernel(x: Tensor, landmarks: Tensor) -> Tensor:
@@ -16,22 +19,31 @@ def gaussian_kernel(x: Tensor, landmarks: Tensor) -> Tensor:
     return square.div_(-square[:: max(1, len(x) // 1000)].median().clamp(min=1e-12)).exp_()
 
 
-def nystrom(kernel: Tensor, among: Tensor) -> Tensor:
+def nystrom(kernel: Callable[[Tensor], Tensor], rows: int, among: Tensor) -> Tensor:
     """Features whose inner products approximate a kernel, with mean 0 and mean squared norm equal to the number of landmarks.
 
+    The kernel is computed for a block of rows at a time, twice, since its features are summed up in double precision.
+
     Args:
-        kernel: Kernel between rows and landmarks.
+        kernel: Kernel between some rows, given by their numbers, and the landmarks.
+        rows: Number of rows.
         among: Kernel between landmarks.
     """
     values, vectors = torch.linalg.eigh(among.double())
     kept = values > 1e-4 * values.max()
     turn = vectors[:, kept] / values[kept].sqrt()
-    features = torch.empty(len(kernel), turn.shape[1], dtype=turn.dtype, device=turn.device)
-    for rows in torch.arange(len(kernel), device=kernel.device).split(BLOCK):
-        features[rows] = kernel[rows].double() @ turn
-    features -= features.mean(0)
-    size = sum(x.square().sum() for x in features.split(BLOCK)) / len(features)
-    return features.div_(torch.as_tensor(size).sqrt().clamp(min=1e-12)).float().mul_(len(among) ** 0.5)
+    blocks = torch.arange(rows, device=among.device).split(BLOCK)
+    total, squares = turn.new_zeros(turn.shape[1]), turn.new_zeros(())
+    for block in blocks:
+        z = kernel(block).double() @ turn
+        total += z.sum(0)
+        squares += z.square_().sum()
+    mean = total / rows
+    size = (squares / rows - mean.square().sum()).clamp(min=0).sqrt().clamp(min=1e-12)
+    features = torch.empty(rows, turn.shape[1], device=among.device)
+    for block in blocks:
+        features[block] = (kernel(block).double() @ turn).sub_(mean).div_(size).float()
+    return features.mul_(len(among) ** 0.5)
 
 
 def kernel_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
@@ -43,7 +55,7 @@ def kernel_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Te
     for name, near in leading.items():
         few = order[: min(n, ALONE)]
         kernel = gaussian_kernel(near, near[few])
-        alone[name] = nystrom(kernel, kernel[few])
+        alone[name] = nystrom(kernel.__getitem__, n, kernel[few])
         many = order[: min(n, LANDMARKS)]
         wide = gaussian_kernel(near, near[many])
         of_landmarks, of_rows = wide[many], wide.mean(1, keepdim=True)
@@ -53,10 +65,14 @@ def kernel_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Te
     many = order[: min(n, LANDMARKS)]
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
-            product = centred[a] * centred[b]
-            among = product[many]
-            pairs[a, b] = nystrom(product, (among + among.mT) / 2)
+            product = partial(_product, centred[a], centred[b])
+            among = product(many)
+            pairs[a, b] = nystrom(product, n, (among + among.mT) / 2)
     return alone, pairs
+
+
+def _product(a: Tensor, b: Tensor, rows: Tensor) -> Tensor:
+    return a[rows] * b[rows]
 
 
 def clusters(near: Tensor, count: int, seed: int) -> Tensor:

@@ -6,6 +6,7 @@ of the leading k components are a corner of those of all: one pass over the rows
 of components.
 """
 
+from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import torch
@@ -80,12 +81,13 @@ class Directions:
     def __init__(self, pair: Pair, sums: Tensor, part: Tensor, level: int) -> None:
         corner = sums[..., :level, :level]
         parts = len(corner)
-        first, second = torch.triu_indices(parts, parts, device=sums.device)
-        without = corner.sum(0) - corner[first] - corner[second]
-        same = (first == second).nonzero()[:, 0]
-        without[same] += corner[first[same]]  # a part is left out once
-        place = {(p, q): i for i, (p, q) in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
-        left, right = leading_pair(without)
+        pairs, total = list(combinations_with_replacement(range(parts), 2)), corner.sum(0)
+        place = {pair: i for i, pair in enumerate(pairs)}
+        found = []
+        for p, q in pairs:  # one matrix at a time: of all pairs they would be the largest thing in memory
+            without = total - corner[p]
+            found.append(leading_pair(without if p == q else without.sub_(corner[q])))
+        left, right = (torch.stack(side) for side in zip(*found, strict=True))
         # Of every row along the directions that were found without its own part and each other part; (parts, rows, columns)
         # of a, of b, and where there are predictions, of a from b and of b from a.
         count = 2 if pair.b_to_a is None else 4
