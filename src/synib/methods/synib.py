@@ -7,6 +7,7 @@ from synib.checks import check_choice
 from synib.masks import (
     AmortizedMask,
     ClassShuffledNoise,
+    HideTokens,
     LearnedMask,
     Mask,
     MatchedNoise,
@@ -25,8 +26,9 @@ NOISES: dict[str, type[Noise]] = {
     "shuffled": ShuffledNoise,
     "class-shuffled": ClassShuffledNoise,
     "zeros": ZeroNoise,
+    "hidden": HideTokens,
 }
-NoiseName = Literal["standard", "matched", "shuffled", "class-shuffled", "zeros"]
+NoiseName = Literal["standard", "matched", "shuffled", "class-shuffled", "zeros", "hidden"]
 
 
 def synib_random(*, p: float, noise: NoiseName = "standard", **settings: Any) -> SynIB:
