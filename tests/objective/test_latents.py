@@ -171,7 +171,7 @@ def test_the_counterfactuals_are_those_of_the_loss(kind, on_latents, key, batch,
     torch.testing.assert_close(model.combine(intact), model(x))
     assert [f"penalty/{label}" for label in corrupted] == [name for name in parts if name.startswith("penalty/")]
     for label, given in corrupted.items():
-        draws = model.combine(given).unflatten(0, (inner.draws, -1))
+        draws = model.combine(given).unflatten(0, (inner.draws or 1, -1))
 
         def kl(some):
             average = inner.family.average(some)

@@ -96,7 +96,7 @@ def test_a_subset_counts_rows_that_have_any_of_it():
         "c": torch.randn(N, 3, generator=g),
     }
     target = torch.randint(2, (N,), generator=g).float()
-    objective = SynIB(RandomMask(1.0), ShuffledNoise(), family=Bernoulli(), subsets="proper")
+    objective = SynIB(RandomMask(1.0), ShuffledNoise(), family=Bernoulli(), subsets="proper", draws=1)
     key = keys.key(5)
     _, parts = objective(model, x, target, key=key)
     _, changed = objective.counterfactuals(model, x, target, key)

@@ -249,7 +249,7 @@ def test_batch_norm_in_the_encoders_alone_is_no_hindrance_to_swapping_whole_moda
     for encoder in model.encoders.values():
         encoder.append(nn.BatchNorm1d(5).double())
     model.fusion.rest.register_forward_hook(lambda _, inputs, __: calls.append(len(inputs[0])))
-    loss, _ = SynIB(RandomMask(1.0), noise, weight=WEIGHT)(model, x, y, key=key)  # a warning would be an error
+    loss, _ = SynIB(RandomMask(1.0), noise, weight=WEIGHT, draws=1)(model, x, y, key=key)  # a warning would be an error
     assert calls == [3 * len(y)]
     latents = {name: encoder(x[name]) for name, encoder in model.encoders.items()}
     fills = {name: latents[name][rows] for name, rows in zip("ab", noise.asked, strict=True)}

@@ -1,11 +1,11 @@
-"""What debiasing does to the loss."""
+"""The defaults of weight and draws, and what debiasing does to the loss."""
 
 import math
 
 import pytest
 import torch
 
-from synib import RandomMask, StandardNoise, SynIB, keys
+from synib import Annealing, RandomMask, StandardNoise, SynIB, keys
 
 
 def unsure(m):
@@ -30,3 +30,44 @@ def test_debiasing_removes_most_of_the_upward_bias_of_few_draws():
     plain, debiased = penalty_of(4, False), penalty_of(4, True)
     assert plain - truth > 0.02
     assert abs(debiased - truth) < 0.25 * (plain - truth)
+
+
+def test_with_the_number_of_steps_the_weight_falls_from_30_to_0_over_four_fifths_of_them(batch, fusion_model):
+    objective, model, (x, y) = SynIB(steps=10), fusion_model(), batch()
+    weights = [float(objective(model, x, y)[1]["weight"]) for _ in range(10)]
+    assert weights == pytest.approx([30.0 * max(0.0, 1 - step / 8) for step in range(10)])
+
+
+def test_a_number_and_the_number_of_steps_anneal_that_number(batch, fusion_model):
+    objective, model, (x, y) = SynIB(weight=4.0, steps=5), fusion_model(), batch()
+    assert [float(objective(model, x, y)[1]["weight"]) for _ in range(5)] == pytest.approx([4.0, 3.0, 2.0, 1.0, 0.0])
+
+
+def test_steps_and_a_schedule_are_not_both_accepted():
+    with pytest.raises(ValueError, match="either steps or a schedule"):
+        SynIB(weight=Annealing(3.0, 10), steps=10)
+    with pytest.raises(ValueError, match="steps must be"):
+        SynIB(steps=0)
+
+
+@pytest.mark.parametrize("kind", ["model in parts", "its latents", "plain function", "masks of coordinates"])
+def test_predictions_are_averaged_over_16_draws_by_default_where_only_the_fusion_head_is_repeated(
+    kind, key, batch, fusion_model
+):
+    model, (x, y) = fusion_model(heads=False), batch()
+    mask = RandomMask(0.5) if kind == "masks of coordinates" else None
+    default = SynIB(mask)
+    predict = {"plain function": lambda m: model(m), "its latents": model.on_latents()}.get(kind, model)
+    given = model.encode_all(x) if kind == "its latents" else x
+    explicit = SynIB(mask, draws=16 if kind in ("model in parts", "its latents") else 1)
+    other = SynIB(mask, draws=1 if kind in ("model in parts", "its latents") else 16)
+    loss = default(predict, given, y, key=key)[0]
+    assert loss == explicit(predict, given, y, key=key)[0]
+    assert loss != other(predict, given, y, key=key)[0]
+
+
+def test_debiasing_takes_16_draws_by_default(key, batch, fusion_model):
+    model, (x, y) = fusion_model(), batch()
+    settings = {"mask": RandomMask(0.5), "noise": StandardNoise(), "debias": True}
+    loss = SynIB(**settings)(model, x, y, key=key)[0]
+    assert loss == SynIB(**settings, draws=16)(model, x, y, key=key)[0]

@@ -75,7 +75,7 @@ def synib_marginal(*, draws: int, debias: bool = False, **settings: Any) -> SynI
 
 
 def _synib(mask: Mask, noise: str, settings: dict[str, Any]) -> SynIB:
-    return SynIB(mask, make_noise(noise), **settings)
+    return SynIB(mask, make_noise(noise), **{"weight": 1.0, "draws": 1, **settings})
 
 
 def make_noise(name: str) -> Noise:

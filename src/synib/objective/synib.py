@@ -16,10 +16,12 @@ from synib.objective.checks import check_batch
 from synib.objective.counterfactuals import Counterfactual, Subsets, counted, deal, kinds, predicted_classes
 from synib.objective.families import Family
 from synib.objective.model import MultimodalModel, Predict
-from synib.objective.penalised import Constant, Penalised, weighted_mean
+from synib.objective.penalised import Constant, Penalised, weight_over, weighted_mean
 from synib.objective.references import Reference
 from synib.objective.wrappers import as_multimodal
 from synib.tokens import Modality
+
+DRAWS = 16  # by default, where a draw is cheap
 
 
 class SynIB(Penalised):
@@ -41,12 +43,16 @@ class SynIB(Penalised):
         noise: The replacement values. Default: :class:`ShuffledNoise`, the values of another example.
         reference: The distribution that the corrupted prediction should fall back to. Default: :class:`Uniform`.
         family: The predictive distribution. Default: ``Categorical()``.
-        weight: λ, a number or a schedule such as :class:`LinearWarmup`.
+        weight: λ, a number or a schedule such as :class:`LinearWarmup`. Default: 30 if ``steps`` is given, otherwise 1.
+        steps: The number of training steps (calls in training mode). The weight then falls linearly to 0 over the first
+            80 % of them, which did better than a constant weight wherever a shortcut hides the synergy.
         unimodal_weight: Weight of the losses of the unimodal heads, if the model has any.
         corrupt: The modalities to corrupt; all by default.
         subsets: Corrupt ``"each"`` modality alone, or every ``"proper"`` subset of them.
         sample: Number of counterfactuals drawn for each example in a step, to reduce the cost; ``None`` for all.
-        draws: K. Masks and noise are redrawn each time; a learned mask is searched only once.
+        draws: K. Masks and noise are redrawn each time; a learned mask is searched only once. Default: 16 if whole
+            modalities are swapped and the model encodes each as a vector, so that a draw only repeats the fusion head;
+            otherwise 1.
         debias: Remove the upward bias, about (classes - 1) / 2K, of the KL of an average of K draws: twice the KL of
             all draws minus the mean KL of their two halves, which cancels the 1/K term. Needs an even K.
         check: When to check the values of a batch, see :class:`Objective`.
@@ -54,7 +60,7 @@ class SynIB(Penalised):
     Example:
         >>> import torch, synib
         >>> model = synib.FusionModel.mlp({"image": 8, "text": 4}, hidden=[16], classes=3)
-        >>> objective = synib.SynIB(weight=1.0)
+        >>> objective = synib.SynIB(steps=1000)  # the length of the training
         >>> batch = {"image": torch.randn(32, 8), "text": torch.randn(32, 4)}
         >>> loss, parts = objective(model, batch, torch.randint(3, (32,)))
         >>> loss.backward()
@@ -70,26 +76,29 @@ class SynIB(Penalised):
         noise: Noise | None = None,
         reference: Reference | None = None,
         family: Family | None = None,
-        weight: float | Constant = 1.0,
+        weight: float | Constant | None = None,
         *,
+        steps: int | None = None,
         unimodal_weight: float = 1.0,
         corrupt: Sequence[str] | None = None,
         subsets: Subsets = "each",
         sample: int | None = None,
-        draws: int = 1,
+        draws: int | None = None,
         debias: bool = False,
         check: bool | None = None,
     ) -> None:
-        super().__init__(weight, reference, family, unimodal_weight, check)
+        super().__init__(weight_over(weight, steps), reference, family, unimodal_weight, check)
         self.mask = check_kind("mask", mask, Mask, "RandomMask(0.5)") if mask is not None else RandomMask(1.0)
         self.noise = check_kind("noise", noise, Noise, "ShuffledNoise()") if noise is not None else ShuffledNoise()
-        self.draws, self.debias = check_whole("draws", draws), check_flag("debias", debias)
+        self.debias = check_flag("debias", debias)
+        automatic = DRAWS if debias else None  # debiasing needs several
+        self.draws = automatic if draws is None else check_whole("draws", draws)
         self.sample = check_whole("sample", sample) if sample is not None else None
         self.subsets = check_choice("subsets", subsets, Subsets)
         self.corrupt = None if corrupt is None else tuple(corrupt)
         if isinstance(corrupt, str) or self.corrupt == ():
             raise ValueError(f"corrupt must list names of modalities, such as ['image']; got {shown(corrupt)}.")
-        if debias and draws % 2:
+        if debias and draws is not None and draws % 2:
             raise ValueError(f"draws must be even with debias=True; got draws={draws}.")
         if self.mask.probes and isinstance(self.noise, HideTokens):
             raise ValueError(
@@ -106,7 +115,7 @@ class SynIB(Penalised):
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         counterfactuals = self._plan(batch, key)
         corrupted, mask_losses = self._corrupt(model, batch, counterfactuals, self.noise, key)
-        latents, batches = self._encode(model, batch, counterfactuals, corrupted, key)
+        latents, batches, draws = self._encode(model, batch, counterfactuals, corrupted, key)
         if separate := bool(counterfactuals) and model.mixes_rows():
             self._warn_of_batch_norm(model)
         prediction, *uncertain = self.predictions(model, batches, separate)
@@ -114,7 +123,9 @@ class SynIB(Penalised):
         total, parts, heads = self.supervised(model, latents, prediction, batch)
         weight = self.scheduled_weight() if self.weight.changes else self.weight.weight
         if counterfactuals:
-            penalties = [self._penalty(c, u, heads, batch) for c, u in zip(counterfactuals, uncertain, strict=True)]
+            penalties = [
+                self._penalty(c, u, draws, heads, batch) for c, u in zip(counterfactuals, uncertain, strict=True)
+            ]
             total = total + weight * torch.stack(penalties).sum()
             parts |= {f"penalty/{c.label}": p.detach() for c, p in zip(counterfactuals, penalties, strict=True)}
         parts["weight"] = weight.detach()
@@ -149,7 +160,7 @@ class SynIB(Penalised):
         batch = Batch(modalities, target)
         planned = self._plan(batch, key)
         corrupted, _ = self._corrupt(model, batch, planned, copy.deepcopy(self.noise), key)  # noise may follow the data
-        _, (intact, *changed) = self._encode(model, batch, planned, corrupted, key)
+        _, (intact, *changed), _ = self._encode(model, batch, planned, corrupted, key)
         return intact, {c.label: inputs for c, inputs in zip(planned, changed, strict=True)}
 
     def _plan(self, batch: Batch, key: Tensor) -> list[Counterfactual]:
@@ -208,6 +219,7 @@ class SynIB(Penalised):
     ) -> tuple[Modality, Tensor | None]:
         """A corrupted modality, and the loss of its mask if it has one."""
         name, _ = which
+        draws = self.draws or 1
         whole, key = batch.modalities[name], keys.fold(key, *which)
         mask_key, noise_key = keys.fold(key, "mask"), keys.fold(key, "noise")
         x = whole if rows is None else tokens.take(whole, rows)
@@ -217,8 +229,8 @@ class SynIB(Penalised):
             return noise.fill(whole, k, name, 1, rows)
 
         if not self.mask.probes:
-            mask = self.mask(x, mask_key, Probe(name, fill, None, examples), self.draws)
-            return noise.corrupt(whole, mask, noise_key, name, self.draws, rows), None
+            mask = self.mask(x, mask_key, Probe(name, fill, None, examples), draws)
+            return noise.corrupt(whole, mask, noise_key, name, draws, rows), None
         target = batch.target if rows is None else batch.target[rows]
         look = batch.check_values
 
@@ -231,9 +243,9 @@ class SynIB(Penalised):
 
         probe = Probe(name, fill, unimodal_loss if model.has_head(name) else None, examples)
         with undisturbed(model.unimodal_modules(name)):
-            mask = self.mask(x, mask_key, probe, self.draws)
+            mask = self.mask(x, mask_key, probe, draws)
             mask_loss = self.mask.loss(x, mask_key, probe)
-        return noise.corrupt(whole, mask, noise_key, name, self.draws, rows), mask_loss
+        return noise.corrupt(whole, mask, noise_key, name, draws, rows), mask_loss
 
     def _encode(
         self,
@@ -242,8 +254,8 @@ class SynIB(Penalised):
         counterfactuals: Sequence[Counterfactual],
         corrupted: Mapping[tuple[str, str], Modality],
         key: Tensor,
-    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Latents of the intact batch, and the fusion inputs: intact, then each counterfactual."""
+    ) -> tuple[dict[str, Any], list[dict[str, Any]], int]:
+        """Latents of the intact batch; the fusion inputs: intact, then each counterfactual; and the number of draws."""
         latents: dict[str, Any] = {}
         intact: dict[str, Any] = {}
         changed: dict[tuple[str, str], Any] = {}
@@ -266,8 +278,8 @@ class SynIB(Penalised):
                 intact[name] = model.project(name, latents[name])
                 rest = [model.project(name, model.encode(name, corrupted[which])) for which in mine]
             changed |= dict(zip(mine, rest, strict=True))
-        batches, n = [intact], batch.target.shape[0]
-        classes = {}
+        batches, n, classes = [intact], batch.target.shape[0], {}
+        draws = self.draws or (DRAWS if self._draws_are_cheap(model, intact) else 1)
         if self.noise.within_classes and counterfactuals:
             self.require_heads(model, latents)
             classes = predicted_classes(model, latents, self.family)
@@ -275,18 +287,23 @@ class SynIB(Penalised):
             inputs: dict[str, Any] = {}
             for name, z in intact.items():
                 if name not in c.corrupted:
-                    inputs[name] = z if c.rows is None and self.draws == 1 else tokens.repeat(z, c.rows, self.draws)
+                    inputs[name] = z if c.rows is None and draws == 1 else tokens.repeat(z, c.rows, draws)
                 elif corrupted:
                     inputs[name] = changed[name, "" if c.rows is None else c.label]
                 else:
                     own = keys.fold(key, name, "", "noise")
-                    chosen = self.noise.chosen(own, n, self.draws, batch.target.device, c.rows, classes.get(name))
+                    chosen = self.noise.chosen(own, n, draws, batch.target.device, c.rows, classes.get(name))
                     inputs[name] = tokens.take(z, chosen)
             batches.append(inputs)
-        return latents, batches
+        return latents, batches, draws
+
+    def _draws_are_cheap(self, model: MultimodalModel, projected: Mapping[str, Any]) -> bool:
+        """Whether a draw only repeats a fusion head of vectors."""
+        vectors = all(isinstance(z, Tensor) and z.ndim == 2 for z in projected.values())
+        return self.mask.whole and self.noise.shuffles and model.names is not None and vectors
 
     def _penalty(
-        self, counterfactual: Counterfactual, uncertain: Tensor, heads: Mapping[str, Tensor], batch: Batch
+        self, counterfactual: Counterfactual, uncertain: Tensor, draws: int, heads: Mapping[str, Tensor], batch: Batch
     ) -> Tensor:
         """KL of the corrupted prediction to the reference, averaged over the examples of this counterfactual.
 
@@ -302,10 +319,10 @@ class SynIB(Penalised):
                     "The Unimodal reference needs a unimodal predictor for a modality other than "
                     f"{counterfactual.label!r}: give the FusionModel heads, or pass unimodal={{name: predictor}}."
                 )
-        draws = uncertain.unflatten(0, (self.draws, -1))
-        divergence = self._of_draws(draws, intact)
+        drawn = uncertain.unflatten(0, (draws, -1))
+        divergence = self._of_draws(drawn, intact)
         if self.debias:
-            halves = draws.unflatten(0, (2, -1))
+            halves = drawn.unflatten(0, (2, -1))
             of_halves = 0.5 * (self._of_draws(halves[0], intact) + self._of_draws(halves[1], intact))
             divergence = 2 * divergence - of_halves
         first = batch.modalities[counterfactual.corrupted[0]]

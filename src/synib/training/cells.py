@@ -212,5 +212,5 @@ def cost(method: Objective) -> float:
         return cost(method.objective)
     if isinstance(method, SynIB):
         searched = 0.6 * method.mask.steps if isinstance(method.mask, LearnedMask) else 0.0
-        return 1.5 + 0.1 * method.draws + searched
+        return 1.5 + 0.1 * (method.draws or 1) + searched
     return COSTS.get(type(method), 1.0)
