@@ -87,7 +87,9 @@ def fit(
     chosen, calibration = judged[number], cross.calibration(number)
     named = table.split is not None and "validation" in table.split
     train_rows = folds[0].train if named else np.sort(np.concatenate([fold.test for fold in folds]))
-    learner, scaling, settings = run.final(chosen, train_rows, calibration, learners[number][0] if named else None)
+    learner, scaling, settings = run.final(
+        chosen, train_rows, calibration, learners[number][0] if named and number in learners else None
+    )
     scores = {m: _scores(table, cross, [m], rows, len(folds)) for m in methods}
     about = {
         "source": table.source,
