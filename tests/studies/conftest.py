@@ -2,11 +2,13 @@
 
 import csv
 import pickle
+import shutil
 
 import numpy as np
 import pytest
 
 from synib.studies.irony.ravdess import EMOTIONS, FOLDS
+from synib.studies.irony.voices import BANDS, CACHE, FRAMES
 
 
 @pytest.fixture(scope="session")
@@ -64,6 +66,20 @@ def takes_root(tmp_path_factory):
     root = tmp_path_factory.mktemp("takes")
     (root / "ravdess").mkdir()
     np.savez_compressed(root / "ravdess" / "features.npz", **columns)
+    return root
+
+
+@pytest.fixture(scope="session")
+def voices_root(takes_root, tmp_path_factory):
+    """The same clips, with spectrograms of the recordings whose first half shows a little of the emotion."""
+    root = tmp_path_factory.mktemp("voices")
+    shutil.copytree(takes_root / "ravdess", root / "ravdess")
+    with np.load(root / "ravdess" / "features.npz") as features:
+        names, label = features["id"], features["label"]
+    rng = np.random.default_rng(0)
+    log_mel = rng.normal(0, 1, (len(names), FRAMES, BANDS)).astype(np.float16)
+    log_mel[:, : FRAMES // 2] += rng.normal(0, 1, (8, 1, BANDS)).astype(np.float16)[label]
+    np.savez(root / "ravdess" / CACHE, id=names, log_mel=log_mel)
     return root
 
 

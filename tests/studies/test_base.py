@@ -104,10 +104,13 @@ class TestEveryExperiment:
     """What every experiment must satisfy."""
 
     @pytest.fixture(autouse=True)
-    def files(self, name, ravdess_root, takes_root, digits_root, affect_root, crema_votes_root, monkeypatch):
+    def files(
+        self, name, ravdess_root, takes_root, voices_root, digits_root, affect_root, crema_votes_root, monkeypatch
+    ):
         if name.startswith("irony"):
-            monkeypatch.setenv("SYNIB_DATA", str(takes_root if "matched" in name else ravdess_root))
-        if name.startswith("digits"):
+            roots = {"matched": takes_root, "voices": voices_root}
+            monkeypatch.setenv("SYNIB_DATA", str(next((r for word, r in roots.items() if word in name), ravdess_root)))
+        if name.startswith(("digits", "attention")):
             monkeypatch.setenv("SYNIB_DATA", str(digits_root))
         if name.startswith("crema-votes"):
             monkeypatch.setenv("SYNIB_DATA", str(crema_votes_root))

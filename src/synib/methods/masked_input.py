@@ -10,6 +10,7 @@ from torch import Tensor
 from synib import keys, tokens
 from synib.checks import check_kind
 from synib.masks import Mask, Noise, OracleMask, Probe, RandomMask
+from synib.masks.base import Over
 from synib.methods.synib import NoiseName, make_noise
 from synib.objective import Batch, Constant, MultimodalModel, Parts, Scheduled
 from synib.tokens import Modality
@@ -72,9 +73,11 @@ class MaskedInput(Scheduled):
         return total, of_both | parts
 
 
-def masked_random(*, p: float, noise: NoiseName = "standard", **settings: Any) -> MaskedInput:
-    """Masked inputs with each coordinate corrupted with probability ``p``."""
-    return MaskedInput(RandomMask(p), make_noise(noise), **settings)
+def masked_random(
+    *, p: float, noise: NoiseName = "standard", over: Over = "coordinates", **settings: Any
+) -> MaskedInput:
+    """Masked inputs with each coordinate, or each token, corrupted with probability ``p``."""
+    return MaskedInput(RandomMask(p, over), make_noise(noise), **settings)
 
 
 def masked_oracle(

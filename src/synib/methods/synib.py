@@ -18,6 +18,7 @@ from synib.masks import (
     StandardNoise,
     ZeroNoise,
 )
+from synib.masks.base import Over
 from synib.objective import SynIB
 
 NOISES: dict[str, type[Noise]] = {
@@ -31,9 +32,9 @@ NOISES: dict[str, type[Noise]] = {
 NoiseName = Literal["standard", "matched", "shuffled", "class-shuffled", "zeros", "hidden"]
 
 
-def synib_random(*, p: float, noise: NoiseName = "standard", **settings: Any) -> SynIB:
-    """SynIB with random masks: each coordinate corrupted with probability ``p``."""
-    return _synib(RandomMask(p), noise, settings)
+def synib_random(*, p: float, noise: NoiseName = "standard", over: Over = "coordinates", **settings: Any) -> SynIB:
+    """SynIB with random masks: each coordinate, or each token, corrupted with probability ``p``."""
+    return _synib(RandomMask(p, over), noise, settings)
 
 
 def synib_oracle(
@@ -55,10 +56,11 @@ def synib_learned(
     norm: Literal["sum", "mean"] = "sum",
     init: float = 0.0,
     noise: NoiseName = "standard",
+    over: Over = "coordinates",
     **settings: Any,
 ) -> SynIB:
-    """SynIB with masks searched for each example against the unimodal heads."""
-    mask = LearnedMask(steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init)
+    """SynIB with masks over coordinates or tokens, searched for each example against the unimodal heads."""
+    mask = LearnedMask(steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init, over=over)
     return _synib(mask, noise, settings)
 
 

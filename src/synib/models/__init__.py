@@ -1,6 +1,7 @@
 """Encoders, heads and fusion. Models that use transformers import that package on construction."""
 
 from synib.models.affect import affect_model
+from synib.models.attention import attention_model
 from synib.models.cached import cache_features
 from synib.models.fusion import ConcatFusion, FusionModel, pid_xor_model, spurious_xor_model
 from synib.models.lora import add_lora
@@ -15,6 +16,7 @@ __all__ = [
     "OptionalEncoder",
     "add_lora",
     "affect_model",
+    "attention_model",
     "cache_features",
     "memes_model",
     "mlp",

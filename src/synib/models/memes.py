@@ -141,7 +141,9 @@ class TokenFusion(nn.Module):
         widths: Modality → width of its tokens.
         classes: Number of outputs.
         width, layers, heads: Settings of the transformer.
-        dropout: Rate of torch's dropout, which is fast and draws from torch's generator.
+        dropout: Dropout rate.
+        keyed: Whether dropout is drawn by keys, so that a fleet can train it, instead of torch's faster dropout
+            (:class:`~synib.models.transformer.TransformerLayer`).
     """
 
     def __init__(
@@ -152,6 +154,7 @@ class TokenFusion(nn.Module):
         layers: int = 2,
         heads: int = 8,
         dropout: float = 0.1,
+        keyed: bool = False,
     ) -> None:
         super().__init__()
         check_whole("layers", layers)
@@ -161,7 +164,7 @@ class TokenFusion(nn.Module):
         self.marks = nn.ParameterDict({name: nn.Parameter(0.02 * torch.randn(width)) for name in widths})
         self.own = nn.Parameter(0.02 * torch.randn(width))
         self.layers = nn.ModuleList(
-            TransformerLayer(width, heads, 4 * width, dropout, norm_first=True, keyed=False, activation=nn.GELU())
+            TransformerLayer(width, heads, 4 * width, dropout, norm_first=True, keyed=keyed, activation=nn.GELU())
             for _ in range(layers)
         )
         self.out = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, classes))

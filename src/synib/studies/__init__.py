@@ -2,6 +2,8 @@
 
 from synib.studies.ablations.experiment import Ablations
 from synib.studies.affect.experiment import AffectMOSI, AffectMUStARD, AffectURFunny
+from synib.studies.attention.experiment import Attention
+from synib.studies.attention.search import AttentionSearch
 from synib.studies.base import Experiment
 from synib.studies.crema_votes.experiment import CremaVotesEmotion, CremaVotesLevel
 from synib.studies.digits.experiment import DigitsPlenty, DigitsScarce
@@ -12,6 +14,7 @@ from synib.studies.hateful_memes.experiment import HatefulMemes
 from synib.studies.irony.experiment import IronyRates
 from synib.studies.irony.matched_experiment import IronyMatched
 from synib.studies.irony.matched_search import MatchedSearch
+from synib.studies.irony.voices_experiment import IronyVoices, VoicesSearch
 from synib.studies.mask_recovery.experiment import MaskRecovery
 from synib.studies.pid_xor.compare import ComparePID
 from synib.studies.pid_xor.dynamics import PIDDynamics
@@ -42,11 +45,15 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         IronyRates,
         MatchedSearch,
         IronyMatched,
+        VoicesSearch,
+        IronyVoices,
         CremaVotesEmotion,
         CremaVotesLevel,
         Forms,
         FairSearch,
         Fair,
+        AttentionSearch,
+        Attention,
         Ablations,
         MaskRecovery,
         AffectMOSI,
@@ -63,6 +70,8 @@ __all__ = [
     "AffectMOSI",
     "AffectMUStARD",
     "AffectURFunny",
+    "Attention",
+    "AttentionSearch",
     "Calibration",
     "ComparePID",
     "CompareXOR",
@@ -78,6 +87,7 @@ __all__ = [
     "HatefulMemes",
     "IronyMatched",
     "IronyRates",
+    "IronyVoices",
     "LearnedMasks",
     "MaskRecovery",
     "MatchedSearch",
@@ -86,6 +96,7 @@ __all__ = [
     "Parity",
     "Search",
     "SpuriousXOR",
+    "VoicesSearch",
     "load",
     "run",
 ]

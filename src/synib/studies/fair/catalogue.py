@@ -10,9 +10,10 @@ FILLS = {"Gaussian": "standard", "swapped": "shuffled"}
 NO_CUES, FEW = "ceiling, no cues", "ceiling, cue-free examples alone"
 RECIPE, CHEAP_RECIPE = "recipe", "recipe, marginal"  # with learned masks, and with whole modalities corrupted
 RECIPE_WEIGHT = 30.0  # on every task
+Axes = dict[str, tuple[float, ...]]
 # The values that a search may try, in order. It begins with some, and goes on until the best has been compared with both of
 # its neighbours on every ladder.
-LADDERS: dict[str, tuple[float, ...]] = {
+LADDERS: Axes = {
     "lr": (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1),
     "dropout": (0.0, 0.5, 0.7, 0.8, 0.9),
     "weight_decay": (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
@@ -25,7 +26,7 @@ LADDERS: dict[str, tuple[float, ...]] = {
     "unimodal_weight": (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
     "alpha": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
 }
-START: dict[str, tuple[float, ...]] = {
+START: Axes = {
     "dropout": (0.0, 0.5),
     "weight_decay": (1e-5, 1e-4, 1e-3),
     "weight": (3.0, 10.0, 30.0),
@@ -36,7 +37,6 @@ START: dict[str, tuple[float, ...]] = {
 }
 # Below 0 a dropout or a weight decay cannot go, and what a method has at these is what it is without.
 NATURAL = {("dropout", 0.0), ("weight_decay", 0.0), ("entropy", 0.0)}
-Axes = dict[str, tuple[float, ...]]
 
 
 def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str, Form]:
@@ -118,21 +118,21 @@ OWN = {
 }
 
 
-def neighbours(chosen: Mapping[str, float]) -> list[dict[str, float]]:
+def neighbours(chosen: Mapping[str, float], ladders: Axes = LADDERS) -> list[dict[str, float]]:
     """The candidates that differ from one in a single setting, by one step of its grid."""
     found = []
     for name, value in chosen.items():
-        ladder = LADDERS[name]
+        ladder = ladders[name]
         for at in (ladder.index(value) - 1, ladder.index(value) + 1):
             if 0 <= at < len(ladder):
                 found.append({**chosen, name: ladder[at]})
     return found
 
 
-def ends(chosen: Mapping[str, float]) -> list[str]:
+def ends(chosen: Mapping[str, float], ladders: Axes = LADDERS) -> list[str]:
     """The settings of a candidate at the end of their grid, beyond which nothing was tried.
 
     Natural bounds (no dropout at all) do not count.
     """
-    last = {name: (LADDERS[name][0], LADDERS[name][-1]) for name in chosen}
+    last = {name: (ladders[name][0], ladders[name][-1]) for name in chosen}
     return [name for name, value in chosen.items() if value in last[name] and (name, value) not in NATURAL]

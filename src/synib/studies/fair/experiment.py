@@ -1,7 +1,7 @@
 """The fair comparison on the test set: every form with its chosen settings, with ceilings and corrected intervals."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -57,6 +57,8 @@ class Fair(FairForms):
         "analysis were fixed before the first run (PLAN.md)."
     )
     factors: ClassVar[tuple[str, ...]] = ("task", "form", "selection")
+    package: ClassVar[str] = __package__  # has the settings that the search chose
+    primary: ClassVar[Collection[tuple[str, str, str]]] = PRIMARY  # task, form, rival
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "task": ("pid-xor",), "form": ("vanilla", "SynIB whole, swapped")}
 
     seeds: int = 12
@@ -64,7 +66,7 @@ class Fair(FairForms):
     @cached_property
     def _chosen(self) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
         """Task → form → selection rule → settings, as written by the search."""
-        text = resources.files(__package__).joinpath("settings.json").read_text("utf-8")
+        text = resources.files(self.package).joinpath("settings.json").read_text("utf-8")
         return json.loads(text)  # type: ignore[no-any-return]
 
     def _settings(self, task: str, form: str) -> dict[str, dict[str, Any]]:
@@ -153,7 +155,7 @@ class Fair(FairForms):
                     share = FAIRNESS[task].test_share
                     low, high = interval(row["mean"], row["se"], row["n"], test_share=share)
                     p = resampled_p_value(row["mean"], row["se"], row["n"], share)
-                    who = {"task": task, "form": form, "rival": rival, "primary": (task, form, rival) in PRIMARY}
+                    who = {"task": task, "form": form, "rival": rival, "primary": (task, form, rival) in self.primary}
                     lead = {"lead": row["mean"], "low": low, "high": high, "n": row["n"], "unit": FAIRNESS[task].unit}
                     claims.append({**who, **lead, "p": p})
         for primary in (True, False):

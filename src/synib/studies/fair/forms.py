@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from synib.data import Dataset
 from synib.studies.base import grid, option
-from synib.studies.fair.catalogue import Axes, core, fair_forms, start
+from synib.studies.fair.catalogue import LADDERS, Axes, core, fair_forms, start
 from synib.studies.fair.tasks import FAIRNESS, ceiling_data, fair_tasks
 from synib.studies.forms.catalogue import Form, Task
 from synib.studies.forms.experiment import Forms
@@ -21,6 +21,7 @@ class FairForms(Forms):
     """Every form (method, schedule, fill) on every task of the fair comparison."""
 
     chooses_on_half: ClassVar[bool] = False
+    ladders: ClassVar[Axes] = LADDERS  # what a search may try
 
     task: tuple[str, ...] = option(tuple(FAIRNESS), "Only this task; may be repeated.", among=FAIRNESS)
     form: tuple[str, ...] = option(("all",), "Only this form, or core for a smaller set; may be repeated.")

@@ -10,7 +10,7 @@ import torch
 from synib.data import Dataset, Split
 from synib.studies.base import Experiment, Row, option
 from synib.studies.charts import Figure, Table
-from synib.studies.fair.catalogue import LADDERS, ends, neighbours
+from synib.studies.fair.catalogue import ends, neighbours
 from synib.studies.fair.forms import SELECTIONS, FairForms, typed
 from synib.studies.forms.catalogue import Task
 from synib.studies.search import describe
@@ -50,7 +50,7 @@ class FairSearch(FairForms):
         super().__post_init__()
         for task, form, candidate in self._extensions:
             known = task in self._tasks and form in self._all(task) and candidate.keys() == self.axes(task, form).keys()
-            if not known or any(value not in LADDERS[name] for name, value in candidate.items()):
+            if not known or any(value not in self.ladders[name] for name, value in candidate.items()):
                 raise ValueError(f"{EXTENSION}; got {' | '.join((task, form, describe(candidate)))!r}.")
 
     @cached_property
@@ -115,7 +115,12 @@ class FairSearch(FairForms):
         new, edges = [], 0
         for (task, form), rules in self.choose(self.summary(results)).items():
             tried = self.candidates_of(task, form)
-            beyond = {describe(typed(n)): n for chosen in rules.values() for n in neighbours(chosen) if n not in tried}
+            beyond = {
+                describe(typed(near)): near
+                for chosen in rules.values()
+                for near in neighbours(chosen, self.ladders)
+                if near not in tried
+            }
             new += [f"{task} | {form} | {name}" for name in beyond]
             edges += bool(beyond)
         if not new:
@@ -142,7 +147,7 @@ class FairSearch(FairForms):
         ended = [
             f"{task} | {form} | {name}"
             for (task, form), rules in chosen.items()
-            for name in dict.fromkeys(name for own in rules.values() for name in ends(own))
+            for name in dict.fromkeys(name for own in rules.values() for name in ends(own, self.ladders))
         ]
         return {"settings": settings, "at_the_end_of_a_ladder": ended}
 
@@ -151,7 +156,11 @@ class FairSearch(FairForms):
         chosen, tables = self.choose(summary), []
         for task in dict.fromkeys(task for task, _ in chosen):
             for rule, meaning in SELECTIONS.items():
-                names = {form: describe(rules[rule]) for (of, form), rules in chosen.items() if of == task}
+                names = {
+                    form: describe(rules[rule]) for (of, form), rules in chosen.items() if of == task and rule in rules
+                }
+                if not names:
+                    continue
                 rows = [
                     {**row, "form": f"{row['form']}: {row['candidate']}"}
                     for row in summary

@@ -48,6 +48,12 @@ def matched_irony(folder: str, alpha: float, tested: int) -> IronyData:
         alpha: Irony rate of the training data.
         tested: The actor that is tested; also the seed of the training data's assignment.
     """
+    irony = matched_assignment(folder, alpha, tested)
+    return IronyData(irony, irony.dataset(ravdess_features(folder).video, _components(folder, tested)))
+
+
+def matched_assignment(folder: str, alpha: float, tested: int) -> Irony:
+    """Which face and voice make an example, in each split; arguments as for :func:`matched_irony`."""
     clips = ravdess_features(folder)
     columns = clips.columns
     within = list(zip(*(columns[name].tolist() for name in KEY), strict=True))
@@ -64,8 +70,7 @@ def matched_irony(folder: str, alpha: float, tested: int) -> IronyData:
     for name, draws in DRAWS.items():
         drawn = [assign(name, splits[name], RATE, seed).splits[name] for seed in range(draws)]
         triplets[name] = Triplets(*(np.concatenate(part) for part in zip(*drawn, strict=True)))
-    irony = replace(irony, splits=triplets)
-    return IronyData(irony, irony.dataset(clips.video, _components(folder, tested)))
+    return replace(irony, splits=triplets)
 
 
 @lru_cache(maxsize=ACTORS)

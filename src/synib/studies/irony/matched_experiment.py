@@ -71,7 +71,7 @@ class IronyMatched(MatchedForms):
     @cached_property
     def _chosen(self) -> dict[str, dict[str, Any]]:
         """Form → its settings and its validation AUC, as the search left them."""
-        return json.loads(resources.files(__package__).joinpath("matched.json").read_text("utf-8"))  # type: ignore[no-any-return]
+        return json.loads(resources.files(__package__).joinpath(f"{self.outcome}.json").read_text("utf-8"))  # type: ignore[no-any-return]
 
     @property
     def caution(self) -> str:

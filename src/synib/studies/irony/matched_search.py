@@ -58,6 +58,7 @@ class MatchedForms(FairForms):
     """The forms that are compared on matched irony."""
 
     family: ClassVar[Family] = MatchedIrony.family
+    outcome: ClassVar[str] = "matched"  # the search writes it as <outcome>.json, and the comparison reads it
 
     task: tuple[str, ...] = option((TASK,), "The only task.", among=(TASK,))
 
@@ -114,7 +115,7 @@ class MatchedSearch(MatchedForms, FairSearch):
         auc = {(r["form"], r["candidate"]): r["mean"] for r in summary if r["metric"] == "synergy"}
         ended = super().conclusions(summary)["at_the_end_of_a_ladder"]
         return {
-            "matched": {f: {"settings": own, "validation_auc": auc[f, describe(own)]} for f, own in chosen.items()},
+            self.outcome: {f: {"settings": own, "validation_auc": auc[f, describe(own)]} for f, own in chosen.items()},
             "at_the_end_of_a_ladder": [entry.removeprefix(f"{TASK} | ") for entry in ended],
         }
 
