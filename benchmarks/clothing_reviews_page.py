@@ -47,7 +47,8 @@ the models that `fit` compares.
 *Above the lowest* is the difference in log-loss from the best model of the same test rows, row by row. A ± is one standard
 error over the test rows. All choices of `synib fit` were made by cross-validation on the training rows. One exception: how the
 logistic regression treats a missing modality was changed after its log-loss without the review (0.539) had been seen on these
-test rows, so the row "without the review" is a second look.
+test rows, so the row "without the review" is a second look. It is a third one since rows that lack a modality are predicted
+with a second model, trained with modality dropout, which was developed on training rows of other data (UCI digits).
 
 For what is missing, scikit-learn's models are given an empty review, the mean age and no category (logistic regression), or
 NaN (gradient boosting); `synib predict` is given a file without the columns. The logistic regression's C has the lowest

@@ -140,9 +140,9 @@ def main() -> None:
     lines: list[dict[str, Any]] = []
     both = {"text": "text:text", "age": "age:table"}
     cases = (
-        ("texts", "wordllama", options.texts),
+        ("texts", "wordllama and tfidf", options.texts),
         ("images", "pixels", options.images),
-        ("texts", "wordllama", options.million),
+        ("texts", "wordllama and tfidf", options.million),
     )
     for name, encoder, rows in cases:
         if not rows:

@@ -11,181 +11,28 @@ rows, ``part_gain`` among them, for trained models and for the same networks wit
 """
 
 import argparse
+import itertools
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from explain_peers import PEERS, Peer, Scores
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from explain_subjects import FAMILY, METHODS, Question, Subject, ink, questions, reset, subjects
 
 import synib
-from synib.data import Dataset
 from synib.explanation import Picture, Spectrogram, part_gain, patches
 from synib.files import write_csv
 from synib.measure import auc
 from synib.report.explanation import write_explanation
-from synib.studies.base import Experiment
-from synib.studies.digits import data as digits_data
-from synib.studies.digits.experiment import DigitsScarce
-from synib.studies.pid_xor.dynamics import PIDDynamics
-from synib.studies.spurious_xor.experiment import SpuriousXOR
-from synib.tokens import values
-from synib.training import Cell
-from synib.training.fleet import train
 
-Truth = NDArray[np.bool_]
-FAMILY = synib.Bernoulli()
-ROWS = 20  # explained by each method
-TEST = 1000  # rows that stand for what is absent
-MAP = 400  # rows of a map
-SHAPLEY_ROWS = 100  # of them whose Shapley values are computed
-
-
-METHODS = {
-    "spurious-xor": ("vanilla", "synib-oracle", "synib-marginal"),
-    "permuted labels": ("synib-marginal",),
-    "pid-xor": ("synib-oracle", "vanilla"),
-    "digits": ("vanilla", "synib-learned"),
-}
-
-
-class PermutedLabels(SpuriousXOR):
-    """The same with training labels that have nothing to do with their rows."""
-
-    def data(self, cell: Cell) -> Dataset:
-        data = super().data(cell)
-        order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(cell.seed))
-        return replace(data, train=replace(data.train, target=data.train.target[order]))
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A trained model with rows to explain."""
-
-    data: str
-    method: str
-    seed: int
-    model: nn.Module
-    modalities: dict[str, Tensor]
-    target: NDArray[np.int64]
-    groups: dict[str, Truth]
-    accuracy: dict[str, float]
-    synergistic: tuple[
-        dict[str, Tensor], Tensor
-    ]  # rows of the whole split whose label only both modalities say, targets
-
-    def rows(self, group: str) -> list[int]:
-        chosen = self.groups.get(group, np.ones(len(self.target), bool))
-        return [int(row) for row in np.flatnonzero(chosen)[:ROWS]]
-
-
-@dataclass(frozen=True)
-class Question:
-    """Where something should be: the parts of each modality, those of one that hold it, the rows, and what is explained."""
-
-    name: str
-    modality: str
-    parts: Mapping[str, Any]
-    truth: Truth
-    group: str
-    score: str  # "together" or "alone"
-
-
-def subjects(data: str, methods: Sequence[str], seeds: int) -> Iterator[Subject]:
-    """Models of each method and seed, trained one after the other, each once."""
-    for method in methods:
-        for seed in range(seeds):
-            yield _trained(data, method, seed)
-
-
-@cache
-def _trained(data: str, method: str, seed: int) -> Subject:
-    kinds: dict[str, Callable[..., Experiment]] = {
-        "spurious-xor": SpuriousXOR,
-        "permuted labels": PermutedLabels,
-        "pid-xor": PIDDynamics,
-        "digits": DigitsScarce,
-    }
-    more: dict[str, Any] = {"beta": (1.0,)} if data in ("spurious-xor", "permuted labels") else {}
-    experiment = kinds[data](seeds=seed + 1, methods=(method,), **more)
-    cell = next(cell for cell in experiment.cells() if cell.seed == seed)
-    start = time.perf_counter()
-    trained = train(experiment, [cell])
-    dataset = experiment.data(cell)
-    # The shortcut of Spurious XOR is gone at test: rows of the validation part have it.
-    split = dataset.validation if "beta" in cell.factors else dataset.test
-    assert split is not None
-    count = min(TEST, len(split))
-    only_both = split.groups.get("S", torch.ones(len(split), dtype=torch.bool)).nonzero().flatten()[:MAP]
-    accuracy = {k: v for k, v in trained.metrics[0].items() if k.startswith("test_accuracy")}
-    print(f"{data} {method} {seed}: {accuracy} in {time.perf_counter() - start:.0f} s", flush=True)
-    return Subject(
-        data, method, seed, trained.learners[0].model,
-        {name: values(x)[:count] for name, x in split.modalities.items()},
-        split.target[:count].numpy(), {name: g[:count].numpy() for name, g in split.groups.items()}, accuracy,
-        ({name: values(x)[only_both] for name, x in split.modalities.items()}, split.target[only_both]),
-    )  # fmt: skip
-
-
-def questions(data: str, method: str) -> list[Question]:
-    """What is known: synergy of models that use it, cues of models that take the shortcut."""
-    single = dict.fromkeys(("x1", "x2"), "coordinates")
-    if data in ("spurious-xor", "permuted labels"):
-        if method == "vanilla":
-            return [Question("shortcut", "x1", single, _at(64, range(4, 10)), "", "alone")]
-        return [Question("signal", m, single, _at(64, range(4)), "", "together") for m in ("x1", "x2")]
-    if data == "pid-xor":
-        from synib.studies.pid_xor.data import BLOCKS
-
-        named, blocks = np.array([*BLOCKS]), dict.fromkeys(("x1", "x2"), BLOCKS)
-        if method == "vanilla":
-            return [
-                Question("unique block", "x1", blocks, named == "unique", "U1", "alone"),
-                Question("redundant block", "x1", blocks, named == "redundant", "R", "alone"),
-                Question("redundant block", "x2", blocks, named == "redundant", "R", "alone"),
-            ]
-        of_blocks = [Question("synergy block", m, blocks, named == "synergy", "S", "together") for m in ("x1", "x2")]
-        at = _at(32, BLOCKS["synergy"])
-        return of_blocks + [Question("synergy coordinates", m, single, at, "S", "together") for m in ("x1", "x2")]
-    bar, tone, ink = _cues()
-    parts = {"image": patches((28, 28), 4), "audio": patches((40, 24), (1, 24))}
-    if method == "vanilla":
-        return [
-            Question("bar", "image", parts, bar, "R", "alone"),
-            Question("tone", "audio", parts, tone, "R", "alone"),
-        ]
-    return [Question("digit", "image", parts, ink, "S", "together")]
-
-
-@cache
-def _cues() -> tuple[Truth, Truth, Truth]:
-    """Patches of 4 x 4 pixels with the bars, mel bands with the tones, and patches with ink (5 % or more on average)."""
-    patch = patches((28, 28), 4).ravel()
-    columns = np.zeros((28, 28), bool)
-    columns[:, : digits_data.BAR] = columns[:, -digits_data.BAR :] = True
-    images, _ = digits_data._images(digits_data.DIGITS.find(None) / "mnist-valid.npz")
-    mean = images.mean(0).numpy()
-    frequency = np.fft.rfftfreq(digits_data.WINDOW, 1 / digits_data.RATE)
-    bank = digits_data._mel_bank()
-    tone = np.zeros(digits_data.BANDS, bool)
-    for hertz in digits_data.TONES:
-        tone |= bank[:, np.argmin(np.abs(frequency - hertz))] > 0.3
-    count = patch.max() + 1
-    bar = np.array([columns.ravel()[patch == k].any() for k in range(count)])
-    return bar, tone, np.array([mean[patch == k].mean() > 0.05 for k in range(count)])
-
-
-def _at(width: int, where: Any) -> Truth:
-    truth = np.zeros(width, bool)
-    truth[list(where)] = True
-    return truth
+SHAPLEY_ROWS = 100  # of a map whose Shapley values are computed
+PEER_ROWS = 20  # that peers explain for a map
+THRESHOLDS = (0.02, 0.05, 0.1, 0.2)  # of the brightness from which on a patch counts as the digit's
 
 
 def ours(subject: Subject, question: Question) -> Scores:
@@ -219,28 +66,15 @@ def truth(data: str, methods: Sequence[str], seeds: int) -> Iterator[dict[str, A
         for question in questions(data, subject.method):
             yield from compared(subject, question, peers=data != "permuted labels")
         if subject.method != "vanilla" and data == "spurious-xor":
-            fresh = replace(subject, model=_reset(subject.model), method=f"{subject.method}, random weights")
+            fresh = replace(subject, model=reset(subject.model), method=f"{subject.method}, random weights")
             for question in questions(data, subject.method):
                 yield from compared(fresh, question, peers=False)
-
-
-def _reset(model: nn.Module) -> nn.Module:
-    """A model of the same shape that was never trained."""
-    import copy
-
-    torch.manual_seed(0)
-    fresh = copy.deepcopy(model)
-    for parameter in fresh.parameters():
-        nn.init.normal_(parameter, std=1 / np.sqrt(parameter.shape[-1])) if parameter.ndim > 1 else nn.init.zeros_(
-            parameter
-        )
-    return fresh
 
 
 def maps(data: str, method: str, seeds: int) -> Iterator[dict[str, Any]]:
     """Ways to make one map of many rows, of models that use the synergy and of the same networks with random weights."""
     for trained in subjects(data, [method], seeds):
-        for subject in (trained, replace(trained, model=_reset(trained.model), method=f"{method}, random weights")):
+        for subject in (trained, replace(trained, model=reset(trained.model), method=f"{method}, random weights")):
             for question in questions(data, method):
                 yield from _maps(subject, question)
 
@@ -267,13 +101,45 @@ def _maps(subject: Subject, question: Question) -> Iterator[dict[str, Any]]:
         "mean |Shapley value|": (np.abs(row).mean(0), len(row)),
         "mean squared Shapley value": (np.square(row).mean(0), len(row)),
     }
-    for name, (scores, rows) in found.items():
+    for name, run in PEERS.items():
+        start = time.perf_counter()
+        scores = run(Peer(subject.model, x, range(min(PEER_ROWS, len(y))), question.parts, question.modality))
+        found |= {
+            f"{name}, mean": (scores.mean(0), len(scores)),
+            f"|{name}|, mean": (np.abs(scores).mean(0), len(scores)),
+        }
+        seconds[name] = time.perf_counter() - start
+    truths = {question.name: question.truth}
+    if question.name == "digit":
+        truths |= {f"digit, brightness above {at}": ink() > at for at in THRESHOLDS}
+    for (name, (scores, rows)), (of, where) in itertools.product(found.items(), truths.items()):
         yield {
-            "data": subject.data, "model": subject.method, "seed": subject.seed, "truth": question.name,
-            "modality": question.modality, "parts": len(question.truth), "map": name, "rows": rows,
-            "auroc": round(auc(scores, question.truth), 4),
-            "seconds": round(seconds["gain" if "gain" in name else "Shapley"], 2), "hardware": hardware(),
+            "data": subject.data, "model": subject.method, "seed": subject.seed, "truth": of,
+            "modality": question.modality, "parts": len(where), "positive": int(where.sum()), "map": name, "rows": rows,
+            "auroc": round(auc(scores, where), 4), "accuracy_S": round(subject.accuracy.get("test_accuracy_S", np.nan), 4),
+            "seconds": round(next(t for of, t in seconds.items() if of in name), 2), "hardware": hardware(),
         }  # fmt: skip
+
+
+def sanity(seeds: int) -> Iterator[dict[str, Any]]:
+    """What ``part_gain`` finds on rows that a model has not seen, where there is something to find and where there is not."""
+    for data in ("spurious-xor", "permuted labels"):
+        for trained in subjects(data, ["synib-marginal"], seeds):
+            fresh = replace(trained, model=reset(trained.model), method="random weights")
+            for subject in (trained, fresh) if data == "spurious-xor" else (trained,):
+                x, y = subject.synergistic
+                start = time.perf_counter()
+                gains = part_gain(subject.model, x, y, dict.fromkeys(x, "coordinates"), family=FAMILY)
+                for question in questions(data, "synib-marginal"):
+                    gain = gains[question.modality]
+                    above = gain.together_low > 0
+                    yield {
+                        "data": data, "model": subject.method, "seed": subject.seed, "modality": question.modality,
+                        "rows": len(y), "parts": len(above), "auroc": round(auc(gain.together, question.truth), 4),
+                        "signal_above_0": int(above[question.truth].sum()), "noise_above_0": int(above[~question.truth].sum()),
+                        "signal_nats": round(float(gain.together[question.truth].sum()), 5),
+                        "seconds": round(time.perf_counter() - start, 2), "hardware": hardware(),
+                    }  # fmt: skip
 
 
 def separation(seeds: int) -> Iterator[dict[str, Any]]:
@@ -331,7 +197,10 @@ def hardware() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "parts", nargs="*", default=[*METHODS, "map-pid-xor", "map-digits", "rows", "cost"], help="what to measure"
+        "parts",
+        nargs="*",
+        default=[*METHODS, "map-pid-xor", "map-digits", "sanity", "rows", "cost"],
+        help="what to measure",
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, help="also write CSV files into this folder")
@@ -343,6 +212,7 @@ def main() -> None:
         whole: dict[str, Callable[[int], Iterator[dict[str, Any]]]] = {
             "rows": separation,
             "cost": cost,
+            "sanity": sanity,
             "map-pid-xor": lambda seeds: maps("pid-xor", "synib-oracle", seeds),
             "map-digits": lambda seeds: maps("digits", "synib-learned", seeds),
         }

@@ -90,7 +90,7 @@ BROKEN = {
     "not valid JSON: it is not a synib model": lambda f: (f / "model.json").write_text("[" * 100_000),
     "not valid JSON: it is": lambda f: (f / "model.json").write_text('{"format": NaN}'),
     "does not describe a synib model": lambda f: (f / "model.json").write_text("[1]"),
-    "is of format 7, made by synib '.*'; this one reads formats up to 3": lambda f: rewrite(f, format=7),
+    "is of format 7, made by synib '.*'; this one reads formats up to 4": lambda f: rewrite(f, format=7),
     "is damaged: widths is None": lambda f: rewrite(f, widths="gone"),
     "is damaged: temperature is True": lambda f: rewrite(f, temperature=True),
     "temperature is between 1e-06 and 1e\\+06; got -1": lambda f: rewrite(f, temperature=-1),

@@ -1,18 +1,68 @@
 """What a trained model needs to be used: its calibration as numbers, and values that stand for missing modalities."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from synib import keys
-from synib.own.crossfit import Calibration
-from synib.own.folds import Rows
+from synib.methods import Experts
+from synib.objective import Gaussian
+from synib.own.crossfit import FREQUENCIES, Calibration
+from synib.own.folds import Rows, kind_of
+from synib.own.predictor import Predictor
 from synib.own.recipe import TableRecipe
 from synib.own.scaling import Scaling
+from synib.own.search_space import LINEAR
 from synib.tokens import optional
 
+LEARNED = 32  # training rows that lack a modality: from so many on, what the model learned of its absence is used
 BACKGROUND = 64  # training rows of each modality that stand for all its values
+
+
+def predictor_of(
+    recipe: TableRecipe,
+    method: str,
+    answers: Any,
+    scaling: Scaling,
+    settings: Mapping[str, Any],
+    calibration: Calibration,
+    train_rows: Rows,
+    about: Mapping[str, Any],
+) -> Predictor:
+    """A trained model with its calibration, and with what stands for missing modalities.
+
+    Args:
+        recipe: Of the table.
+        method: What trained the model.
+        answers: The model in parts.
+        scaling: Of its training rows.
+        settings: How it was trained.
+        calibration: Of what it says.
+        train_rows: The rows it was trained on.
+        about: How it came to be, in plain values.
+    """
+    table = recipe.table
+    lacking = {name: int((~table.present[name][train_rows]).sum()) for name in recipe.missing}
+    stacked = method != FREQUENCIES and isinstance(answers.learner.method, Experts)  # has its weights already
+    gaussian = isinstance(recipe.family, Gaussian)
+    return Predictor(
+        answers=answers,
+        method=method,
+        settings=settings,
+        widths={n: int(x.shape[1]) for n, x in table.modalities.items()},
+        classes=tuple(table.classes),
+        missing=recipe.missing,
+        learned=tuple(n for n in recipe.missing if lacking[n] >= LEARNED and method != LINEAR),
+        scaling=scaling,
+        temperature=temperature_of(calibration, gaussian, stacked),
+        bias=tuple([0.0] * recipe.outputs if stacked or gaussian else calibration.bias.tolist()),
+        background=background_of(recipe, answers, scaling, train_rows),
+        about=about,
+        kind=kind_of(table),
+        raw={} if table.raw is None else table.raw.modalities,
+    )
 
 
 def temperature_of(calibration: Calibration, gaussian: bool, stacked: bool) -> float:

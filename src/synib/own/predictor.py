@@ -1,6 +1,5 @@
 """A trained model of a user's data: calibrated predictions, also for rows that lack a modality, and a score of their need."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,20 +7,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
-from synib.checks import shown
 from synib.measure.stats import tempered
 from synib.objective import Family
 from synib.own.answers import Answers, Frequencies
+from synib.own.given_rows import Rows, as_array, checked
 from synib.own.raw.spec import RawModality
 from synib.own.recipe import family_of
 from synib.own.scaling import Scaling
+from synib.own.second import SecondModel
 from synib.tokens import optional
 
 Numbers = NDArray[np.float64]
-Rows = Mapping[str, ArrayLike]
+Latents = Mapping[str, Tensor]
 ROWS = 4096  # combined at a time
 
 
@@ -44,6 +44,7 @@ class Predictor:
         bias: What is added to the logits after the temperature, one number each; none of a number's prediction.
         kind: ``"classification"``, ``"ordinal"`` (ordered classes), ``"multilabel"`` or ``"regression"``.
         raw: Modalities that are computed from texts, images, sounds or tables: from which columns, by which encoders.
+        second: The model that was trained for rows that lack modalities.
     """
 
     answers: Answers | Frequencies
@@ -60,6 +61,7 @@ class Predictor:
     bias: tuple[float, ...] = ()
     kind: str = "classification"
     raw: Mapping[str, RawModality] = field(default_factory=dict)
+    second: SecondModel | None = None
 
     def __post_init__(self) -> None:
         if not self.classes:
@@ -81,20 +83,23 @@ class Predictor:
 
         Of several labels each has its own probability, ``(rows, labels)``.
 
-        A row may lack modalities. The prediction is then averaged over 64 values that the missing ones had in training
-        (as probabilities), unless at least 32 training rows lacked the modality too: then its absence was learned.
+        A row may lack modalities. Then two predictions are combined, with weights from held-out rows
+        (:class:`~synib.own.second.SecondModel`): that of a model that was trained with modality dropout, and this model's,
+        averaged over 64 values that the missing ones had in training (as probabilities). Where at least 32 training rows
+        lacked the same modality, its absence was learned, and this model predicts alone.
 
         Args:
             modalities: Name → ``(rows, width)``. A modality that is left out is missing in every row, and one that is NaN
                 throughout a row in that row.
             present: Name → ``(rows,)`` of booleans, where missing rows are not marked by NaN.
         """
-        return self._probabilities(self._parameters(*self._encoded(modalities, present)))
+        encoded, has = self._encoded(modalities, present)
+        return self._probabilities(self._parameters(encoded, has, self._seen_by_second(modalities, has)))
 
     def needs_both(self, modalities: Rows, present: Rows | None = None) -> Numbers:
         r"""How much of each answer no modality gives alone, ``(rows,)``, from 0 to 1.
 
-        With :math:`q` the prediction and :math:`q_m` the one from modality m alone, the others averaged over their background,
+        With :math:`q` the prediction and :math:`q_m` the one from modality m alone,
 
         .. math:: \max\big(0,\; q(\hat y) - \max_m q_m(\hat y)\big), \qquad \hat y = \arg\max_y q(y):
 
@@ -110,12 +115,13 @@ class Predictor:
             modalities, present: As for :meth:`predict`.
         """
         encoded, has = self._encoded(modalities, present)
-        together = self._probabilities(self._parameters(encoded, has))
+        second = self._seen_by_second(modalities, has, always=True)
+        together = self._probabilities(self._parameters(encoded, has, second))
         nothing = {name: torch.zeros_like(rows) for name, rows in has.items()}
         more = {"multilabel": _more_confident_labels, "regression": _hellinger}.get(self.kind, _more_confident)
         score = np.full((len(together), together.shape[1] if self.kind == "multilabel" else 1), np.inf)
         for name, rows in has.items():
-            alone = self._probabilities(self._parameters(encoded, {**nothing, name: rows}, learned=False))
+            alone = self._probabilities(self._parameters(encoded, {**nothing, name: rows}, second, learned=False))
             score = np.where(rows.numpy()[:, None], np.minimum(score, more(together, alone)), score)
         several = torch.stack(list(has.values())).sum(0).numpy() > 1
         return np.where(several, np.maximum(score.max(1), 0.0), 0.0)
@@ -161,7 +167,7 @@ class Predictor:
 
     def _encoded(self, modalities: Rows, present: Rows | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """What each modality brings to the fusion, and which rows have it."""
-        given = self._checked(modalities, present)
+        given = checked(self.widths, modalities, present)
         count = len(next(iter(given.values()))[0])
         encoded, has = {}, {}
         self.answers.eval()
@@ -193,8 +199,30 @@ class Predictor:
         raw = self.scaling.undo(self.family, self.answers.combine(encoded).double().numpy())
         return torch.from_numpy(tempered(self.family, raw, self.temperature) + np.array(self.bias))
 
-    def _parameters(self, encoded: Mapping[str, Tensor], has: Mapping[str, Tensor], learned: bool = True) -> Numbers:
-        """Calibrated parameters, averaged over the background of modalities that a row lacks (unless this was learned)."""
+    def scaled(self, modalities: Rows) -> dict[str, Tensor]:
+        """Modalities of rows in the model's units; what a row lacks is 0."""
+        return {name: self.scaling(name, np.nan_to_num(np.asarray(x))).double() for name, x in modalities.items()}
+
+    def averaged(self, modalities: Rows, present: Rows | None = None) -> Tensor:
+        """The calibrated parameters of this model alone, averaged over values of what a row lacks, ``(rows, outputs)``."""
+        return torch.from_numpy(self._parameters(*self._encoded(modalities, present)))
+
+    def _seen_by_second(self, modalities: Rows, has: Mapping[str, Tensor], always: bool = False) -> Latents | None:
+        """What modalities bring to the second model, if there is one and any row lacks something."""
+        lacks = any(not bool(rows.all()) for name, rows in has.items() if name not in self.learned)
+        if self.second is None or not (lacks or always):
+            return None
+        count = len(next(iter(has.values())))
+        x = {n: modalities[n] if n in modalities else np.zeros((count, w)) for n, w in self.widths.items()}
+        with torch.no_grad():
+            return self.second.encode(
+                self.scaled({name: as_array(name, x[name], w) for name, w in self.widths.items()})
+            )
+
+    def _parameters(
+        self, encoded: Latents, has: Mapping[str, Tensor], second: Latents | None = None, learned: bool = True
+    ) -> Numbers:
+        """Calibrated parameters; of rows that lack modalities (unless this was learned) what both models say together."""
         known = {name: rows | (learned and name in self.learned) for name, rows in has.items()}
         patterns, of_row = torch.stack(list(known.values()), 1).unique(dim=0, return_inverse=True)
         draws = max(len(b) for b in self.background.values())
@@ -209,6 +237,12 @@ class Predictor:
                         other = self.background[name]
                         mixed[name] = other[torch.arange(draws) % len(other)].repeat_interleave(len(rows), 0)
                     result[rows] = self.family.average(self.combine(mixed).unflatten(0, (each, len(rows))))
+            some = ~torch.stack(list(known.values())).all(0) & torch.stack(list(has.values())).any(0)
+            if self.second is not None and second is not None and some.any():
+                of_some = {name: rows[some] for name, rows in has.items()}
+                kept = {name: torch.cat([z[:-1][some], z[-1:]]) for name, z in second.items()}
+                own = self.scaling.undo(self.family, self.second.parameters(kept, of_some).numpy())
+                result[some] = self.second.combine(result[some], torch.from_numpy(own), of_some)
         return result.numpy()
 
     def _probabilities(self, parameters: Numbers) -> Numbers:
@@ -221,61 +255,12 @@ class Predictor:
         full = torch.cat([torch.zeros_like(logits), logits], 1) if logits.shape[1] == 1 else logits
         return full.softmax(1).numpy()
 
-    def _checked(self, modalities: Rows, present: Rows | None) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
-        """Modality → its rows and which of them have it, if they can be taken."""
-        if not isinstance(modalities, Mapping) or not isinstance(present, Mapping | None):
-            raise ValueError(f"modalities are a dict of name → (rows, width); got {shown(modalities)}.")
-        for name in {**modalities, **(present or {})}:
-            if name not in self.widths:
-                near = difflib.get_close_matches(str(name), self.widths, 1)
-                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, self.widths))}."
-                raise ValueError(f"The model has no modality {name!r}: {hint}")
-        if not modalities:
-            raise ValueError(f"There is nothing to predict from; give some of {', '.join(map(repr, self.widths))}.")
-        values = {name: _values(name, x, self.widths[name]) for name, x in modalities.items()}
-        rows = {name: len(x) for name, x in values.items()}
-        if len(set(rows.values())) > 1:
-            got = ", ".join(f"{name} {n:,}" for name, n in rows.items())
-            raise ValueError(f"All modalities have as many rows; got {got}.")
-        if not any(rows.values()):
-            raise ValueError("There are no rows to predict.")
-        return {name: (x, _present(name, x, (present or {}).get(name))) for name, x in values.items()}
-
     def __repr__(self) -> str:
         of = {"multilabel": f"{len(self.classes)} labels", "regression": "a number"}.get(
             self.kind, f"{len(self.classes)} {'ordered ' * (self.kind == 'ordinal')}classes"
         )
         modalities = ", ".join(f"{name} ({width})" for name, width in self.widths.items())
         return f"Predictor({self.method}: {of} from {modalities})"
-
-
-def _values(name: str, x: ArrayLike, width: int) -> NDArray[Any]:
-    try:
-        values = np.asarray(x.detach().cpu() if isinstance(x, Tensor) else x)
-        values = values if values.dtype in (np.float16, np.float32) else values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name!r} is an array of numbers, (rows, {width}); got {type(x).__name__}.") from None
-    if values.ndim != 2 or values.shape[1] != width:
-        raise ValueError(f"{name!r} is (rows, {width}), as in training; got {values.shape}.")
-    return values
-
-
-def _present(name: str, x: NDArray[Any], present: ArrayLike | None) -> NDArray[np.bool_]:
-    has: NDArray[np.bool_] = ~np.isnan(x).all(1)
-    if present is not None:
-        given = np.asarray(present)
-        if given.shape != has.shape or given.dtype != np.bool_:
-            raise ValueError(
-                f"present[{name!r}] is true or false for each of {len(x):,} rows; got {given.dtype} of shape {given.shape}."
-            )
-        if (absent := np.flatnonzero(given & ~has)).size:
-            raise ValueError(f"{name!r} should be there in row {absent[0]} (from 0), but is NaN.")
-        has = has & given
-    with np.errstate(over="ignore"):
-        bad = np.flatnonzero(has & ~np.isfinite(x.astype(np.float32)).all(1))
-    if bad.size:
-        raise ValueError(f"{name!r} has NaN next to numbers, or infinite values, in row {bad[0]} (from 0).")
-    return has
 
 
 def _more_confident(together: Numbers, alone: Numbers) -> Numbers:

@@ -27,11 +27,14 @@ from synib.own.raw.saved import arrays_of, modalities_of, plain_of
 from synib.own.recipe import KINDS as TARGETS
 from synib.own.recipe import family_of, make_method, make_model
 from synib.own.scaling import Scaling
+from synib.own.search_space import SECOND
+from synib.own.second import SecondModel, groups
 from synib.training import Learner
 
-FORMAT = 3
-WITHOUT_RAW = 2  # written where no modality is raw, which earlier versions can read
-READ = (1, 2, 3)  # the first has no kind of target: with classes it is classification
+FORMAT = 4
+WITHOUT_SECOND = 3  # written where there is no second model, which earlier versions can read
+WITHOUT_RAW = 2  # written where no modality is raw either, likewise
+READ = (1, 2, 3, 4)  # the first has no kind of target: with classes it is classification
 HOTTEST = 1e6  # temperature; a fit looks between exp(-5) and exp(5)
 LONGEST = 2**26  # bytes of the JSON
 BACKGROUND = 1024  # rows of a background
@@ -71,17 +74,19 @@ def save(model: Predictor, folder: Path) -> Path:
     if isinstance(model.answers, Frequencies):
         tensors = {"constant": model.answers.constant}
     else:
-        state = model.answers.learner.state_dict()  # trained in single precision: nothing is lost
-        tensors = {f"learner.{name}": x.float() if x.is_floating_point() else x for name, x in state.items()}
+        tensors = _state("learner", model.answers)
     for name in model.widths:
         tensors[f"mean.{name}"] = torch.from_numpy(model.scaling.columns[name].mean)
         tensors[f"factor.{name}"] = torch.from_numpy(model.scaling.columns[name].factor)
         tensors[f"background.{name}"] = model.background[name]
+    if model.second is not None:
+        tensors |= _state("second", model.second.answers)
+        tensors |= {"weights.second": model.second.weights, "bias.second": model.second.bias}
     content = as_bytes({name: x.detach().cpu().contiguous() for name, x in tensors.items()})
     arrays = arrays_of(model.raw)
     encoders = arrays_as_bytes(arrays) if arrays else b""
     plain = {
-        "format": FORMAT if model.raw else WITHOUT_RAW,
+        "format": FORMAT if model.second is not None else WITHOUT_SECOND if model.raw else WITHOUT_RAW,
         "synib": synib.__version__,
         "versions": {"torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()},
         "method": model.method,
@@ -97,6 +102,8 @@ def save(model: Predictor, folder: Path) -> Path:
         "about": dict(model.about),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
+    if model.second is not None:
+        plain["second"] = dict(model.second.settings)
     if model.raw:
         plain |= {
             "raw": plain_of(model.raw),
@@ -200,6 +207,13 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], arrays: Mapp
         if draws > BACKGROUND:  # each costs a pass through the network for every row that lacks the modality
             _wrong(f"background.{name} has {draws:,} rows; at most {BACKGROUND:,} are read")
         expected[f"background.{name}"] = torch.zeros(draws, brought, dtype=torch.float64)
+    second = None
+    if "second" in plain:
+        of_second = {**plain, "method": SECOND, "settings": plain["second"]}
+        second = _network(of_second, widths, tuple(widths), kind, tensors)
+        expected |= {f"second.{name}": x for name, x in second.learner.state_dict().items()}
+        for name, columns in (("weights", 2), ("bias", outputs)):
+            expected[f"{name}.second"] = torch.zeros(groups(len(widths)), columns, dtype=torch.float64)
     if expected.keys() != tensors.keys():
         _wrong(f"{TENSORS} has other tensors: {shown(min(expected.keys() ^ tensors.keys()))}")
     for name, x in tensors.items():
@@ -214,6 +228,8 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], arrays: Mapp
     else:
         state = answers.learner.state_dict()
         answers.learner.load_state_dict({name: tensors[f"learner.{name}"] for name in state})
+    if second is not None:
+        second.learner.load_state_dict({name: tensors[f"second.{name}"] for name in second.learner.state_dict()})
     columns = {name: Scale(tensors[f"mean.{name}"].numpy(), tensors[f"factor.{name}"].numpy()) for name in widths}
     scaling = Scaling(columns, (float(target[0]), float(target[1])))
     return Predictor(
@@ -231,7 +247,16 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], arrays: Mapp
         bias=tuple(map(float, bias)),
         kind=kind,
         raw=modalities_of(plain.get("raw", {}), arrays, widths),
+        second=None
+        if second is None
+        else SecondModel(second.double().eval(), plain["second"], tensors["weights.second"], tensors["bias.second"]),
     )
+
+
+def _state(prefix: str, answers: Answers) -> dict[str, Tensor]:
+    """The tensors of a network, which was trained in single precision: nothing is lost."""
+    state = answers.learner.state_dict()
+    return {f"{prefix}.{name}": x.float() if x.is_floating_point() else x for name, x in state.items()}
 
 
 def _network(
@@ -282,8 +307,11 @@ def _read_plain(folder: Path) -> dict[str, Any]:
     for name, kind in KINDS.items():
         if not isinstance(plain.get(name), kind) or isinstance(plain[name], bool):
             raise ValueError(f"{path} is damaged: {name} is {shown(plain.get(name))}.")
-    if not isinstance(plain.get("raw", {}), dict) or not isinstance(plain.get("encoders_sha256", ""), str):
-        raise ValueError(f"{path} is damaged: raw is {shown(plain.get('raw'))}.")
+    for name in ("raw", "second"):
+        if not isinstance(plain.get(name, {}), dict):
+            raise ValueError(f"{path} is damaged: {name} is {shown(plain.get(name))}.")
+    if not isinstance(plain.get("encoders_sha256", ""), str):
+        raise ValueError(f"{path} is damaged: encoders_sha256 is {shown(plain['encoders_sha256'])}.")
     return plain
 
 

@@ -24,7 +24,9 @@ FIXED: dict[str, dict[str, Any]] = {
     "synib-random": {"p": 1.0, "noise": "shuffled"},
     "synib-marginal": {"draws": 16},
     "experts": {"draws": 16, "debias": True},
+    "modality-dropout": {"p": 0.5},
 }
+SECOND = "modality-dropout"  # trains the model of rows that lack modalities
 ANNEALED = ("synib-random",)  # the weight falls to 0 over four fifths of the steps
 LINEAR = "linear"  # a logistic regression
 RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003)  # its penalties, all of which are tried

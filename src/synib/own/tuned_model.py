@@ -19,7 +19,9 @@ from synib.training import Learner
 class SharedNetwork(nn.Module):
     """A network of transformers as a function of row numbers.
 
-    Several parts of a learner encode the same batch: of a batch it has just seen, it gives the same vectors again.
+    Several parts of a learner encode the same batch: of a batch it has just seen, it gives the same vectors again. The network
+    always computes in evaluation mode, without dropout and without masking parts of a sound (SpecAugment), as it did for the
+    vectors from which training begins.
 
     Args:
         rows: The rows, and the network.
@@ -38,6 +40,7 @@ class SharedNetwork(nn.Module):
         last, last_state, result = self._last
         if last is numbers and last_state == state and result is not None:
             return torch.as_tensor(result)
+        self.network.eval()
         places = numbers.reshape(len(present))[present].tolist()
         size = len(places) if torch.is_grad_enabled() else self.rows.encoder.batch
         pieces = [self.rows.inputs(places[at : at + size]) for at in range(0, len(places), max(size, 1))]

@@ -25,6 +25,7 @@ from synib.own.fit import AUTO, fit
 from synib.own.fit_scores import in_words
 from synib.own.fitting import answers_of, expert_scales
 from synib.own.folds import Fold, Rows, held_out
+from synib.own.incomplete import SecondTrainer, TrainedPart
 from synib.own.near_copies import dependence_groups
 from synib.own.predictor import Predictor
 from synib.own.raw.catalogue import BUILT_IN, MINILM
@@ -129,6 +130,9 @@ def tune(
         final = job.run(last, rows, Path(folder), lambda done: on_progress(total / 2 + done, total))
         everything = np.sort(np.concatenate([parts.validation, parts.test]))
         result = final.predictor(last, first.calibration(everything), rows)
+        part = TrainedPart(first.table, tuned, parts.train, everything)
+        trainer = SecondTrainer(seed=seed, device=job.device)
+        result = trainer.complete([part], TrainedPart(final.table, result, rows, rows[:0]))
         on_progress(total, total)
     about |= {
         "scores": comparison.tuned,
@@ -249,6 +253,7 @@ class _Tuned:
             temperature=temperature_of(calibration, gaussian, stacked),
             bias=tuple([0.0] * recipe.outputs if stacked or gaussian else calibration.bias.tolist()),
             background=background_of(recipe, answers, start.scaling, rows),
+            second=None,
         )
 
     def _scales(self) -> torch.Tensor:

