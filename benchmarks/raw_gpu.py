@@ -26,9 +26,14 @@ from synib.explanation import patches
 from synib.files import write_csv
 from synib.models.fusion import ConcatFusion
 
-MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
-TINY = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
-TOWERS = {  # CLIP's images: patch, and the size of the network; its texts
+MINILM: dict[str, Any] = {
+    "hidden_size": 384,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
+}
+TINY: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+TOWERS: dict[str, tuple[int, dict[str, Any]]] = {  # CLIP's images: patch, and the size of the network; its texts
     "ViT-B/32": (
         32,
         {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
@@ -38,7 +43,12 @@ TOWERS = {  # CLIP's images: patch, and the size of the network; its texts
         {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
     ),
 }
-TEXT = {"hidden_size": 512, "num_hidden_layers": 12, "num_attention_heads": 8, "intermediate_size": 2048}
+TEXT: dict[str, Any] = {
+    "hidden_size": 512,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 8,
+    "intermediate_size": 2048,
+}
 SIDE, PARTS, TOKENS, LATENT = 224, 256, 77, 512
 WORDS = 30_000
 
@@ -51,8 +61,10 @@ def encoder_folder(folder: Path, small: bool) -> Path:
     words = {"[PAD]": 0, "[UNK]": 1} | {f"w{k}": k + 2 for k in range(WORDS)}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(folder)
-    BertModel(BertConfig(vocab_size=len(words), **(TINY if small else MINILM))).save_pretrained(folder)
+    fast: Any = PreTrainedTokenizerFast
+    fast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(folder)
+    bert: Any = BertModel
+    bert(BertConfig(vocab_size=len(words), **(TINY if small else MINILM))).save_pretrained(folder)
     return folder
 
 
@@ -65,7 +77,8 @@ def embedding(folder: Path, device: str, rows: int, small: bool) -> list[dict[st
     """Texts a second: of the encoder in batches, and of reading a .csv with it."""
     from synib.own.raw.encoders.pretrained import Pretrained
 
-    name, lines = str(encoder_folder(folder / "encoder", small)), []
+    name = str(encoder_folder(folder / "encoder", small))
+    lines: list[dict[str, Any]] = []
     items = texts(rows)
     encoder = Pretrained("text", name, device=device)
     encoder.encode(items[: encoder.batch])
@@ -159,7 +172,8 @@ def main() -> None:
     where = (
         torch.cuda.get_device_name() if options.device.startswith("cuda") else f"{torch.get_num_threads()} CPU threads"
     )
-    begun, lines = time.perf_counter(), []
+    begun = time.perf_counter()
+    lines: list[dict[str, Any]] = []
 
     def keep(line: dict[str, Any]) -> None:
         line |= {"device": where, "torch": torch.__version__}

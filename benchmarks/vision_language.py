@@ -17,13 +17,13 @@ import synib
 from synib.files import read_csv, write_csv
 
 NOTEBOOK = Path(__file__).parent.parent / "docs" / "gallery" / "vision-language.ipynb"
-METHODS = {"plain": None, "SynIB": {"weight": 3.0, "draws": 4}}  # as in the notebook
+METHODS: dict[str, dict[str, Any] | None] = {"plain": None, "SynIB": {"weight": 3.0, "draws": 4}}  # as in the notebook
 
 
 def definitions() -> dict[str, Any]:
     """The names that the notebook's cells define, up to the first that trains."""
     cells = []
-    for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
+    for cell in nbformat.read(NOTEBOOK, as_version=4).cells:  # type: ignore[no-untyped-call]
         if cell.source.startswith("scores"):
             break
         if cell.cell_type == "code" and not any(word in cell.source for word in ("objectives", "operations")):

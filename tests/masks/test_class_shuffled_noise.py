@@ -109,7 +109,7 @@ def test_what_a_head_predicts_is_asked_without_dropout_and_its_mode_put_back(key
         model.heads[name] = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Dropout(0.9), model.heads[name])
         with torch.no_grad():
             model.heads[name][0].weight.copy_(torch.eye(3))
-    objective = SynIB(RandomMask(1.0), ClassShuffledNoise())
+    objective = SynIB(RandomMask(1.0), ClassShuffledNoise(), draws=1)
     _, changed = objective.counterfactuals(model, x, torch.arange(20) % 2, key)
     assert ((changed["a"]["a"][:, 0] > 0) == (x["a"][:, 0] > 0)).all()
     assert all(head[1].training for head in model.heads.values())

@@ -140,11 +140,11 @@ METHODS_REFUSED = [  # a method, settings, what is said
         "synib-marginal has no setting 'noise'; its settings are draws, deb",
     ),
     ("experts", {"weigth": 1.0}, "experts has no setting 'weigth'; its settings are weight, draws, l2"),
-    ("synib-random", {}, "synib-random needs the setting 'p'; its settings are p, noise, ref"),
+    ("synib-random", {}, "synib-random needs the setting 'p'; its settings are p, noise, over, ref"),
     (
         "synib-random",
         {"p": 0.5, "noise": "pink"},
-        "noise must be 'standard', 'matched', 'shuffled', 'class-shuffled' or 'zeros'; got 'p",
+        "noise must be 'standard', 'matched', 'shuffled', 'class-shuffled', 'zeros' or 'hidden'; got 'p",
     ),
     ("unimodal", {}, "unimodal needs the setting 'modality'; its settings are modality, family"),
     ("unimodal-a", {"modality": "b"}, "unimodal-a has no setting 'modality'; its settings are family"),

@@ -87,7 +87,7 @@ def made(name):
     if name not in parts:
         return methods.build(name, family=synib.Bernoulli())
     mask, noise, weight = parts[name]()
-    return synib.SynIB(mask, noise, family=synib.Bernoulli(), weight=weight)
+    return synib.SynIB(mask, noise, family=synib.Bernoulli(), weight=weight, draws=1)
 
 
 class NotedDropout(nn.Dropout):

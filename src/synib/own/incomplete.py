@@ -49,7 +49,7 @@ class TrainedPart(NamedTuple):
 
 
 class HeldOutAnswers(NamedTuple):
-    """What both models say of held-out rows that lack modalities.
+    """The predictions of both models for held-out rows that lack modalities.
 
     Args:
         group: The group of each row, by what it has.

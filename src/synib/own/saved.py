@@ -230,8 +230,8 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], arrays: Mapp
         answers.learner.load_state_dict({name: tensors[f"learner.{name}"] for name in state})
     if second is not None:
         second.learner.load_state_dict({name: tensors[f"second.{name}"] for name in second.learner.state_dict()})
-    columns = {name: Scale(tensors[f"mean.{name}"].numpy(), tensors[f"factor.{name}"].numpy()) for name in widths}
-    scaling = Scaling(columns, (float(target[0]), float(target[1])))
+    scales = {name: Scale(tensors[f"mean.{name}"].numpy(), tensors[f"factor.{name}"].numpy()) for name in widths}
+    scaling = Scaling(scales, (float(target[0]), float(target[1])))
     return Predictor(
         answers=answers.double().eval(),
         method=plain["method"],

@@ -54,7 +54,7 @@ class SecondModel:
         return self.answers.combine({n: torch.where(has[n][:, None], z[:-1], z[-1]) for n, z in encoded.items()})
 
     def combine(self, averaged: Tensor, own: Tensor, has: Mapping[str, Tensor]) -> Tensor:
-        """The prediction from what both models say of rows that lack some modality."""
+        """The combined prediction of both models for rows that lack some modality."""
         group = group_of(list(has.values()))
         weights = self.weights[group]
         return weights[:, :1] * averaged + weights[:, 1:] * own + self.bias[group]

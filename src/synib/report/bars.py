@@ -35,8 +35,9 @@ def spread_ends(row: Row, spread: str) -> tuple[float, float] | None:
     return interval(mean, se, row["n"]) if spread == "interval" else (mean - se, mean + se)
 
 
-def is_synib(method: str) -> bool:
-    """Whether the rows of a method are highlighted."""
+def is_synib(method: str, bars: Bars) -> bool:
+    """Whether a row is highlighted: those of SynIB, also in its forms."""
+    method = bars.kinds.get(method, method)
     return method == "experts" or method.startswith("synib")
 
 

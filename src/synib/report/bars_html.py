@@ -34,7 +34,7 @@ def plot_bars(bars: Bars) -> Plot:
             anchor=f"x{number}", showgrid=False, range=places, ticks="", tickvals=list(range(len(bars.methods)))
         )
         for place, method in enumerate(bars.methods):
-            if is_synib(method):
+            if is_synib(method, bars):
                 shapes.append(_highlight(place, number))
             row = row_of(panel, method)
             if row is not None:
@@ -55,7 +55,7 @@ def plot_bars(bars: Bars) -> Plot:
         "columns": len(bars.panels), "minWidth": 180, "height": 24 * max(1, len(bars.methods)) + 6, "ownY": False,
         "x": "", "y": [""] * len(bars.panels), "titles": [panel.title for panel in bars.panels],
         "remarks": [""] * len(bars.panels),
-        "rows": [{"label": label(method), "bold": is_synib(method)} for method in bars.methods],
+        "rows": [{"label": label(method), "bold": is_synib(method, bars)} for method in bars.methods],
     }  # fmt: skip
     legend = [
         LegendEntry(f"method-{k}", label(method), on_light(style_name(method, bars)))
@@ -73,11 +73,11 @@ def _highlight(place: int, number: str) -> dict[str, Any]:
 def _traces(method: str, row: Row, bars: Bars) -> list[dict[str, Any]]:
     """Our value with its spread, and the paper's value if there is one."""
     name, mean = style_name(method, bars), row["mean"]
-    dot: dict[str, Any] = {"x": [finite(mean)], "marker": marker(name, 11 if is_synib(method) else 9)}
+    dot: dict[str, Any] = {"x": [finite(mean)], "marker": marker(name, 11 if is_synib(method, bars) else 9)}
     if (ends := spread_ends(row, bars.spread)) is not None:
         dot["error_x"] = {
             "type": "data", "symmetric": False, "arrayminus": [finite(mean - ends[0])],
-            "array": [finite(ends[1] - mean)], "width": 0, "thickness": 3 if is_synib(method) else 2,
+            "array": [finite(ends[1] - mean)], "width": 0, "thickness": 3 if is_synib(method, bars) else 2,
             "color": on_light(name),
         }  # fmt: skip
     if row.get("paper") is None:

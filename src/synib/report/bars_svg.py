@@ -46,7 +46,7 @@ def draw_bars(bars: Bars) -> "Drawing":
     first = all_axes[0]
     first.set_yticks(range(len(bars.methods)), [shorten(label(method)) for method in bars.methods])
     for text, method in zip(first.get_yticklabels(), bars.methods, strict=True):
-        text.set_fontweight("bold" if is_synib(method) else "normal")
+        text.set_fontweight("bold" if is_synib(method, bars) else "normal")
     first.set_ylim(max(1, len(bars.methods)) - 0.5, -0.5)  # the first method on top
     figure.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold")
     figure.legend(
@@ -59,7 +59,7 @@ def draw_bars(bars: Bars) -> "Drawing":
 def _draw_panel(axes: "Axes", panel: Ranks, bars: Bars) -> None:
     """Draw one metric of each method."""
     for place, method in enumerate(bars.methods):
-        highlighted = is_synib(method)
+        highlighted = is_synib(method, bars)
         if highlighted:
             axes.axhspan(place - 0.5, place + 0.5, color=HIGHLIGHT, linewidth=0, zorder=0)
         row = row_of(panel, method)

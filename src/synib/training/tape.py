@@ -111,12 +111,9 @@ class _Tape(TorchDispatchMode):
 
     def replay(self) -> Callable[[], None]:
         self.graph.output(None)
-        code = self.graph.python_code("self")
-        namespace: dict[str, Any] = dict(code.globals)
-        exec(
-            code.src, namespace
-        )  # what torch.fx makes of the graph, without a module around it, which looks names up slowly
-        forward, constants = namespace["forward"], self.constants
+        # The function alone: a module looks names up slowly, and would leave its tensors to the garbage collector.
+        names = dict.fromkeys(vars(self.constants), torch.empty(0))
+        forward, constants = type(fx.GraphModule(names, self.graph)).forward, self.constants
 
         def run() -> None:
             with torch.no_grad():

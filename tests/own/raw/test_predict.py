@@ -81,7 +81,7 @@ def test_the_folder_is_plain_and_has_a_model_card(folder):
     files = sorted(path.name for path in (folder / "model").iterdir())
     assert files == ["README.md", "encoders.safetensors", "model.json", "model.safetensors"]
     plain = json.loads((folder / "model" / "model.json").read_text())
-    assert plain["format"] == 3
+    assert plain["format"] == 4
     assert plain["raw"]["person"]["columns"] == ["age", "department"]
     card = (folder / "model" / "README.md").read_text()
     for part in ("# Model card: `reviews.csv`", "60 training rows", "| `text` | `tfidf` |", "| accuracy | 0.", "95 % CI",

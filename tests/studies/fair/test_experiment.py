@@ -82,14 +82,17 @@ def test_settings_are_those_of_the_search_and_rules_that_agree_are_trained_once(
 
 
 def test_without_a_search_it_says_so():
-    assert fair().caution.startswith("Not searched, and trained with the middle of the grid: 5 forms (digits: vanilla;")
+    unsearched = Fair(task=("digits",), form=("vanilla", "confidence, annealed", "SynIB whole, Gaussian"))
+    said = "Not searched, and trained with the middle of the grid: 1 forms (digits: SynIB whole, Gaussian)."
+    assert unsearched.caution == said
+    assert fair().caution == ""
 
 
 def test_it_trains_and_leaves_a_page_with_claims(tmp_path):
     methods = Fair(task=("pid-xor",)).methods
     experiment = Fair(
         task=("pid-xor",),
-        form=("vanilla", "confidence, annealed", "recipe", NO_CUES),
+        form=("vanilla", "confidence, annealed", "recipe", "masked inputs, Gaussian", NO_CUES),
         seeds=2,
         overrides={method: {"width": 8, "epochs": 1} for method in methods},
     )

@@ -126,7 +126,7 @@ def inverted_p_value(interval: Callable[[float], Estimate], value: float = 0.0) 
 
     >>> from synib.measure.stats import mean
     >>> round(inverted_p_value(lambda level: mean([0.1, 0.4, 0.2, 0.3, 0.0, 0.2], level=level)), 4)
-    0.0184
+    0.018
 
     Args:
         interval: Confidence level → the estimate with its interval at that level.
