@@ -12,6 +12,7 @@ from torch import Tensor
 from synib.checks import check_whole
 from synib.measure.arrays import as_numbers
 from synib.measure.detectors.components import components
+from synib.measure.detectors.features import BLOCK
 from synib.measure.detectors.features import clusters as cluster
 from synib.measure.detectors.spectral import leading_pair
 from synib.measure.stats import Estimate, mean
@@ -97,7 +98,7 @@ def kinds(
     """
     check_whole("clusters", clusters, least=2)
     values = as_numbers(interaction, "interaction")
-    vectors = {name: torch.from_numpy(as_numbers(x, name).reshape(len(values), -1)) for name, x in modalities.items()}
+    vectors = {name: _vectors(x, name).reshape(len(values), -1) for name, x in modalities.items()}
     if values.ndim != 1 or any(len(x) != len(values) for x in vectors.values()):
         raise ValueError(f"interaction is one number for each row of the modalities; got shape {values.shape}.")
     everyone = torch.ones(len(values), dtype=torch.bool)
@@ -117,9 +118,15 @@ def kinds(
                     near = members[(distance[a] + distance[b])[members].argsort()[:TYPICAL]]
                     effect = mean(effects[members].numpy(), level=level)
                     cells.append(Cell((a, b), (i, j), effect, tuple(near.tolist())))
-        directions.append(_direction((a, b), centred, parts[a].white.double(), parts[b].white.double()))
+        directions.append(_direction((a, b), centred, parts[a].white, parts[b].white))
     cells.sort(key=lambda cell: -abs(cell.effect.value))
     return Kinds(tuple(cells), tuple(directions), {name: label.numpy() for name, label in labels.items()})
+
+
+def _vectors(x: ArrayLike | Tensor, name: str) -> Tensor:
+    """The rows of a modality; single precision stays, since a copy of all rows in double precision would be large."""
+    single = isinstance(x, np.ndarray) and x.dtype == np.float32
+    return torch.from_numpy(x if single else as_numbers(x, name))
 
 
 def _distances(x: Tensor, label: Tensor, count: int) -> Tensor:
@@ -137,8 +144,12 @@ def _without_margins(values: Tensor, a: Tensor, b: Tensor, count: int) -> Tensor
 
 
 def _direction(names: tuple[str, str], values: Tensor, a: Tensor, b: Tensor) -> Direction:
-    left, right = leading_pair((a * values[:, None]).mT @ b)
-    along = (a @ left, b @ right)
+    blocks = torch.arange(len(values)).split(BLOCK)
+    sums = values.new_zeros(a.shape[1], b.shape[1])
+    for block in blocks:
+        sums += (a[block].double() * values[block, None]).mT @ b[block].double()
+    left, right = leading_pair(sums)
+    along = tuple(torch.cat([x[block].double() @ v for block in blocks]) for x, v in ((a, left), (b, right)))
     product = along[0] * along[1]
     spread = (product.std() * values.std()).clamp(min=1e-12)
     correlation = float(((product - product.mean()) * (values - values.mean())).mean() / spread)

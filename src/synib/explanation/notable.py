@@ -164,7 +164,7 @@ def _kinds(audit: Audit, interaction: Numbers, seed: int) -> Kinds | None:
         return None
     found = kinds(
         interaction[rows, -1],
-        {n: np.asarray(x[rows], np.float64) for n, x in audit.table.modalities.items()},
+        {n: np.asarray(x[rows]) for n, x in audit.table.modalities.items()},
         seed=seed,
     )
     # Back to the table's own row numbers.

@@ -109,6 +109,8 @@ class Detectors:
             for name, x in alone.items():
                 self._alone[name].append(RidgeFolds(x, part, self.parts))
             self._together[detector] = {pair: RidgeFolds(x, part, self.parts) for pair, x in pairs.items()}
+            del alone, pairs
+            return_freed()
 
     def release(self) -> None:
         """Free everything but the names; the detectors cannot be used any more."""
@@ -130,6 +132,7 @@ class Detectors:
         residual = response.residual(offset) @ projection
         within = {name: self._directions(name, name, residual, [WITHIN])[0] for name in self.components}
         across = {pair: self._directions(*pair, residual, self.levels) for pair in self.pairs}
+        return_freed()
         n = len(offset)
         additive, loss = offset.new_empty(n, response.columns), offset.new_empty(n)
         extensions = {

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 POWER = 20  # iterations
+BLOCK = 2048  # rows at a time
 SHRINK = 0.05  # penalty of linear predictions between modalities, against the number of rows
 LEVELS = (16, 64, 256)  # numbers of leading components, beside all
 
@@ -27,10 +28,10 @@ def moments(a: Tensor, b: Tensor, residual: Tensor, part: Tensor, parts: int) ->
     """The sum of residual · a bᵀ over each part, ``(parts, columns, components of a, components of b)``."""
     sums = a.new_zeros(parts, residual.shape[1], a.shape[1], b.shape[1])
     for p in range(parts):
-        rows = part == p
-        left, right = a[rows], b[rows]
-        for column, r in enumerate(residual[rows].T.to(a)):
-            sums[p, column] = (left * r[:, None]).mT @ right
+        for block in (part == p).nonzero()[:, 0].split(BLOCK):
+            left, right = a[block], b[block]
+            for column, r in enumerate(residual[block].T.to(a)):
+                sums[p, column].addmm_((left * r[:, None]).mT, right)
     return sums
 
 
@@ -57,10 +58,12 @@ class Pair(NamedTuple):
 
 def coefficients(x: Tensor, y: Tensor, part: Tensor, parts: int) -> Tensor:
     """Coefficients of a linear prediction of ``y`` from ``x`` for each part, by ridge regression on the other parts."""
-    gram, cross = x.new_empty(parts, x.shape[1], x.shape[1]), x.new_empty(parts, x.shape[1], y.shape[1])
+    gram, cross = x.new_zeros(parts, x.shape[1], x.shape[1]), x.new_zeros(parts, x.shape[1], y.shape[1])
     for p in range(parts):
-        of_part = x[part == p]
-        gram[p], cross[p] = of_part.mT @ of_part, of_part.mT @ y[part == p]
+        for block in (part == p).nonzero()[:, 0].split(BLOCK):
+            of_block = x[block]
+            gram[p].addmm_(of_block.mT, of_block)
+            cross[p].addmm_(of_block.mT, y[block])
     all_gram, all_cross = gram.sum(0), cross.sum(0)
     penalty = SHRINK * len(x) * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
     for p in range(parts):
@@ -93,13 +96,17 @@ class Directions:
         count = 2 if pair.b_to_a is None else 4
         self._along = [pair.a.new_empty(parts, len(part), left.shape[1]) for _ in range(count)]
         for p in range(parts):
-            rows, which = part == p, [place[min(p, test), max(p, test)] for test in range(parts)]
-            a, b, of_a, of_b = pair.a[rows], pair.b[rows], left[which].mT, right[which].mT
-            projected = [a[:, :level] @ of_a, b[:, :level] @ of_b]
+            which = [place[min(p, test), max(p, test)] for test in range(parts)]
+            of_a, of_b = left[which].mT, right[which].mT
+            predicted = []
             if pair.b_to_a is not None and pair.a_to_b is not None:
-                projected += [b @ (pair.b_to_a[p][:, :level] @ of_a), a @ (pair.a_to_b[p][:, :level] @ of_b)]
-            for along, of_part in zip(self._along, projected, strict=True):
-                along[:, rows] = of_part
+                predicted = [pair.b_to_a[p][:, :level] @ of_a, pair.a_to_b[p][:, :level] @ of_b]
+            for rows in (part == p).nonzero()[:, 0].split(BLOCK):
+                a, b = pair.a[rows], pair.b[rows]
+                projected = [a[:, :level] @ of_a, b[:, :level] @ of_b]
+                projected += [x @ axes for x, axes in zip((b, a), predicted, strict=False)]
+                for along, of_block in zip(self._along, projected, strict=True):
+                    along[:, rows] = of_block
 
     def scores(self, test: int) -> tuple[Tensor, list[Tensor]]:
         """The product for every row, and the products that each modality can form alone, ``(rows, columns)`` each.
