@@ -1,17 +1,21 @@
-# make demo: the paper's first figure from a fresh clone. make test: everything that must hold.
+# make demo: the paper's first figure from a fresh clone. make test and make test-notebooks: everything that must hold.
 PYTHON ?= python3
 VENV := .venv
 JOBS ?= 2# processes that share the tests
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-lowest test-pythons lint types docs notebooks bench soak clean
+.PHONY: demo test test-notebooks test-lowest test-pythons lint types docs notebooks bench soak clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/synib reproduce spurious-xor --out runs/demo
 
 test: $(VENV)/test.stamp lint types
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal --ignore=tests/test_notebooks.py
+
+# Executes the notebooks of the gallery and holds them against what they say; CI runs it after make test.
+test-notebooks: $(VENV)/test.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal tests/test_notebooks.py
 
 # What runs on the oldest versions that pyproject.toml allows, and on every supported Python that is installed: the core and a user's own data.
 CORE := tests/objective tests/masks tests/methods tests/models tests/measure tests/own tests/properties

@@ -75,6 +75,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             device=self.device,
             baselines=self.method == AUTO,
+            incomplete=not all(there.all() for there in present.values()),  # the second model doubles the time
         )
 
     def _model(self) -> Predictor:

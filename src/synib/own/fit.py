@@ -37,6 +37,7 @@ def fit(
     device: str = "auto",
     columns: Mapping[str, str] | None = None,
     baselines: bool = True,
+    incomplete: bool = True,
     on_progress: Progress = lambda done, total: None,
 ) -> Predictor:
     """Train a model on a user's data; its scores, in ``about``, are those of rows that had no part in it.
@@ -62,6 +63,8 @@ def fit(
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         columns: Modality → the column that it was read from, kept with the model.
         baselines: Whether simpler models are trained as well where a method is named, to report their scores beside it.
+        incomplete: Whether a second model is trained for rows that lack modalities; without it their predictions are
+            averaged over values of other rows.
         on_progress: Called with the work done and the total work.
     """
     check_whole("seeds", seeds)
@@ -107,7 +110,7 @@ def fit(
         "settings_log_loss": {m: [cross.mean_loss(i) for i, c in enumerate(judged) if c.method == m] for m in methods},
     }
     model = run.predictor(chosen, (learner, scaling, settings), calibration, train_rows, about)
-    if chosen.method != FREQUENCIES:
+    if incomplete and chosen.method != FREQUENCIES:
         model = run.completed(model, chosen, learners[number], partial(cross.calibration, number), train_rows)
     run.finish()
     return replace(model, about=about | {"behaviour": behaviour(model, table, train_rows)})
