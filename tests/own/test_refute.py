@@ -55,4 +55,17 @@ def test_a_true_claim_survives_all_of_them(table, monkeypatch):
     assert results[0].verdict != "present"
     assert results[3].verdict == "present"
     assert "passed" in results[0].words
+    assert "no model better than a constant prediction" in results[1].words
     assert seen[-1][0] == 1
+
+
+def test_a_dummy_target_that_models_predict_is_a_failure(table, monkeypatch):
+    """As with copies of rows that no one knows of: the same row, with its label, in training and in test data."""
+    for name in ("_decompose", "detectable"):
+        monkeypatch.setattr(f"synib.own.audit.{name}", lambda *_, **__: {})
+    monkeypatch.setattr("synib.own.refute._dummy_target", lambda one, seed: one)  # a target that was not permuted
+    plan = {"k": 3, "budget": 1, "epochs": 2, "device": "cpu", "judge": False, "tries": 1}
+    (dummy,) = (r for r in refute(audit(table(), **plan), **plan) if r.name == "dummy target")
+    assert not dummy.passed
+    assert "FAILED" in dummy.words
+    assert "a model better than a constant prediction" in dummy.words

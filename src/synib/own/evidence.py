@@ -180,8 +180,8 @@ class Bench:
         return mean(x, self.group)
 
     def estimate(self, scores: Numbers) -> Estimate:
-        """The metric from the scores of rows, with such an interval."""
-        return self.metric.estimate(scores, self.group)
+        """The metric from the scores of rows, with such an interval, which also knows of cross-validation."""
+        return self.metric.estimate(scores, self.group, len(self.outcome.parts))
 
     def lead(self, scores: Numbers, other: Numbers, level: float = 0.95) -> Estimate:
         """How much better one model is than another, with such an interval."""

@@ -7,6 +7,7 @@ intervals.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synib.checks import shown
-from synib.measure.stats import Estimate, difference, mean, proportion
+from synib.measure.stats import Estimate, cross_validated, difference, mean, proportion
 from synib.own.table import Table
 
 MetricName = Literal["accuracy", "average_precision", "auc", "closeness", "explained_variance"]
@@ -90,11 +91,18 @@ class Metric:
         each = [_influence(of, score[:, i], truth[:, i]) for i in range(truth.shape[1]) if 0 < truth[:, i].mean() < 1]
         return np.mean(each, 0) if each else np.full(len(y), np.nan)
 
-    def estimate(self, scores: Numbers, groups: NDArray[Any] | None = None, level: float = 0.95) -> Estimate:
-        """The metric from the scores of rows: a score interval for a share, so that 12 of 12 correct is not certainty."""
-        if self.name in SHARES:
-            return proportion(scores.clip(0.0, 1.0), groups=groups, level=level)
-        return mean(scores, groups, level)
+    def estimate(self, scores: Numbers, groups: NDArray[Any] | None = None, folds: int = 1) -> Estimate:
+        """The metric from the scores of rows: a score interval for a share, so that 12 of 12 correct is not certainty.
+
+        Args:
+            scores: The score of each row.
+            groups: The group of each row, if rows of one group are dependent.
+            folds: Number of cross-validation folds that the scores come from.
+        """
+        if self.name not in SHARES:
+            return cross_validated(mean(scores, groups), folds)
+        share = cross_validated(proportion(scores.clip(0.0, 1.0), groups=groups), folds)
+        return replace(share, low=float(np.maximum(share.low, 0.0)), high=float(np.minimum(share.high, 1.0)))
 
     def lead(
         self, scores: Numbers, other: Numbers, groups: NDArray[Any] | None = None, level: float = 0.95

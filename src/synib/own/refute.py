@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from synib.own.audit import Audit, Progress, audit
+from synib.own.claims import ABOVE_CHANCE
 from synib.own.folds import strata
 from synib.own.table import Table
+
+DUMMY = "dummy target"
 
 
 class Refutation(NamedTuple):
@@ -32,11 +35,9 @@ def refute(original: Audit, *, on_progress: Progress = lambda done, total, what:
     """Try to refute an audit's verdict.
 
     - *pairing shuffled within class*: each modality is permuted among the rows of a class, so that no interaction is
-    left; a claim
-      of synergy here would be false.
+      left; a claim of synergy here would be false.
     - *dummy target*: the target is permuted among rows (among groups, where all rows of a group share it); neither
-    synergy nor a
-      model better than chance should be found.
+      synergy nor a model better than chance should be found.
     - *half of the rows*: the verdict may become inconclusive, but must not be reversed.
     - *other seeds*: folds, initial weights and draws change; the verdict should not.
 
@@ -48,7 +49,7 @@ def refute(original: Audit, *, on_progress: Progress = lambda done, total, what:
     table, seed = original.table, int(plan.pop("seed", 0))
     tests: list[tuple[str, str, Table, int]] = [
         ("pairing shuffled within class", "not present", _shuffled_pairs(table, seed), seed),
-        ("dummy target", "not present", _dummy_target(table, seed), seed),
+        (DUMMY, "not present", _dummy_target(table, seed), seed),
         ("half of the rows", "not contradicted", _half(table, seed), seed),
         ("other seeds", "not contradicted", table, seed + 1000),
     ]
@@ -58,10 +59,16 @@ def refute(original: Audit, *, on_progress: Progress = lambda done, total, what:
         def report(done: float, total: float, what: str, name: str = name, number: int = number) -> None:
             on_progress(number + done / total, len(tests), f"refutation: {name}")
 
-        again = audit(changed, seed=changed_seed, on_progress=report, **plan).verdict.synergy
+        repeated = audit(changed, seed=changed_seed, on_progress=report, **plan).verdict
+        again = repeated.synergy
         opposite = {original.verdict.synergy, again} == {"present", "absent"}
         passed = again != "present" if expected == "not present" else not opposite
-        words = f"{name.capitalize()}: synergy {again}, expected {expected}: {'passed' if passed else 'FAILED'}."
+        outcome = f"synergy {again}, expected {expected}"
+        if name == DUMMY:
+            learned = repeated.claims.hold(ABOVE_CHANCE)
+            passed = passed and not learned
+            outcome += f"; {'a' if learned else 'no'} model better than a constant prediction, expected none"
+        words = f"{name.capitalize()}: {outcome}: {'passed' if passed else 'FAILED'}."
         results.append(Refutation(name, expected, again, passed, words))
     return results
 

@@ -81,7 +81,7 @@ def subset(bench: Bench, fusions: Sequence[str], *, device: str = "auto") -> Sub
     wrong = np.max(unimodal, 0) == 0
     if wrong.sum() < LEAST or not above_chance:
         return None
-    group = None if bench.group is None else bench.group[wrong]
+    group, folds = None if bench.group is None else bench.group[wrong], len(outcome.parts)
     right = {method: _right(outcome, method, bench, accuracy)[wrong] for method in fusions}
     chance = {}
     for method in fusions:
@@ -89,8 +89,8 @@ def subset(bench: Bench, fusions: Sequence[str], *, device: str = "auto") -> Sub
         chance[method] = _right(shuffled, method, bench, accuracy)[wrong]
     return Subset(
         int(wrong.sum()),
-        {method: accuracy.estimate(right[method], group) for method in fusions},
-        {method: accuracy.estimate(chance[method], group) for method in fusions},
+        {method: accuracy.estimate(right[method], group, folds) for method in fusions},
+        {method: accuracy.estimate(chance[method], group, folds) for method in fusions},
         {method: accuracy.lead(right[method], chance[method], group) for method in fusions},
     )
 

@@ -13,6 +13,8 @@ from torch import Tensor
 from synib.checks import check_whole, is_number, shown
 from synib.measure.arrays import Array, as_array
 
+CROSS_VALIDATED = 1.25  # variance of a cross-validated mean, in units of that of independent test rows
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -141,6 +143,26 @@ def widen(estimate: Estimate, without: Sequence[float], correction: float = 1.0)
     low = estimate.value - math.hypot(estimate.value - estimate.low, reach)
     high = estimate.value + math.hypot(estimate.high - estimate.value, reach)
     return replace(estimate, low=low, high=high)
+
+
+def cross_validated(score: Estimate, folds: int) -> Estimate:
+    r"""The interval of a model's mean score by k-fold cross-validation, from that of as many separate test rows.
+
+    Every two rows of different folds enter twice: each tests a model that the other one trained. The errors of folds are
+    therefore correlated, and the variance of their mean is between 1 and 2 times that of independent rows: 1 if all
+    training rows give the same model, 2 if predictions rest on nothing but the luck of these rows. No estimate from a
+    single partition is unbiased (Bengio & Grandvalet 2004). In simulations with ridge classifiers and with networks
+    the ratio is 1 to 1.7; the interval assumes 1.25.
+
+    Args:
+        score: The score with its interval, as if all rows had tested one model.
+        folds: Number of folds; with one, a single split into training and test rows, nothing changes.
+    """
+    if folds == 1:
+        return score
+    reach = math.sqrt(CROSS_VALIDATED)
+    low, high = score.value - reach * (score.value - score.low), score.value + reach * (score.high - score.value)
+    return replace(score, low=low, high=high)
 
 
 def check_resampling(seed: int, level: float = 0.95, **counts: int) -> None:
