@@ -24,6 +24,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 RIVALS = ("product of experts", "learned mixin", "JTT", "Gradient-Blending")
+# The forms of the first run on digits-halves, whose settings are committed.
+HALVES = ("vanilla", "stacked", "confidence, annealed", "masked inputs, swapped, annealed",
+          "modality dropout, swapped, annealed", "SynIB whole, swapped, annealed", "SynIB marginal, swapped, annealed",
+          "experts, annealed", "recipe, marginal", "ceiling, no cues", "ceiling, cue-free examples alone")  # fmt: skip
 TASKS = ("digits-modulo-3", "digits", "pid-xor")
 FRESH = 12  # first seed of the draws of PID-XOR that no run has read
 SEEDS = 5  # of ablations and mask recovery
@@ -62,17 +66,17 @@ def _forms(task: str, keep: Callable[[Iterable[str]], Iterable[str]]) -> list[st
 
 
 def searches() -> list[Job]:
-    """Searches of fills on three tasks, and of all forms with swapped fill on two."""
-    from synib.studies.fair.catalogue import core
+    """Searches of fills on three tasks, and of the forms with swapped fill that two other tasks lack."""
+    from synib.studies.fair.catalogue import CHOSEN_RECIPE, core
 
     jobs = []
     for task in TASKS:
         fills = _forms(task, lambda names: [n for n in names if "Gaussian" in n or "zeros" in n])
         jobs += [_search("fair-fills", task, part, own) for part, own in enumerate(split(fills, 2))]
-    for task, group in (("digits-halves", "fair-halves"), ("irony", "fair-irony")):
-        own = [name for name in _forms(task, core) if not name.startswith("recipe, chosen")]
-        jobs += [_search(group, task, part, forms) for part, forms in enumerate(split(own, 3))]
-    return jobs
+    halves = [form for form in _forms("digits-halves", core) if form not in (*HALVES, CHOSEN_RECIPE)]
+    jobs += [_search("fair-halves", "digits-halves", part, own) for part, own in enumerate(split(halves, 2))]
+    irony = [form for form in _forms("irony", core) if form != CHOSEN_RECIPE]
+    return jobs + [_search("fair-irony", "irony", part, own) for part, own in enumerate(split(irony, 3))]
 
 
 def _search(group: str, task: str, part: object, forms: tuple[str, ...]) -> Job:
@@ -128,8 +132,12 @@ def second() -> list[Job]:
         Job(f"fair-fresh/pid-xor/{part}", "fair", {"task": ("pid-xor",), "form": forms, "first": FRESH})
         for part, forms in enumerate(split(others, 2))
     ]
+    halves = [
+        Job(f"fair-halves/digits-halves/first-{part}", "fair", {"task": ("digits-halves",), "form": forms})
+        for part, forms in enumerate(split(HALVES, 2))
+    ]
     unfinished = [job for job in first() if "search" not in job.name]
-    return [*chosen, *draws, *(tested(search) for search in searches()), *unfinished]
+    return [*chosen, *draws, *(tested(search) for search in searches()), *halves, *unfinished]
 
 
 STAGES = {"first": first, "second": second}
