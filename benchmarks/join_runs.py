@@ -1,4 +1,4 @@
-"""Join runs of one experiment that trained different forms at the same time, in a folder for each.
+"""Join runs of one experiment that trained different forms, tasks or maps at the same time, in a folder for each.
 
     python benchmarks/join_runs.py runs/attention-search/all runs/attention-search/part-*
 
@@ -11,7 +11,7 @@ import argparse
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,15 @@ def join(out: Path, parts: Sequence[Path]) -> Experiment:
     if not used:
         raise SystemExit("No part is finished.")
     first: Any = next(iter(used.values()))
-    changes: dict[str, Any] = {"form": tuple(form for e in used.values() for form in e.form)}
-    changes["methods"] = tuple(dict.fromkeys(method for e in used.values() for method in e.methods))
-    changes["overrides"] = {method: own for e in used.values() for method, own in e.overrides.items()}
-    if isinstance(first, FairSearch):
-        changes["extend"] = tuple(e for x in used.values() for e in x.extend if e != NONE[0]) or NONE
+    changes: dict[str, Any] = {"overrides": {method: own for e in used.values() for method, own in e.overrides.items()}}
+    for field in fields(first):
+        values = [getattr(e, field.name) for e in used.values()]
+        if isinstance(values[0], tuple):
+            every = dict.fromkeys(value for one in values for value in one)
+            some = [value for value in every if value != NONE[0]]  # "none" beside others says nothing
+            changes[field.name] = in_order(first, field.name, some or list(every))
+    if hasattr(first, "root"):
+        changes["root"] = "DATA"  # results name no folder of this machine
     whole = replace(first, **changes)
     cells = whole.cells()
     wanted = {cell.id for cell in cells}
@@ -78,6 +82,15 @@ def join(out: Path, parts: Sequence[Path]) -> Experiment:
     )
     Folder(out, whole.config()).collect(cells)
     return whole
+
+
+def in_order(experiment: Any, name: str, values: Sequence[str]) -> tuple[str, ...]:
+    """Values of an option as the experiment orders them, if it does."""
+    if name == "form":
+        known = list(experiment._all(experiment.task[0]))
+    else:
+        known = next(list(field.default) for field in fields(experiment) if field.name == name)  # type: ignore[arg-type]
+    return tuple(sorted(values, key=lambda value: known.index(value) if value in known else len(known)))
 
 
 def _ids(file: Path) -> list[str]:

@@ -65,8 +65,8 @@ def build(name: str, **settings: Any) -> Objective:
     """Construct a method by its name, with settings as written in a file.
 
     Some settings are names of objects: ``weight_schedule`` (``"warmup"`` or ``"anneal"``) over ``weight_steps`` steps
-    (it changes the probability in modality dropout), ``reference`` (``"uniform"`` or ``"unimodal"``), and for SynIB
-    ``space="latents"``, which applies masks to latents.
+    (it changes the probability in modality dropout; an annealed weight ends at ``weight_floor``, by default 0),
+    ``reference`` (``"uniform"`` or ``"unimodal"``), and for SynIB ``space="latents"``, which applies masks to latents.
     """
     check_method(name)
     settings = _with_objects(name, settings)
@@ -102,7 +102,8 @@ def _with_objects(name: str, settings: dict[str, Any]) -> dict[str, Any]:
         changing = SCHEDULED.get(name, "weight")
         if changing not in settings:
             raise ValueError(f"A schedule for {name} needs the setting {changing} that it changes.")
-        settings[changing] = SCHEDULES[schedule](settings[changing], steps)
+        floor = {"floor": settings.pop("weight_floor")} if "weight_floor" in settings else {}
+        settings[changing] = SCHEDULES[schedule](settings[changing], steps, **floor)
     if isinstance(reference := settings.get("reference"), str):
         settings["reference"] = REFERENCES[check_choice("reference", reference, REFERENCES)]()
     return settings

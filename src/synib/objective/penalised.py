@@ -58,10 +58,14 @@ class LinearWarmup(LinearSchedule):
 
 
 class Annealing(LinearSchedule):
-    """A weight that falls linearly and is 0 from step ``steps`` on; see :class:`LinearSchedule`."""
+    """A weight that falls linearly and is ``floor`` from step ``steps`` on; see :class:`LinearSchedule`."""
+
+    def __init__(self, weight: float, steps: int, floor: float = 0.0) -> None:
+        super().__init__(weight, steps)
+        self.floor = check_number("floor", floor, least=0)
 
     def forward(self, step: Tensor) -> Tensor:
-        return self.weight * (1 - step / self.steps).clamp(min=0.0)
+        return self.floor + (self.weight - self.floor) * (1 - step / self.steps).clamp(min=0.0)
 
 
 # The fixed recipe of the fair comparison: a large weight that falls to 0 within this share of the training.

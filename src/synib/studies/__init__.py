@@ -8,6 +8,7 @@ from synib.studies.base import Experiment
 from synib.studies.crema_votes.experiment import CremaVotesEmotion, CremaVotesLevel
 from synib.studies.digits.experiment import DigitsPlenty, DigitsScarce
 from synib.studies.fair.experiment import Fair
+from synib.studies.fair.recipes import FairRecipes
 from synib.studies.fair.search import FairSearch
 from synib.studies.forms.experiment import Forms
 from synib.studies.hateful_memes.experiment import HatefulMemes
@@ -50,6 +51,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         CremaVotesEmotion,
         CremaVotesLevel,
         Forms,
+        FairRecipes,
         FairSearch,
         Fair,
         AttentionSearch,
@@ -81,6 +83,7 @@ __all__ = [
     "DigitsScarce",
     "Experiment",
     "Fair",
+    "FairRecipes",
     "FairSearch",
     "Forms",
     "GradientGeometry",

@@ -10,6 +10,9 @@ FILLS = {"Gaussian": "standard", "swapped": "shuffled"}
 NO_CUES, FEW = "ceiling, no cues", "ceiling, cue-free examples alone"
 RECIPE, CHEAP_RECIPE = "recipe", "recipe, marginal"  # with learned masks, and with whole modalities corrupted
 RECIPE_WEIGHT = 30.0  # on every task
+CHOSEN_RECIPE = "recipe, chosen"  # of the candidates of `recipes`, by the rule of the third run
+CHOSEN = ""  # its name there
+LEARNED = {"steps": 4, "mask_lr": 0.5, "sparsity": 1e-2}
 Axes = dict[str, tuple[float, ...]]
 # The values that a search may try, in order. It begins with some, and goes on until the best has been compared with both of
 # its neighbours on every ladder.
@@ -39,6 +42,39 @@ START: Axes = {
 NATURAL = {("dropout", 0.0), ("weight_decay", 0.0), ("entropy", 0.0)}
 
 
+def recipes(steps: int) -> dict[str, Form]:
+    """The candidates, by name: masks, draws, and the weight from the first to the last step. All swap values.
+
+    Args:
+        steps: Number of steps of a training run; weights fall over four fifths of it.
+    """
+    learned = ("synib-learned", LEARNED)
+    most, whole = ("synib-random", {"p": 0.9}), ("synib-random", {"p": 1.0})
+
+    def form(masks: tuple[str, dict[str, Any]], draws: int, weight: float, floor: float, over: float = 0.8) -> Form:
+        method, own = masks
+        falls = {"weight_schedule": "anneal", "weight_steps": round(over * steps)} if floor < weight else {}
+        ends = {"weight_floor": floor} if 0 < floor < weight else {}
+        return Form(method, {**own, "noise": "shuffled", "draws": draws, "weight": weight, **falls, **ends})
+
+    return {
+        "learned, 16 draws, 30 to 0": form(learned, 16, 30.0, 0.0),  # the recipe of the first runs
+        "learned, 16 draws, 30 to 0.3": form(learned, 16, 30.0, 0.3),
+        "learned, 16 draws, 30 to 1": form(learned, 16, 30.0, 1.0),
+        "learned, 16 draws, 10 to 0": form(learned, 16, 10.0, 0.0),
+        "learned, 16 draws, 10 to 1": form(learned, 16, 10.0, 1.0),
+        "learned, 1 draw, 10 to 0": form(learned, 1, 10.0, 0.0),
+        "learned, 1 draw, 10 to 0, over all steps": form(learned, 1, 10.0, 0.0, 1.0),
+        "learned, 1 draw, 10 to 0.3": form(learned, 1, 10.0, 0.3),
+        "learned, 1 draw, 10 to 1": form(learned, 1, 10.0, 1.0),
+        "learned, 1 draw, 3 to 0": form(learned, 1, 3.0, 0.0),
+        "learned, 1 draw, constant 3": form(learned, 1, 3.0, 3.0),
+        "random p = 0.9, 16 draws, 30 to 0": form(most, 16, 30.0, 0.0),
+        "random p = 0.9, 16 draws, 30 to 1": form(most, 16, 30.0, 1.0),
+        "whole modality, 16 draws, 30 to 0": form(whole, 16, 30.0, 0.0),  # the cheap recipe of the first runs
+    }
+
+
 def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str, Form]:
     """The forms compared on a task, by name.
 
@@ -49,11 +85,10 @@ def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str,
     """
     falling = {"weight_schedule": "anneal", "weight_steps": 4 * task.steps // 5}
     schedules: dict[str, dict[str, Any]] = {"": {}, ", annealed": falling}
-    learned = {"steps": 4, "mask_lr": 0.5, "sparsity": 1e-2}
     masks: dict[str, tuple[str, dict[str, Any]]] = {
         "SynIB whole": ("synib-random", {"p": 1.0}),
         "SynIB marginal": ("synib-random", {"p": 1.0, "draws": 16}),
-        "SynIB learned": ("synib-learned", learned),
+        "SynIB learned": ("synib-learned", LEARNED),
         "SynIB random": ("synib-random", {"p": 0.5}),
     }
     forms = {"vanilla": Form("vanilla", {})}
@@ -70,8 +105,10 @@ def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str,
         forms[f"experts{ending}"] = Form("experts", {"draws": 16, **schedule})
     forms["stacked"] = Form("stacked", {})
     fixed = {"noise": "shuffled", "draws": 16, "weight": RECIPE_WEIGHT, **falling}
-    forms[RECIPE] = Form("synib-learned", {**learned, **fixed})
+    forms[RECIPE] = Form("synib-learned", {**LEARNED, **fixed})
     forms[CHEAP_RECIPE] = Form("synib-random", {"p": 1.0, **fixed})
+    if CHOSEN:
+        forms[CHOSEN_RECIPE] = recipes(task.steps)[CHOSEN]
     forms["product of experts"] = Form("product-of-experts", {})
     forms["learned mixin"] = Form("learned-mixin", {"ahead": max(1, epochs // 6)})
     forms["JTT"] = Form("jtt", {"identify": max(1, epochs // 6)})

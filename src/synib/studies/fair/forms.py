@@ -25,6 +25,7 @@ class FairForms(Forms):
 
     task: tuple[str, ...] = option(tuple(FAIRNESS), "Only this task; may be repeated.", among=FAIRNESS)
     form: tuple[str, ...] = option(("all",), "Only this form, or core for a smaller set; may be repeated.")
+    first: int = option(0, "The first seed.")
 
     def __post_init__(self) -> None:
         if "core" in self.form:
@@ -36,6 +37,9 @@ class FairForms(Forms):
     @property
     def repeats(self) -> tuple[int, str]:
         return self.seeds, "seed"
+
+    def points(self) -> list[dict[str, Any]]:
+        return [dict(cell.factors) for cell in self.cells() if cell.seed == self.first]
 
     @cached_property
     def _tasks(self) -> dict[str, Task]:
@@ -73,7 +77,7 @@ class FairForms(Forms):
             for name, form in self._forms(task).items()
             if form.method in self.methods
             for value, own in settings(task, name).items()
-            for seed in range(self.seeds)
+            for seed in range(self.first, self.first + self.seeds)
         ]
 
     def data(self, cell: Cell) -> Dataset:
