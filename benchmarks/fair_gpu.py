@@ -15,7 +15,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 import tarfile
 import time
 import traceback
@@ -295,4 +294,4 @@ def pack(folder: Path, archive: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -73,7 +73,7 @@ def _check(experiment: str, f: Field[Any], hint: Any, value: Any) -> None:
     among = f.metadata.get("among")
     if among and (others := [item for item in (value if isinstance(value, tuple) else (value,)) if item not in among]):
         raise ValueError(f"{f.name} must be one of {', '.join(map(str, among))}; got {others[0]!r}.")
-    if hint is int and value < (least := min(1, default)):
+    if hint is int and isinstance(default, int) and value < (least := min(1, default)):
         raise ValueError(f"{f.name} must be at least {least}; got {value}.")
     if choices[-1:] == (...,):
         if not value:
