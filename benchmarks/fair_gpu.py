@@ -108,7 +108,9 @@ def first() -> list[Job]:
         Job(f"mask-recovery/{task}/0", "mask-recovery", {"task": (task,), "seeds": SEEDS})
         for task in ("spurious-xor", "digits", "pid-xor")
     ]
-    return [*rivals, *develop, *ablations, *searches(), *masks]
+    found = searches()
+    irony = [job for job in found if "irony" in job.folder]
+    return [*rivals, *develop, *(job for job in found if job not in irony), *ablations, *masks, *irony]
 
 
 def second() -> list[Job]:
