@@ -109,8 +109,9 @@ def first() -> list[Job]:
         for task in ("spurious-xor", "digits", "pid-xor")
     ]
     found = searches()
-    irony = [job for job in found if "irony" in job.folder]
-    return [*rivals, *develop, *(job for job in found if job not in irony), *ablations, *masks, *irony]
+    order = ("fair-fills", "fair-halves", "fair-irony")  # by value
+    fills, halves, irony = ([job for job in found if job.folder.startswith(group)] for group in order)
+    return [*rivals, *develop, *ablations[:2], *masks, *fills, *ablations[2:], *halves, *irony]
 
 
 def second() -> list[Job]:
