@@ -47,3 +47,13 @@ def test_the_lowest_versions_that_are_tested_are_those_that_are_promised():
         assert re.fullmatch(rf"{re.escape(bound)}(\.0|\.post\d)*", lowest[name]), (
             f"{name}>={bound}, {lowest[name]} is tested"
         )
+
+
+def test_all_files_name_the_same_version():
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["dynamic"]["version"] == {
+        "attr": "synib.__version__"
+    }
+    citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
+    newest = re.search(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+    assert citation == newest == synib.__version__
+    assert (ROOT / "docs" / f"release-notes-{synib.__version__.rpartition('.')[0]}.md").exists()

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from synib.tokens import Tokens
     from synib.training.recorded_step import recorded
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AmortizedMask",
