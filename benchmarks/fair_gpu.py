@@ -5,7 +5,8 @@
 
 A piece begins with the jobs of most value. When the time is over its processes are stopped; what was finished is packed, and
 the same command goes on from there (``--resume fair.tar.gz`` unpacks it before). ``first`` reads no test data but those of the
-further rivals; ``second`` tests what ``first`` searched. ``benchmarks/fair_publish.py`` makes the pages.
+further rivals; ``second`` tests what ``first`` searched. ``benchmarks/join_runs.py`` joins the parts of a comparison
+in one folder, of which ``synib report`` makes the page.
 """
 
 import argparse

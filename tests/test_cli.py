@@ -76,7 +76,7 @@ def test_version_is_the_packages(synib_command):
 
 def test_the_command_is_installed_and_its_mistakes_have_no_traceback(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "synib.cli", "reproduce", "spurious-xor", "--device", "gpu"],
+        [sys.executable, "-m", "synib", "reproduce", "spurious-xor", "--device", "gpu"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -102,6 +102,15 @@ def test_a_schedule_in_words_is_the_schedule(name, word, schedule, settings_of):
     assert repr(said) == repr(made)
 
 
+def test_a_floor_in_words_is_that_of_an_annealed_weight():
+    words = {"p": 0.5, "weight": 3.0, "weight_steps": 5, "weight_floor": 1.0}
+    weight = build("synib-random", **words, weight_schedule="anneal").weight
+    assert (weight.steps, weight.floor) == (5, 1.0)
+    for schedule in ({"weight_schedule": "warmup"}, {}):
+        with pytest.raises(ValueError, match="anneal"):
+            build("synib-random", **words, **schedule)
+
+
 @pytest.mark.parametrize(("word", "reference"), [("uniform", Uniform), ("unimodal", Unimodal)])
 def test_a_reference_in_words_is_the_reference(word, reference, key):
     model = FusionModel.mlp(WIDTHS, hidden=[5], classes=3, head_hidden=[])

@@ -11,9 +11,10 @@ from synib.objective import Constant
         (Constant(8.0), [8.0] * 6),
         (LinearWarmup(8.0, steps=4), [2.0, 4.0, 6.0, 8.0, 8.0, 8.0]),
         (Annealing(8.0, steps=4), [8.0, 6.0, 4.0, 2.0, 0.0, 0.0]),
+        (Annealing(8.0, steps=4, floor=4.0), [8.0, 7.0, 6.0, 5.0, 4.0, 4.0]),
     ],
 )
-def test_a_weight_is_constant_grows_linearly_and_stays_or_falls_linearly_to_nothing(schedule, weights):
+def test_a_weight_is_constant_grows_linearly_and_stays_or_falls_linearly_to_its_floor(schedule, weights):
     assert [schedule(torch.tensor(step)).item() for step in range(6)] == weights
 
 
@@ -40,3 +41,9 @@ def test_steps_count_in_training_mode_only(key):
     objective.train()
     assert [weight(), weight(), weight()] == [0.75, 1.0, 1.0]
     assert objective.step == 5
+
+
+def test_a_floor_is_at_most_the_weight():
+    with pytest.raises(ValueError, match="floor must be at most the weight, 3; got 4"):
+        Annealing(3.0, steps=5, floor=4.0)
+    assert "floor=2" in repr(Annealing(3.0, steps=5, floor=2.0))

@@ -92,7 +92,7 @@ def build(name: str, **settings: Any) -> Objective:
 def _with_objects(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings with names replaced by objects: a schedule of the weight, a reference."""
     settings = dict(settings)
-    if settings.keys() & {"weight_schedule", "weight_steps"}:
+    if settings.keys() & {"weight_schedule", "weight_steps", "weight_floor"}:
         schedule, steps = settings.pop("weight_schedule", None), settings.pop("weight_steps", None)
         if not isinstance(schedule, str) or schedule not in SCHEDULES or steps is None:
             raise ValueError(
@@ -103,6 +103,8 @@ def _with_objects(name: str, settings: dict[str, Any]) -> dict[str, Any]:
         if changing not in settings:
             raise ValueError(f"A schedule for {name} needs the setting {changing} that it changes.")
         floor = {"floor": settings.pop("weight_floor")} if "weight_floor" in settings else {}
+        if floor and SCHEDULES[schedule] is not Annealing:
+            raise ValueError(f"weight_floor needs the weight_schedule 'anneal'; got {shown(schedule)}.")
         settings[changing] = SCHEDULES[schedule](settings[changing], steps, **floor)
     if isinstance(reference := settings.get("reference"), str):
         settings["reference"] = REFERENCES[check_choice("reference", reference, REFERENCES)]()

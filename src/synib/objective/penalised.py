@@ -5,7 +5,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from synib.checks import check_kind, check_number, check_whole, settings_repr
+from synib.checks import check_kind, check_number, check_whole, settings_repr, shown
 from synib.objective.base import Objective
 from synib.objective.families import Family
 from synib.objective.references import Reference, Uniform
@@ -58,11 +58,19 @@ class LinearWarmup(LinearSchedule):
 
 
 class Annealing(LinearSchedule):
-    """A weight that falls linearly and is ``floor`` from step ``steps`` on; see :class:`LinearSchedule`."""
+    """A weight that falls linearly and is ``floor`` from step ``steps`` on; see :class:`LinearSchedule`.
+
+    Args:
+        weight: The weight in the first step.
+        steps: Number of steps over which it falls.
+        floor: The weight after these steps, at most ``weight``.
+    """
 
     def __init__(self, weight: float, steps: int, floor: float = 0.0) -> None:
         super().__init__(weight, steps)
         self.floor = check_number("floor", floor, least=0)
+        if floor > self.weight:
+            raise ValueError(f"floor must be at most the weight, {self.weight.item():g}; got {shown(floor)}.")
 
     def forward(self, step: Tensor) -> Tensor:
         return self.floor + (self.weight - self.floor) * (1 - step / self.steps).clamp(min=0.0)

@@ -1,0 +1,3 @@
+"""``python -m synib`` is the command ``synib``."""
+
+import synib.cli.__main__  # noqa: F401
