@@ -199,7 +199,7 @@ def main() -> None:
     parser.add_argument(
         "parts",
         nargs="*",
-        default=[*METHODS, "map-pid-xor", "map-digits", "sanity", "rows", "cost"],
+        default=[*METHODS, "map-pid-xor", "map-digits", "map-digits-without-cues", "sanity", "rows", "cost"],
         help="what to measure",
     )
     parser.add_argument("--seeds", type=int, default=3)
@@ -215,6 +215,7 @@ def main() -> None:
             "sanity": sanity,
             "map-pid-xor": lambda seeds: maps("pid-xor", "synib-oracle", seeds),
             "map-digits": lambda seeds: maps("digits", "synib-learned", seeds),
+            "map-digits-without-cues": lambda seeds: maps("digits without cues", "vanilla", seeds),
         }
         found = whole[name](options.seeds) if name in whole else truth(name, METHODS[name], options.seeds)
         rows = []

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -46,6 +46,12 @@ class PermutedLabels(SpuriousXOR):
         data = super().data(cell)
         order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(cell.seed))
         return replace(data, train=replace(data.train, target=data.train.target[order]))
+
+
+class WithoutCues(DigitsScarce):
+    """Digits of which no example has a cue: a model that predicts the label must use both digits."""
+
+    mixture: ClassVar[tuple[float, ...]] = (0.0, 0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,7 @@ def _trained(data: str, method: str, seed: int) -> Subject:
         "permuted labels": PermutedLabels,
         "pid-xor": PIDDynamics,
         "digits": DigitsScarce,
+        "digits without cues": WithoutCues,
     }
     more: dict[str, Any] = {"beta": (1.0,)} if data in ("spurious-xor", "permuted labels") else {}
     experiment = kinds[data](seeds=seed + 1, methods=(method,), **more)
@@ -139,7 +146,7 @@ def questions(data: str, method: str) -> list[Question]:
         return of_blocks + [Question("synergy coordinates", m, single, at, "S", "together") for m in ("x1", "x2")]
     bar, tone = _cues()
     parts = {"image": patches((28, 28), 4), "audio": patches((40, 24), (1, 24))}
-    if method == "vanilla":
+    if method == "vanilla" and data == "digits":
         return [
             Question("bar", "image", parts, bar, "R", "alone"),
             Question("tone", "audio", parts, tone, "R", "alone"),
