@@ -90,7 +90,10 @@ def test_columns_are_remembered_and_a_modality_may_be_missing(synib_command, mod
     np.savez(tmp_path / "one.npz", text=new["text"], id=np.arange(100, 112))
     code, out, err = synib_command("predict", "model", "one.npz", "--out", "one.csv")
     assert (code, err) == (0, "")
-    assert out == "picture is not in one.npz: predictions are made without it.\nPredictions of 12 rows: one.csv\n"
+    assert out == (
+        "picture is not in one.npz: predictions are made without it. If a column has another name there, use --modality "
+        "picture=COLUMN.\nPredictions of 12 rows: one.csv\n"
+    )
     said = table(tmp_path / "one.csv")
     assert [row["id"] for row in said] == [str(i) for i in range(100, 112)]
     assert {row["has_picture"] for row in said} == {"0"}
@@ -233,6 +236,22 @@ def test_a_fit_follows_an_audit(synib_command, data, tmp_path):
     assert (code, said["method"], said["model"]) == (0, "vanilla", "model")
     assert said["scores"]["log_loss"].keys() == {"value", "low", "high"}
     assert said["of_methods"].keys() == {"frequencies", "vanilla"}
+
+
+def test_the_audit_of_another_target_is_refused(synib_command, untrained, data, tmp_path):
+    (tmp_path / "audited").mkdir()
+    (tmp_path / "audited" / "run.json").write_text(json.dumps({"options": {"target": "label"}}))
+    advice = {"recommendation": {"method": "vanilla", "why": "It wins."}}
+    (tmp_path / "audited" / "verdict.json").write_text(json.dumps(advice))
+    code, _, err = synib_command("fit", data, "--from-audit", "audited", "--target", "speaker")
+    assert code == 2
+    assert "audited is an audit of the target label; --target is speaker." in err
+
+
+def test_a_model_that_will_be_replaced_is_named_before_training(synib_command, model, data):
+    code, out, _ = synib_command("fit", data, "--method", "vanilla", "--no-baselines", *FAST)
+    assert code == 0
+    assert "model contains a model: it is replaced when training ends." in out.splitlines()
 
 
 @pytest.mark.parametrize(

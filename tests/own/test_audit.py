@@ -163,6 +163,7 @@ def test_near_copies_count_as_one_observation():
     result = audit(Table.from_arrays(noisy, label), **BRIEF)
     assert result.verdict.synergy != "present"
     assert any("cop" in finding.words for finding in result.findings)
+    assert not any("groups; none" in finding.words for finding in result.findings)  # the user named no groups
     for fold in result.parts:
         assert not set(fold.train // 3) & set(fold.test // 3)
 

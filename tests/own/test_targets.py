@@ -61,7 +61,7 @@ def test_texts_with_separators_are_labels_when_asked_for(tmp_path, mark):
     plain = read(path)
     assert plain.kind == "classification"
     assert len(plain.target) == sum(map(bool, TEXTS))  # without the task an empty text is a missing target
-    assert any("use task='multilabel'" in note for note in plain.notes) == (mark != ",")
+    assert any("use --task multilabel" in note for note in plain.notes) == (mark != ",")
 
 
 def test_labels_that_no_row_or_every_row_has_are_left_out_and_named(tmp_path):
@@ -85,6 +85,20 @@ def test_several_numbers_a_row_that_are_not_0_and_1_are_refused(tmp_path):
         read(save(tmp_path, label=FLAGS[:, 0]), task="multilabel")
     with pytest.raises(ValueError, match="has 1,001 labels; at most 1,000"):
         read(save(tmp_path, label=np.zeros((N, 1001), bool)))
+
+
+def test_a_class_that_is_named_like_a_missing_value_is_pointed_out(tmp_path):
+    label = np.array(["yes", "no", "NA"])[np.arange(N) % 3]
+    note = "label has the class NA: if it stands for a missing value, leave those cells empty."
+    assert note in read(save(tmp_path, label=label)).notes
+    assert not any(
+        "missing" in other for other in read(save(tmp_path, label=np.where(label == "NA", "none", label))).notes
+    )
+
+
+def test_a_target_of_numbers_names_the_option_that_makes_it_classes(tmp_path):
+    note = "label is treated as a number (regression); use --task classification to treat its values as classes."
+    assert note in read(save(tmp_path, label=np.linspace(0.1, 2.0, N))).notes
 
 
 def test_whole_numbers_are_ordered_classes_when_asked_for(tmp_path):

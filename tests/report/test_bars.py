@@ -8,6 +8,7 @@ from matplotlib.colors import same_color
 from scipy.stats import t as student
 
 from synib.methods import METHODS
+from synib.report.bars import style_name
 from synib.report.bars_svg import draw_bars
 from synib.report.draw import plot
 from synib.report.styles import style
@@ -150,3 +151,9 @@ def test_plotted_bars_are_dots_with_their_spread_and_a_hover_text():
     rules = [(s["xref"], s["x0"]) for s in drawn.layout["shapes"] if s["type"] == "line"]
     assert rules == [("x", pytest.approx(0.6)), ("x", 0.5), ("x2", pytest.approx(0.6))]
     assert [r["bold"] for r in drawn.grid["rows"]] == [False, False, True]
+
+
+def test_regressions_on_products_share_a_colour_that_no_additive_model_has():
+    names = {style_name(f"products-{n}", bars()) for n in (16, 64, 68, 256)}
+    assert names == {"products"}
+    assert style("products")["color"] != style("additive")["color"]

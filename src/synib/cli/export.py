@@ -40,6 +40,6 @@ def export(
         f"The outputs of the graph equal those of predict up to {check['largest_difference']:.0e} on "
         f"{check['rows']} random rows."
         if check["rows"]
-        else f"The graph was not compared with predict: {check['why']}."
+        else f"The graph was not compared with predict: {check['why']}. Install it and export again to compare."
     )
     typer.echo(one_line(f"Graph: {out / FILES[to]} (inputs and outputs: {out / 'README.md'})"))

@@ -95,7 +95,7 @@ def fit(
     from synib.own.fit import AUTO
     from synib.own.fit import fit as fit_model
     from synib.own.fit_scores import sentences, test_scores
-    from synib.own.saved import check_free, need_safetensors
+    from synib.own.saved import PLAIN, check_free, need_safetensors
     from synib.own.table import read
     from synib.own.tuning import check_tunable
     from synib.own.tuning import tune as tune_encoders
@@ -112,6 +112,11 @@ def fit(
     advice = ""
     if from_audit is not None:
         options, recommended, why = audit_options(from_audit)
+        if target is not None and target != options.get("target", target):
+            raise ValueError(
+                f"{from_audit} is an audit of the target {options['target']}; --target is {target}. Leave --target out, or "
+                "audit that column first."
+            )
         typed = {name: options.get(name) if value is None else value for name, value in typed.items()}
         if method is None:
             which = "no particular model" if recommended == "auto" else recommended
@@ -142,7 +147,8 @@ def fit(
         if not as_json:
             console.print(one_line(sentence), markup=False, highlight=False, soft_wrap=True)
 
-    for note in (*table.notes, *([advice] if advice else [])):
+    replaces = [f"{out} contains a model: it is replaced when training ends."] if (out / PLAIN).exists() else []
+    for note in (*table.notes, *([advice] if advice else []), *replaces):
         say(note)
     settings: dict[str, Any] = (QUICK if quick else {}) | ({} if budget is None else {"budget": budget})
     try:

@@ -121,7 +121,7 @@ def audit(
     check_split(table)
     grouped = replace(table, group=dependent) if dependent is not None else table
     parts = folds(grouped, _folds(grouped, k), seed)
-    findings = check(grouped, parts)
+    findings = check(table, parts)
     if compared_by.chosen:
         findings.append(Finding("fact", compared_by.chosen))
     pid = _decompose(table, dependent, seed)  # first: a missing package is missed before hours of training

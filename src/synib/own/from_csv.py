@@ -26,12 +26,16 @@ class CSV(Source):
     def __init__(self, path: Path) -> None:
         with _lines(path) as (header, lines):
             kinds: dict[str, Kind] = {}
+            empty = True
             for line in lines:
+                empty = False
                 for name, cell in zip(header, map(str.strip, line), strict=True):
                     if cell and name not in kinds:
                         kinds[name] = _kind(cell)
                 if len(kinds) == len(header):
                     break
+        if empty:
+            raise ValueError(f"{path} has no rows.")
         self._header = header
         super().__init__(path, {name: kinds.get(name, "other") for name in header}, _empty(header, kinds))
 
@@ -102,7 +106,11 @@ def _names(path: Path, cells: list[str]) -> list[str]:
 def _whole(path: Path, reader: Iterator[list[str]], width: int) -> Iterator[list[str]]:
     for row, line in enumerate(line for line in reader if line):
         if len(line) != width:
-            raise ValueError(f"{path}: row {row} (from 0) has {len(line)} cells, the first line names {width} columns.")
+            cells = "1 cell" if len(line) == 1 else f"{len(line)} cells"
+            raise ValueError(
+                f"{path}: row {row} (from 0) has {cells}, but the first line names {width} columns. Separate cells with "
+                "commas, and put a text that contains a comma into double quotes."
+            )
         yield line
 
 

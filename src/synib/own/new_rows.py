@@ -101,7 +101,12 @@ def encoded_rows(
             embedded or source, lambda found: _columns(model, found, known, str(label)), identifiers=True
         )
     lacking = {name: int((~has).sum()) for name, has in present.items()}
-    notes += [f"{name} is not in {label}: predictions are made without it." for name in model.widths if name not in x]
+    notes += [
+        f"{name} is not in {label}: predictions are made without it. If a column has another name there, use "
+        f"--modality {name}=COLUMN."
+        for name in model.widths
+        if name not in x
+    ]
     notes += [f"{name} is missing in {n:,} of {len(x[name]):,} rows." for name, n in lacking.items() if n]
     return NewRows(x, present, beside, notes), embedded
 

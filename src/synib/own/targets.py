@@ -14,6 +14,7 @@ Task = Literal["auto", "classification", "ordinal", "multilabel", "regression"]
 CLASSES = 50  # whole numbers with more distinct values than this are treated as numbers
 LABELS = 1000  # of one row's possible labels: the matrix of all rows and labels is held in memory
 SEPARATORS = (";", "|", ",")  # between the labels of a row
+LIKE_MISSING = ("nan", "na", "n/a", "null")  # class names that often stand for a missing value
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def target_of(source: Source, name: str, column: Column, task: Task, order: Sequ
             raise ValueError(
                 f"{source.path}: {name} contains whole numbers beyond 2^53, which cannot be represented exactly."
             )
-        how = "" if task == "regression" else "; use task='classification' to treat its values as classes"
+        how = "" if task == "regression" else "; use --task classification to treat its values as classes"
         note = f"{name} is treated as a number (regression){how}."
         return Target(values.astype(np.float64), "regression", (), (note,))
     if not few:
@@ -84,7 +85,11 @@ def target_of(source: Source, name: str, column: Column, task: Task, order: Sequ
     notes = [f"{name} is treated as {len(classes)} classes: {list_names(classes)}."]
     joined = next((mark for mark in SEPARATORS[:2] if any(mark in text for text in classes)), None)
     if task == "auto" and joined and values.dtype.kind == "U":
-        notes.append(f"{name} has {joined!r} in some classes: if it separates labels, use task='multilabel'.")
+        notes.append(f"{name} has {joined!r} in some classes: if it separates labels, use --task multilabel.")
+    if missing := [text for text in classes if values.dtype.kind == "U" and text.lower() in LIKE_MISSING]:
+        notes.append(
+            f"{name} has the class {list_names(missing)}: if it stands for a missing value, leave those cells empty."
+        )
     return Target(numbers, "classification", classes, tuple(notes))
 
 

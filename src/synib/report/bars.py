@@ -44,4 +44,5 @@ def is_synib(method: str, bars: Bars) -> bool:
 def style_name(method: str, bars: Bars) -> str:
     """The name that determines the colour of a row."""
     method = bars.kinds.get(method, method)
-    return "unimodal" if method.startswith("unimodal-") else method
+    family = method.partition("-")[0]
+    return family if family in ("unimodal", "products") else method

@@ -199,7 +199,8 @@ class Experiment(ABC):
     @property
     def caution(self) -> str:
         """A sentence on what makes this run smaller than the full one; empty if nothing does."""
-        return ""
+        count, name = self.repeats
+        return f"One {name} only, so differences between methods have no standard error." if count == 1 else ""
 
     def method(self, cell: Cell, data: Dataset) -> Objective:
         """The method of a cell. Settings that name blocks or sources of the data become coordinates and rows here."""

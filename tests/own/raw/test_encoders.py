@@ -84,7 +84,9 @@ def test_a_table_is_standardised_with_indicators_for_categories_and_missing_valu
     expected = [[-10 / deviation, 0, 0, 1, 0], [0, 1, 1, 0, 0], [10 / deviation, 0, 0, 0, 1], [0, 0, 0, 1, 0]]
     assert np.allclose(encoder.encode(ROWS), expected, atol=1e-6)
     assert np.allclose(encoder.encode([("40", "green")]), [[0, 0, 0, 0, 0]], atol=1e-6)
-    with pytest.raises(ValueError, match="age holds numbers in training; got 'old'"):
+    with pytest.raises(
+        ValueError, match=r"age held numbers in training; got 'old'\. Write a number, or leave the cell empty"
+    ):
         encoder.encode([("old", "red")])
 
 

@@ -39,7 +39,7 @@ def test_texts_images_sounds_and_tables_are_told_apart(make, tmp_path):
         "table": ("table", ("age", "colour", "vip")),
     }
     assert "review is treated as text (review); change this with --modality review=review:text." in notes
-    assert "Treated as names of rows and not used: (column 0), customer_id, name." in notes
+    assert "Treated as names of rows: (column 0), customer_id, name." in notes
 
 
 def test_two_modalities_of_vectors_are_enough_and_nothing_else_is_embedded(make, tmp_path):

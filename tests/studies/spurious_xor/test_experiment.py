@@ -29,6 +29,14 @@ def read(path):
         return list(csv.DictReader(file))
 
 
+def test_the_page_of_one_seed_says_that_it_has_no_standard_errors(run):
+    path, _ = run
+    words = "One seed only, so differences between methods have no standard error."
+    assert words in (path / "report.html").read_text()
+    assert words in (path / "README.md").read_text()
+    assert SpuriousXOR(seeds=2).caution == ""
+
+
 def test_the_figure_is_every_method_at_every_strength():
     experiment = SpuriousXOR()
     assert experiment.beta == (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0)

@@ -24,9 +24,7 @@ def need_onnx() -> None:
     """Raise ``ValueError`` where no ONNX file could be written."""
     lacking = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if lacking:
-        raise ValueError(
-            f"Export to ONNX needs {' and '.join(lacking)}, which is not installed: pip install 'synib[export]'"
-        )
+        raise ValueError(f"Export to ONNX needs {' and '.join(lacking)}: pip install 'synib[export]'")
 
 
 def traced(graph: Graph, example: Mapping[str, Tensor]) -> Any:

@@ -74,7 +74,7 @@ def recognise(source: Source, taken: Collection[str], used: Collection[str] = ()
         for name, m in modalities.items()
     ]
     if left_out:
-        notes.append(f"Treated as names of rows and not used: {list_names(left_out)}.")
+        notes.append(f"Treated as names of rows: {list_names(left_out)}.")
     return Recognised(modalities, notes)
 
 

@@ -58,7 +58,10 @@ class OneHot(Encoder):
                 values = np.array([math.nan if c is None else as_number(c) for c in cells], np.float64)
                 bad = np.flatnonzero(np.isnan(values) & ~missing)
                 if len(bad):
-                    raise ValueError(f"{column['name']} holds numbers in training; got {shown(cells[bad[0]])}.")
+                    raise ValueError(
+                        f"{column['name']} held numbers in training; got {shown(cells[bad[0]])}. Write a number, or leave the "
+                        "cell empty."
+                    )
                 values[missing] = column["mean"]
                 scaled = (values - column["mean"]) / (column["deviation"] or 1.0)
                 result[:, start] = np.clip(scaled, -1e6, 1e6)
