@@ -17,7 +17,7 @@ DECAYS: dict[str, Sequence[float]] = {"weight_decay": (1e-4, 1e-3, 1e-2)}
 SPECIFIC: dict[str, dict[str, Sequence[float]]] = {
     "confidence": {"weight": (1.0, 0.3, 3.0)},
     "synib-random": {"weight": (3.0, 1.0, 10.0)},
-    "synib-marginal": {"weight": (1.0, 3.0, 10.0)},
+    "synib-marginal": {"weight": (30.0, 10.0, 3.0)},
     "experts": {"weight": (10.0, 3.0, 1.0)},
 }
 FIXED: dict[str, dict[str, Any]] = {
@@ -27,7 +27,7 @@ FIXED: dict[str, dict[str, Any]] = {
     "modality-dropout": {"p": 0.5},
 }
 SECOND = "modality-dropout"  # trains the model of rows that lack modalities
-ANNEALED = ("synib-random",)  # the weight falls to 0 over four fifths of the steps
+ANNEALED = ("synib-random", "synib-marginal")  # the weight falls to 0 over four fifths of the steps
 LINEAR = "linear"  # a logistic regression
 RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003)  # its penalties, all of which are tried
 WIDE = 128  # numbers of a modality from which on it is compared
