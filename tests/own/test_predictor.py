@@ -14,7 +14,6 @@ from synib.own.folds import folds
 from synib.own.search_space import methods_of
 from synib.tokens import take
 
-
 EPOCHS = {"xor": 20, "unique": 20, "number": 40, "labels": 20}  # an annealed weight needs some steps without a penalty
 
 
