@@ -58,7 +58,7 @@ def small_npz(tmp_path_factory):
 
 
 def test_bytes_are_counted_as_the_floats_they_become(small_npz):
-    with pytest.raises(ValueError, match=r"would unpack to 1,280,000,000: files that expand this much are not read"):
+    with pytest.raises(ValueError, match=r"would unpack to 1,280,000,000: files that expand this much are refused"):
         read(small_npz)
 
 
