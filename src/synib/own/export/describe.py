@@ -72,7 +72,8 @@ def _notes(plain: Mapping[str, Any]) -> list[str]:
             description = f"{_code(graph_input['name'])} ({graph_input['encoded_from']['kind']})"
             notes.append(
                 f"The encoder of {description} is not part of the graph: the input is the vector from "
-                f"{_code(encoder['name'])}, revision {_code(encoder['revision'])} ({encoder['width']} numbers, licence: {printable(encoder['licence'])})."
+                f"{_code(encoder['name'])}, revision {_code(encoder['revision'])} ({encoder['width']} numbers, "
+                f"licence: {printable(encoder['licence'])})."
             )
         if len(graph_input.get("encoders", ())) > 1:
             notes.append(
