@@ -163,7 +163,7 @@ def test_mistakes_in_predicting_are_sentences_and_no_other_file_is_overwritten(s
     (tmp_path / "mine.csv").write_text("a,b\n1,2\n")
     for arguments, said in (
         (["other.npz"], r"other.npz has none of the model's modalities \(image, text\): name them with --modality .*"),
-        (["wide.npz"], r"'picture' is \(rows, 3\), as in training; got \(4, 9\)\."),
+        (["wide.npz"], r"'picture' must have the shape \(rows, 3\), as in training; got \(4, 9\)\."),
         (["uneven.npz"], r"All modalities must have the same number of rows; got picture 4, words 3\."),
         (["data.npz", "--modality", "sound=image"], "The model has no modality 'sound': it has picture, words."),
         (["data.npz", "--out", "mine.csv"], r"mine.csv exists and is not a table of predictions: choose .* --out\."),

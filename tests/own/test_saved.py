@@ -108,7 +108,7 @@ BROKEN = {
     "Unknown method 'evil'": lambda f: rewrite(f, method="evil"),
     "classes hold characters that cannot be printed: .*x1b": lambda f: rewrite(f, classes=["\x1b[31mno", "yes"]),
     "classes hold characters that cannot be printed: .*ud800": lambda f: rewrite(f, classes=["\ud800", "yes"]),
-    "classes are texts": lambda f: rewrite(f, classes=[1, 2]),
+    "classes must be texts": lambda f: rewrite(f, classes=[1, 2]),
     "contradict each other": lambda f: rewrite(f, learned=["a"]),
     "has other tensors: 'background.a'": lambda f: retensor(f, lambda t: t.pop("background.a")),
     r"background.a is \(0,\) of": lambda f: retensor(f, lambda t: t.update({"background.a": torch.zeros(0)})),

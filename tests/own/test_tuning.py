@@ -106,7 +106,7 @@ def test_a_saved_tuned_model_predicts_raw_rows_as_it_did(tuned, rows, tmp_path):
 def test_what_cannot_be_tuned_is_a_sentence(rows, bert, tuned):
     modalities = {"text": "text:text", "person": "age:table"}
     words = read(rows, modalities=modalities, encoders={"text": "tfidf"})
-    with pytest.raises(ValueError, match=r"text is encoded by tfidf. Name one, .*: --encoder text=minilm"):
+    with pytest.raises(ValueError, match=r"text is encoded by tfidf. Name an encoder .*: --encoder text=minilm"):
         check_tunable(words)
     with pytest.raises(ValueError, match="this file has none of these"):
         check_tunable(dataclasses.replace(words, raw=None))

@@ -114,8 +114,8 @@ def saved_options(kind: type[Experiment], config: Path | None) -> dict[str, Any]
     if config is None:
         return {}
     if not config.is_file():
-        what = "a folder" if config.is_dir() else "no such file"
-        raise ValueError(f"--config must be the config.json of a run; {config} is {what}.")
+        problem = "a folder" if config.is_dir() else "no such file"
+        raise ValueError(f"--config must be the config.json of a run; {config} is {problem}.")
     try:
         saved = read_json(config)
     except ValueError as e:

@@ -148,8 +148,10 @@ def _direction(names: tuple[str, str], values: Tensor, a: Tensor, b: Tensor) -> 
     sums = values.new_zeros(a.shape[1], b.shape[1])
     for block in blocks:
         sums += (a[block].double() * values[block, None]).mT @ b[block].double()
-    left, right = leading_pair(sums)
-    along = tuple(torch.cat([x[block].double() @ v for block in blocks]) for x, v in ((a, left), (b, right)))
+    first_direction, second_direction = leading_pair(sums)
+    along = tuple(
+        torch.cat([x[block].double() @ v for block in blocks]) for x, v in ((a, first_direction), (b, second_direction))
+    )
     product = along[0] * along[1]
     scale = (product.std() * values.std()).clamp(min=1e-12)
     correlation = float(((product - product.mean()) * (values - values.mean())).mean() / scale)

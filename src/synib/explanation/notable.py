@@ -136,11 +136,11 @@ def _answers(audit: Audit, row: int, alone: dict[str, Numbers], fused: Numbers) 
     """The target and the prediction of each model for the row."""
     classes = audit.table.classes
 
-    def said(p: Numbers) -> str:
+    def class_and_probability(p: Numbers) -> str:
         return f"{classes[int(p[row].argmax())]} ({p[row].max():.2f})"
 
-    answers = {f"{name} says": said(p) for name, p in alone.items()}
-    return {"target": classes[int(audit.table.target[row])], **answers, "together": said(fused)}
+    answers = {f"{name} says": class_and_probability(p) for name, p in alone.items()}
+    return {"target": classes[int(audit.table.target[row])], **answers, "together": class_and_probability(fused)}
 
 
 def _contradicting(audit: Audit, alone: dict[str, Numbers], tested: NDArray[np.bool_]) -> list[int]:

@@ -150,26 +150,30 @@ def usage(
     def hits(p: Tensor) -> Tensor:
         return correct(family, p, y).double()
 
-    def accuracy_drop(each: Tensor) -> Estimate:
-        return difference(hits(intact)[:, None], torch.stack([hits(p) for p in each], 1), level=level)
+    def accuracy_drop(draws_of_modality: Tensor) -> Estimate:
+        return difference(hits(intact)[:, None], torch.stack([hits(p) for p in draws_of_modality], 1), level=level)
 
-    def confidence_drop(each: Tensor) -> Estimate:
-        return estimate(confidence_of(intact) - torch.stack([confidence_of(p) for p in each]).mean(0))
+    def confidence_drop(draws_of_modality: Tensor) -> Estimate:
+        return estimate(confidence_of(intact) - torch.stack([confidence_of(p) for p in draws_of_modality]).mean(0))
 
     nll, confidence_of = family.nll(intact, y), partial(_confidence, family)
     uses, constants = {}, []
-    for name, each in corrupted.items():
+    for name, draws_of_modality in corrupted.items():
         other_heads = {other: p for other, p in unimodal.items() if other != name}
         if reference.needs_unimodal and not other_heads:
             raise ValueError(
                 f"The Unimodal reference needs a unimodal predictor for a modality other than {name!r}: give the "
                 "FusionModel heads."
             )
-        average = each[0] if draws == 1 else family.average(each)
+        average = draws_of_modality[0] if draws == 1 else family.average(draws_of_modality)
         r = reference(average, family, other_heads).to(average)
         constants.append(family.nll(r.expand_as(average), y))
         mipd = estimate(constants[-1] - family.kl(average, r) - nll)
-        uses[name] = Use(mipd, accuracy_drop(each), confidence_drop(each)) if family.discrete else Use(mipd, None, None)
+        uses[name] = (
+            Use(mipd, accuracy_drop(draws_of_modality), confidence_drop(draws_of_modality))
+            if family.discrete
+            else Use(mipd, None, None)
+        )
     return Usage(
         uses,
         proportion(hits(intact), level=level) if family.discrete else None,

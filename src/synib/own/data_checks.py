@@ -63,8 +63,8 @@ def _balance(table: Table) -> list[Finding]:
     by_class, listed = [*zip(table.classes, counts, strict=True)], f"{counts.min():,} to {counts.max():,} rows each"
     if len(counts) <= 10:
         listed = ", ".join(f"{name} {n:,}" for name, n in by_class)
-    what = {"multilabel": "labels", "ordinal": "ordered classes"}.get(table.kind, "classes")
-    findings = [Finding("fact", f"{len(counts)} {what}: {listed}.")]
+    noun = {"multilabel": "labels", "ordinal": "ordered classes"}.get(table.kind, "classes")
+    findings = [Finding("fact", f"{len(counts)} {noun}: {listed}.")]
     if several and (none := int((table.target.sum(1) == 0).sum())):
         findings.append(Finding("fact", f"{none:,} rows have none of the labels."))
     rare = [name for name, n in by_class if n / len(table.target) < RARE and len(counts) <= 10]

@@ -92,8 +92,8 @@ class Arrays(Source):
         if stored.kind == "text":
             try:
                 decoded = [x.decode() if isinstance(x, bytes) else x for x in values.tolist()]
-            except (ValueError, SystemError) as mistake:
-                raise ValueError(f"{self.path} is damaged: {name} holds text that cannot be decoded.") from mistake
+            except (ValueError, SystemError) as error:
+                raise ValueError(f"{self.path} is damaged: {name} holds text that cannot be decoded.") from error
             values = texts(self.path, name, decoded)
             return Column(values, values != "")
         return Column(values, np.ones(len(values), np.bool_))
@@ -151,8 +151,8 @@ def safetensors(path: Path) -> Arrays:
         try:
             head = json.loads(stream.read(length), object_pairs_hook=_without_duplicates)
             tensors = {name: _tensor(path, 8 + length, entry) for name, entry in head.items() if name != "__metadata__"}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as mistake:
-            raise ValueError(f"{path} is not a .safetensors file, or is truncated or damaged ({mistake}).") from mistake
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+            raise ValueError(f"{path} is not a .safetensors file, or is truncated or damaged ({error}).") from error
     _check_disjoint(path, tensors, 8 + length)
     end = max((s.offset + math.prod(s.shape) * s.dtype.itemsize for s in tensors.values()), default=0)
     if end != size:

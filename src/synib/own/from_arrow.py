@@ -203,8 +203,8 @@ def _json_list(file: Path, key: str) -> list[Any]:
             raise ValueError("it is a selection of rows: call flatten_indices() before save_to_disk()")
         if not isinstance(content[key], list):
             raise ValueError(f"{key} is {shown(content[key])}")
-    except (ValueError, KeyError, AttributeError, RecursionError) as mistake:
-        raise ValueError(f"{file} is not a valid file of save_to_disk with a list of {key} ({mistake}).") from mistake
+    except (ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{file} is not a valid file of save_to_disk with a list of {key} ({error}).") from error
     return list(content[key])
 
 

@@ -78,10 +78,10 @@ def _lines(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
             reader = csv.reader(stream, strict=True)
             header = _names(path, next(reader, []))
             yield header, _checked_lines(path, reader, len(header))
-    except UnicodeDecodeError as mistake:
-        raise ValueError(f"{path} is not UTF-8 text (byte {mistake.start:,}): save it as CSV UTF-8.") from mistake
-    except csv.Error as mistake:
-        raise ValueError(f"{path} is not a .csv file, or is truncated or damaged ({mistake}).") from mistake
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text (byte {error.start:,}): save it as CSV UTF-8.") from error
+    except csv.Error as error:
+        raise ValueError(f"{path} is not a .csv file, or is truncated or damaged ({error}).") from error
     finally:
         csv.field_size_limit(limit)
 

@@ -137,10 +137,10 @@ def _signal(bench: Bench, kind: str, pair: tuple[str, str], random: np.random.Ge
             table = table - (table * cells).sum(1, keepdims=True) / np.maximum(rows, 1)
             table = table - (table * cells).sum(0, keepdims=True) / np.maximum(columns, 1)
         signal = table[first, second]
-    both = np.ones(len(bench.rows), dtype=bool)
+    has_both_rows = np.ones(len(bench.rows), dtype=bool)
     for name in pair:
-        both &= np.asarray(bench.outcome.table.present[name])[bench.rows]
-    has_both = _unit_means(both.astype(np.float64), unit) > 0.5
+        has_both_rows &= np.asarray(bench.outcome.table.present[name])[bench.rows]
+    has_both = _unit_means(has_both_rows.astype(np.float64), unit) > 0.5
     signal = np.where(has_both, signal, 0.0)
     size = float(np.sqrt(np.square(signal[has_both]).mean())) if has_both.any() else 0.0
     return signal / size if size > 1e-9 else None

@@ -138,8 +138,8 @@ def load(folder: str | Path) -> Predictor:
 
     folder = Path(folder)
     if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise ValueError(f"A model must be a folder written by synib fit; {folder} {what}.")
+        problem = "is a file" if folder.exists() else "does not exist"
+        raise ValueError(f"A model must be a folder written by synib fit; {folder} {problem}.")
     plain = _read_plain(folder)
     content = _read_tensors(folder, TENSORS, plain["sha256"])
     try:

@@ -140,5 +140,5 @@ def zipped(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
-    except (*DAMAGE, OSError) as mistake:
-        raise ValueError(f"{path} is not an .npz file, or is truncated or damaged ({mistake}).") from mistake
+    except (*DAMAGE, OSError) as error:
+        raise ValueError(f"{path} is not an .npz file, or is truncated or damaged ({error}).") from error

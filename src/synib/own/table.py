@@ -211,9 +211,9 @@ class Table:
     def _target_in_words(self) -> str:
         if self.kind == "regression":
             return f"a number from {self.target.min():.3g} to {self.target.max():.3g}"
-        what = {"classification": "classes", "ordinal": "ordered classes", "multilabel": "labels"}[self.kind]
+        noun = {"classification": "classes", "ordinal": "ordered classes", "multilabel": "labels"}[self.kind]
         first = [name if name.isprintable() else ascii(name) for name in self.classes[:6]]
-        return f"{len(self.classes)} {what}: {', '.join(first)}{', …' * (len(self.classes) > 6)}"
+        return f"{len(self.classes)} {noun}: {', '.join(first)}{', …' * (len(self.classes) > 6)}"
 
 
 def read(

@@ -127,9 +127,9 @@ def labels_of(source: Source, name: str, flags: Array, labels: Sequence[str]) ->
         raise ValueError(f"{source.path}: there are {len(labels)} names for {flags.shape[1]} labels of {name}.")
     wrong = np.flatnonzero(~np.isin(flags, (0, 1)).all(1))
     if len(wrong):
-        what = source.describe(name) if name in source.kinds else f"{flags.shape[1]} numbers each row"
-        raise ValueError(f"{source.path}: target must be a column with one value per row; {name} holds {what}. Several columns "
-                         f"are read as labels, which must be 0 or 1; {list_rows(wrong)} has other values.")  # fmt: skip
+        content = source.describe(name) if name in source.kinds else f"{flags.shape[1]} numbers per row"
+        raise ValueError(f"{source.path}: target must be a column with one value per row; {name} holds {content}. Several "
+                         f"columns are read as labels, which must be 0 or 1; {list_rows(wrong)} has other values.")  # fmt: skip
     return _multilabel(source, name, flags.astype(np.int64), tuple(labels), [])
 
 
@@ -162,10 +162,10 @@ def _multilabel(source: Source, name: str, flags: Array, labels: tuple[str, ...]
         raise ValueError(f"{source.path}: {name} has two labels with the same name among {list_names(labels)}.")
     rates = flags.mean(0) if len(labels) else np.zeros(0)
     varies = (rates > 0) & (rates < 1)
-    for constant, what in ((rates == 0, "no row"), (rates == 1, "every row")):
+    for constant, rows_with_label in ((rates == 0, "no row"), (rates == 1, "every row")):
         if constant.any():
             left_out = [label for label, out in zip(labels, constant, strict=True) if out]
-            notes.append(f"Labels left out, because {what} has them: {list_names(left_out)}.")
+            notes.append(f"Labels left out, because {rows_with_label} has them: {list_names(left_out)}.")
     kept = tuple(label for label, keep in zip(labels, varies, strict=True) if keep)
     if len(kept) < 2:
         raise ValueError(f"{source.path}: {name} has {len(kept)} label{'s' * (len(kept) != 1)} that some rows have and "

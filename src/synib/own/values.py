@@ -31,12 +31,12 @@ def presence_of(source: Source, name: str, x: Array, flag: Column | None) -> Arr
         empty[rows], infinite[rows] = nan.all(1), np.isinf(block).any(1)
         complete[rows] = ~nan.any(1)
     expected = np.ones(len(x), np.bool_) if stated is None else stated
-    for wrong, what in (
+    for wrong, problem in (
         (infinite & expected, "infinite numbers, or numbers beyond the range of float32,"),
         (~complete & ~empty & expected, "NaN (or empty cells) next to numbers"),
     ):
         if wrong.any():
-            raise ValueError(f"{source.path}: {name} has {what} in {list_rows(np.flatnonzero(wrong))}: a row must have all "
+            raise ValueError(f"{source.path}: {name} has {problem} in {list_rows(np.flatnonzero(wrong))}: a row must have all "
                              "numbers of a modality or none.")  # fmt: skip
     if stated is not None and (stated & empty).any():
         raise ValueError(

@@ -143,14 +143,14 @@ def _solution(p: Array, q: Array, multipliers: Array) -> tuple[Solution, float]:
     with np.errstate(divide="ignore", invalid="ignore"):
         multipliers = multipliers - np.maximum(np.log(np.exp(multipliers).sum(2)), 0.0).max()
         cells = (*_cells(p), np.where(p > 0, multipliers - np.log(py), 0.0))
-    both, first, second, bound = (float((p * c).sum()) for c in cells)
-    low, high = max(first, second), min(both, first + second)
+    total, first, second, bound = (float((p * c).sum()) for c in cells)
+    low, high = max(first, second), min(total, first + second)
     # A q with other marginals than p could be below the minimum.
     moved = max(np.abs(q.sum(1) - p1).sum(), np.abs(q.sum(0) - p2).sum())
     error = float(np.max([value - bound, low - value, value - high, moved]))  # NaN if any is NaN, and then not accepted
     value = float(np.clip(value, low, high))  # all components are at least 0, and their sums stay exact
     cells = (*cells[:3], np.where(p > 0, cells[3] + value - bound, 0.0))
-    return Solution(both, first, second, value, cells, bound), error
+    return Solution(total, first, second, value, cells, bound), error
 
 
 def _cells(p: Array) -> tuple[Array, ...]:

@@ -79,8 +79,8 @@ def difference(
         level: Confidence level.
     """
     check_resampling(0, level)
-    ours, theirs = np.broadcast_arrays(as_array(hits).astype(float), as_array(other).astype(float))
-    counted = _counted(ours - theirs, members, groups, lowest=-1)
+    values, other_values = np.broadcast_arrays(as_array(hits).astype(float), as_array(other).astype(float))
+    counted = _counted(values - other_values, members, groups, lowest=-1)
     n = len(counted.weight)
     if not n:
         return unknown(0, level)
