@@ -95,7 +95,7 @@ def test_columns_are_remembered_and_a_modality_may_be_missing(synib_command, mod
     np.savez(tmp_path / "one.npz", text=new["text"], id=np.arange(100, 112))
     code, out, err = synib_command("predict", "model", "one.npz", "--out", "one.csv")
     assert (code, err) == (0, "")
-    assert out == "picture is not in one.npz: predictions are made without it.\nPredictions of 12 rows: one.csv\n"
+    assert out == "picture is not in one.npz, so predictions are made without it.\nPredictions of 12 rows: one.csv\n"
     said = table(tmp_path / "one.csv")
     assert [row["id"] for row in said] == [str(i) for i in range(100, 112)]
     assert {row["has_picture"] for row in said} == {"0"}
@@ -165,7 +165,10 @@ def test_mistakes_in_predicting_are_sentences_and_no_other_file_is_overwritten(s
         (["other.npz"], r"other.npz has none of the model's modalities \(image, text\): name them with --modality .*"),
         (["wide.npz"], r"'picture' must have the shape \(rows, 3\), as in training; got \(4, 9\)\."),
         (["uneven.npz"], r"All modalities must have the same number of rows; got picture 4, words 3\."),
-        (["data.npz", "--modality", "sound=image"], "The model has no modality 'sound': it has picture, words."),
+        (
+            ["data.npz", "--modality", "sound=image"],
+            "The model has no modality 'sound': its modalities are picture, words.",
+        ),
         (["data.npz", "--out", "mine.csv"], r"mine.csv exists and is not a table of predictions: choose .* --out\."),
         (["data.npz", "--out", "model"], r"--out must be a file such as predictions.csv; model is a folder\."),
         (["data.npz", "--out", "no/where.csv"], r"Cannot write no/where.csv: there is no folder no\."),

@@ -101,9 +101,7 @@ def encoded_rows(
         for name, modality in raw.items():
             absent = [c for c in modality.columns if c not in source.kinds]
             if absent and len(absent) < len(modality.columns):
-                notes.append(
-                    f"{name}: the column {list_names(absent)} is not in {label} and is treated as missing in every row."
-                )
+                notes.append(f"{name}: {list_names(absent)} is not in {label} and is treated as missing in every row.")
         column_of = {name: modality.column for name, modality in raw.items()} | named_columns
         x, present, beside = read_rows(
             embedded or source, lambda opened: _columns(model, opened, column_of, str(label)), identifiers=True

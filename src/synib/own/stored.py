@@ -117,7 +117,7 @@ class Stored:
             while remaining and (chunk := stream.read(min(remaining, 2**22))):
                 checksum, remaining = zlib.crc32(chunk, checksum), remaining - len(chunk)
         if remaining or checksum != expected:
-            raise ValueError(f"{self.path} is damaged: the checksum of {name} is wrong.")
+            raise ValueError(f"{self.path} is damaged: {name} has a wrong checksum.")
 
     def _values(self, chunk: bytes) -> Array:
         if self.bfloat:

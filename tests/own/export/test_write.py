@@ -117,7 +117,7 @@ def test_an_export_replaces_an_earlier_one_and_nothing_else(exported, make_fitte
     for place, to, sentence in (
         (folder, "onnx", r"made holds other files \(model.pt2\); choose an empty folder"),
         (raw_model / "model", "torch", r"holds other files \(README.md, encoders.safetensors, model.json, ...\)"),
-        (tmp_path / "file", "torch", "is written to a folder, and .* is a file"),
+        (tmp_path / "file", "torch", "is written to a folder, but .* is a file"),
         (tmp_path / "new", "tflite", "to must be onnx or torch; got 'tflite'"),
     ):
         with pytest.raises(ValueError, match=sentence):
