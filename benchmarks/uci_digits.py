@@ -50,7 +50,7 @@ labels, which is the bias of the estimate):
 
 {pid}
 
-Most of what a view tells about the digit, the others tell as well; what looks like synergy does not exceed its bias.
+Most of the information of a view about the digit is also in the others; the apparent synergy does not exceed its bias.
 
 ## A model
 

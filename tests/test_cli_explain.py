@@ -38,7 +38,7 @@ def data(tmp_path):
 def test_it_writes_a_page_of_the_rows_that_need_both(synib_command, model, data, tmp_path):
     code, out, err = synib_command("explain", model, data, "--rows", "top:3", "--csv", "rows.csv")
     assert (code, err) == (0, "")
-    assert out.count("of it synergy") == 3
+    assert out.count("of which synergy") == 3
     assert out.endswith("Page: explanation.html\n")
     page = (tmp_path / "explanation.html").read_text()
     assert page.count("<section>") == 3
@@ -69,7 +69,7 @@ def test_a_file_of_few_rows_is_explained_without_parts(synib_command, model, tmp
     np.savez(tmp_path / "few.npz", **{name: v[:2] for name, v in x.items()})
     code, out, _ = synib_command("explain", model, tmp_path / "few.npz")
     assert code == 0
-    assert "Parts are not explained: that needs 16 rows with every modality, and few.npz has 2." in out
+    assert "Parts are not explained: this needs 16 rows with every modality, but few.npz has 2." in out
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_a_file_of_few_rows_is_explained_without_parts(synib_command, model, tmp
         (("--rows", "x"), "--rows takes row numbers from 0"),
         (("--rows", "5-2"), "--rows takes row numbers from 0"),
         (("--rows", "top:0"), "top:N with N from 1 to 200"),
-        (("--rows", "80"), "has rows 0 to 79; row 80 was asked for"),
-        (("--out", "nowhere/page.html"), "--out is a file in a folder that exists"),
+        (("--rows", "80"), "has rows 0 to 79; row 80 was requested"),
+        (("--out", "nowhere/page.html"), "--out must be a file in an existing folder"),
         (("--out", "data.npz"), "is not a page of synib explain"),
     ],
 )

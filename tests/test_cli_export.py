@@ -35,7 +35,7 @@ def test_a_model_is_exported_and_nothing_is_written_beside_other_files(synib_com
     assert [one["shape"] for one in said["inputs"]] == [["rows", 3], ["rows", 2]]
     for arguments, sentence in (
         (("--out", "model"), "holds other files"),
-        (("--to", "tflite", "--out", "x"), "A model is exported to onnx or torch; got 'tflite'."),
+        (("--to", "tflite", "--out", "x"), "to must be onnx or torch; got 'tflite'."),
     ):
         code, out, err = synib_command("export", "model", *arguments)
         assert (code, out) == (2, "")

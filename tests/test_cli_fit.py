@@ -51,10 +51,15 @@ def test_a_model_is_fitted_and_predicts_new_rows(synib_command, data, tmp_path, 
     code, out, err = synib_command("fit", data, "--method", "synib", "--group", "speaker", "--split", "part", *FAST)
     assert (code, err) == (0, "")
     assert "label is treated as 2 classes: other, same." in out
-    assert re.search(r"experts was asked for\.\nSynIB \(experts\), trained on 96 rows \(lr 0\.003, dropout 0", out)
+    assert re.search(r"experts was requested\.\nSynIB \(experts\), trained on 96 rows \(lr 0\.003, dropout 0", out)
     shown = r"accuracy \d\.\d{3} \(95 % CI .*\), log-loss \d\.\d{3} \(95 % CI .*\) nats, expected calibration error .*"
-    assert re.search(rf"By 5-fold cross-validation of everything .*, no group in two of them: {shown}\.\n", out)
-    assert re.search(r"Measured in the same way: the class frequencies: accuracy 0\.\d{3}, log-loss 0\.\d{3}\.\n", out)
+    assert re.search(
+        rf"Scores by 5-fold cross-validation of training, choice and calibration, with each group in one fold: {shown}\.\n",
+        out,
+    )
+    assert re.search(
+        r"The other models by the same evaluation: the class frequencies: accuracy 0\.\d{3}, log-loss 0\.\d{3}\.\n", out
+    )
     assert re.search(rf"On 24 test rows: {shown}\.\nModel: model\n$", out)
     about = json.loads((tmp_path / "model" / "model.json").read_text())["about"]
     assert about["scores"].keys() == about["test_scores"].keys() == {"log_loss", "accuracy", "calibration_error"}
@@ -91,7 +96,7 @@ def test_columns_are_remembered_and_a_modality_may_be_missing(synib_command, mod
     code, out, err = synib_command("predict", "model", "one.npz", "--out", "one.csv")
     assert (code, err) == (0, "")
     assert out == (
-        "picture is not in one.npz: predictions are made without it. If a column has another name there, use --modality "
+        "picture is not in one.npz, so predictions are made without it. If a column has another name there, use --modality "
         "picture=COLUMN.\nPredictions of 12 rows: one.csv\n"
     )
     said = table(tmp_path / "one.csv")
@@ -134,8 +139,14 @@ def test_numbers_get_a_mean_and_a_deviation(synib_command, tmp_path):
         (["fit", "data.npz", "--method", "sinyb"], r"Unknown method 'sinyb'.*"),
         (["fit", "data.npz", "--device", "gpu"], r".*auto, cpu or cuda; got 'gpu'\."),
         (["fit", "data.npz", "--seeds", "0"], r"seeds must be a whole number of at least 1; got 0\."),
-        (["fit", "data.npz", "--budget", "19"], r"budget is the number of candidates for each method, at most 18; got 19\."),
-        (["fit", "data.npz", "--group", "part"], r"3 folds need at least 3 groups, since no group is in two; there are 2\."),
+        (
+            ["fit", "data.npz", "--budget", "19"],
+            r"budget is the number of candidates per method and must be at most 18; got 19\.",
+        ),
+        (
+            ["fit", "data.npz", "--group", "part"],
+            r"3 folds need at least 3 groups, since a group stays in one fold; there are 2\.",
+        ),
         (["fit", "data.npz", "--out", "."], r"\. holds other files \(data\.npz\); choose an empty folder\."),
         (["predict", "model", "data.npz"], r"A model must be a folder written by synib fit; model does not exist\."),
     ],
@@ -155,11 +166,14 @@ def test_mistakes_in_predicting_are_sentences_and_no_other_file_is_overwritten(s
     (tmp_path / "mine.csv").write_text("a,b\n1,2\n")
     for arguments, said in (
         (["other.npz"], r"other.npz has none of the model's modalities \(image, text\): name them with --modality .*"),
-        (["wide.npz"], r"'picture' is \(rows, 3\), as in training; got \(4, 9\)\."),
-        (["uneven.npz"], r"All modalities have as many rows; got picture 4, words 3\."),
-        (["data.npz", "--modality", "sound=image"], "The model has no modality 'sound': it has picture, words."),
+        (["wide.npz"], r"'picture' must have the shape \(rows, 3\), as in training; got \(4, 9\)\."),
+        (["uneven.npz"], r"All modalities must have the same number of rows; got picture 4, words 3\."),
+        (
+            ["data.npz", "--modality", "sound=image"],
+            "The model has no modality 'sound': its modalities are picture, words.",
+        ),
         (["data.npz", "--out", "mine.csv"], r"mine.csv exists and is not a table of predictions: choose .* --out\."),
-        (["data.npz", "--out", "model"], r"--out is a file such as predictions.csv; model is a folder\."),
+        (["data.npz", "--out", "model"], r"--out must be a file such as predictions.csv; model is a folder\."),
         (["data.npz", "--out", "no/where.csv"], r"Cannot write no/where.csv: there is no folder no\."),
     ):
         code, out, err = synib_command("predict", "model", *arguments)
@@ -199,7 +213,7 @@ def test_the_ending_of_out_says_the_format_and_an_unknown_one_is_refused_before_
     )
     code, out, err = synib_command("predict", "model", "none.npz", "--out", "a.xlsx")
     assert (code, out) == (2, "")
-    assert err == "synib: --out ends in .csv, .parquet, .npz or .json, which says its format; got 'a.xlsx'.\n"
+    assert err == "synib: --out must end in .csv, .parquet, .npz or .json, which selects the format; got 'a.xlsx'.\n"
     (tmp_path / "mine.json").write_text("{}")
     assert "is not a table of predictions" in synib_command("predict", "model", data, "--out", "mine.json")[2]
 

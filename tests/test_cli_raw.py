@@ -68,12 +68,12 @@ def test_vectors_are_written_to_a_file_that_can_be_audited(synib_command, review
     assert np.array_equal(np.load(tmp_path / "a.npz")["review"], plain.modalities["text"])
     for arguments, said in (
         (("--out", "latents.parquet"), "latents.parquet exists; choose another file"),
-        (("--out", "a.csv"), "--out ends in .parquet or .npz"),
+        (("--out", "a.csv"), "--out must end in .parquet or .npz"),
         (
             ("--out", "b.npz", "--encoder", "text"),
             "--encoder must be MODALITY=NAME, for example text=wordllama; got 'text'",
         ),
-        (("--out", "b.npz", "--modality", "a=age"), "a is a modality of vectors, which need not be embedded"),
+        (("--out", "b.npz", "--modality", "a=age"), "a is a column of vectors, which needs no embedding"),
         (("--out", "no/b.npz"), "there is no folder no"),
     ):
         code, out, err = synib_command("embed", reviews, *arguments)

@@ -32,7 +32,7 @@ def test_it_says_what_needs_both_says(fitted):
     assert np.allclose(found.rows.probability, model.predict(table.modalities).max(1))
     assert found.answer(0) in ("no", "yes")
     assert np.median(found.rows.synergy.value / found.rows.evidence) > 0.7
-    with pytest.raises(ValueError, match="give some rows as background"):
+    with pytest.raises(ValueError, match="give these rows as background"):
         synib.explain(model, table.modalities, parts=True)
 
 

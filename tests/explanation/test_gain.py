@@ -65,8 +65,8 @@ def test_a_model_that_knows_nothing_of_the_target_gains_from_no_part(rows):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"parts": {"c": "coordinates"}}, "parts are of a, b; got some of 'c'"),
-        ({"family": synib.Gaussian(1)}, "is of classes"),
+        ({"parts": {"c": "coordinates"}}, "parts must be for the modalities a, b; got some for 'c'"),
+        ({"family": synib.Gaussian(1)}, "is defined for classes only"),
     ],
 )
 def test_a_mistake_is_one_sentence(rows, settings, sentence):

@@ -61,7 +61,7 @@ def test_words_are_coloured_by_their_scores():
     text = pictures.words(["not", WICKED], [0.5, -1.0])
     assert Balanced(text).seen == {"p", "span"}
     assert re.findall(r"--w:([\d.]+)", text) == ["0.400", "0.800"]
-    with pytest.raises(ValueError, match=r"a score each, \(1,\); got \(2,\)"):
+    with pytest.raises(ValueError, match=r"one score per word, \(1,\); got \(2,\)"):
         pictures.words(["one"], [1.0, 2.0])
 
 
@@ -74,7 +74,7 @@ def test_pixels_are_laid_over_a_picture():
     assert above[0, 0].tolist() == [*pictures.FOR, round(255 * pictures.STRONGEST)]
     assert above[1, 1].tolist() == [*pictures.AGAINST, round(255 * pictures.STRONGEST / 2)]
     assert above[0, 1, 3] == 0
-    with pytest.raises(ValueError, match="one height and width"):
+    with pytest.raises(ValueError, match="the same height and width"):
         pictures.pixels(np.eye(2), np.zeros((3, 3)), "x")
 
 
@@ -114,7 +114,7 @@ def test_records_are_flat_and_repr_names_rows(explanation):
 
 def test_views_check_what_they_are_given():
     x = {"a": torch.randn(8, 2), "b": torch.randn(8, 1)}
-    with pytest.raises(ValueError, match="views are of a, b; got one of 'c'"):
+    with pytest.raises(ValueError, match="views must be for the modalities a, b; got one for 'c'"):
         synib.explain(lambda x: x["a"][:, :1], x, family=synib.Bernoulli(), views={"c": Columns()})
     found = synib.explain(
         lambda x: x["a"][:, :1] * x["b"], x, family=synib.Bernoulli(), parts=True, views={"a": Columns(["one"])}

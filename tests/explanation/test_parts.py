@@ -155,5 +155,5 @@ def test_a_learned_mask_keeps_what_the_unimodal_head_relies_on(trained):
     )  # fmt: skip
     assert kept["x1"].shape == (20, 64)
     assert auc(kept["x1"].mean(0), SHORTCUT) > 0.9
-    with pytest.raises(ValueError, match="give a FusionModel"):
+    with pytest.raises(ValueError, match="such as FusionModel"):
         kept_by_mask(nn.Linear(2, 2), synib.RandomMask(), few, data.validation.target[:20])

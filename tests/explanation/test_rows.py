@@ -1,4 +1,4 @@
-"""Evidence is taken apart exactly, and consistently with what EMAP, Shapley interactions and needs_both say."""
+"""The decomposition of evidence is exact, and consistent with EMAP, Shapley interactions and needs_both."""
 
 import numpy as np
 import pytest
@@ -139,13 +139,13 @@ def test_a_background_of_other_rows_stands_for_what_is_absent(model, rows):
 
 
 def test_a_mistake_is_one_sentence(model, rows):
-    with pytest.raises(ValueError, match="whole number from 0 to 2, one for each of 40 rows"):
+    with pytest.raises(ValueError, match="integer from 0 to 2, one for each of 40 rows"):
         synib.explain(model, rows, answer=[3] * 40)
-    with pytest.raises(ValueError, match="parts is True, or a dict of modality"):
+    with pytest.raises(ValueError, match="parts must be True, or a dict of modality"):
         synib.explain(model, rows, parts={"c": "coordinates"})
-    with pytest.raises(ValueError, match="ids are one for each of 40 rows; got 2"):
+    with pytest.raises(ValueError, match="ids must have one entry for each of 40 rows; got 2"):
         synib.explain(model, rows, ids=["x", "y"])
-    with pytest.raises(ValueError, match="rows from 0 to 39; got 40"):
+    with pytest.raises(ValueError, match="row numbers from 0 to 39; got 40"):
         synib.explain(model, rows, parts=True, of=[40])
 
 

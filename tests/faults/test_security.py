@@ -125,7 +125,7 @@ def test_an_archive_that_swells_is_refused_before_it_does(tmp_path, monkeypatch)
     assert len(read(path).target) == 1000  # a small one is no harm
     monkeypatch.setattr("synib.own.columns.MOST", 2**20)
     with pytest.raises(
-        ValueError, match=r"has [\d,]+ bytes and would unpack to 4,\d+,\d+: files that expand this much are not read"
+        ValueError, match=r"has [\d,]+ bytes and would unpack to 4,\d+,\d+: files that expand this much are refused"
     ):
         read(path)
     with pytest.raises(ValueError, match="would unpack to"):
@@ -154,7 +154,7 @@ def test_a_parquet_that_swells_is_refused_before_it_does(tmp_path, monkeypatch):
     parquet.write_table(pa.table({"image": zeros, "text": zeros, "label": np.arange(n) % 2}), tmp_path / "b.parquet")
     assert len(read(tmp_path / "b.parquet").target) == n
     monkeypatch.setattr("synib.own.columns.MOST", 2**20)
-    with pytest.raises(ValueError, match="files that expand this much are not read"):
+    with pytest.raises(ValueError, match="files that expand this much are refused"):
         read(tmp_path / "b.parquet")
 
 

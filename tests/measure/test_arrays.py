@@ -28,7 +28,7 @@ def test_half_precision_becomes_single(dtype):
         ({"a": Y[:-1]}, Y, r"a must be predicted labels of shape \(400,\) or \(seeds, 400\).*got \(399,\)"),
         ({"a": Y[None, None]}, Y, r"got \(1, 1, 400\)"),
         ({"a": np.empty((0, 400))}, Y, r"got \(0, 400\)"),
-        ({"a": Y * 0.3}, Y, r"labels \(integers\), but other values came: pass family.predict"),
+        ({"a": Y * 0.3}, Y, r"labels \(integers\), but has other values: pass family.predict"),
         ({"a": np.full(400, np.nan)}, Y, r"labels \(integers\)"),
         ({"a": np.stack([Y] * 2), "b": np.stack([Y] * 3)}, Y, "same number of seeds, or a single one; got a 2, b 3"),
         ({"a": Y}, np.zeros(400, dtype=int), "at least 2 classes; got 1 in 400"),

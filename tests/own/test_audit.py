@@ -200,7 +200,7 @@ def test_a_package_that_is_missing_is_missed_before_anything_is_trained(table, m
 
 
 def test_an_audit_of_weighted_rows_is_refused(table):
-    with pytest.raises(ValueError, match="An audit weighs all rows equally"):
+    with pytest.raises(ValueError, match="An audit does not support row weights"):
         audit(table(weight=np.ones(160)))
 
 

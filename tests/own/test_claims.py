@@ -3,7 +3,7 @@
 import numpy as np
 
 from synib.measure.stats import Estimate, difference, inverted_p_value, mean
-from synib.own.claims import ABOVE_CHANCE, POOLING, Claims, _above, _less, _more
+from synib.own.claims import ABOVE_CHANCE, POOLING, Claims, _p_above, _p_larger, _p_smaller
 from synib.own.metric import Metric
 from synib.own.table import Table
 
@@ -35,10 +35,10 @@ def test_a_claim_has_a_small_p_value_only_in_its_own_direction():
     def large(level):
         return mean(np.linspace(0.05, 0.15, 50), level=level)
 
-    assert _more(large, 0.0) < 1e-6
-    assert _less(large, 0.02) == 1.0
-    assert _less(large, 0.2) < 1e-6
-    assert _more(large, 0.2) == 1.0
+    assert _p_larger(large, 0.0) < 1e-6
+    assert _p_smaller(large, 0.02) == 1.0
+    assert _p_smaller(large, 0.2) < 1e-6
+    assert _p_larger(large, 0.2) == 1.0
 
 
 class Rows:
@@ -47,10 +47,10 @@ class Rows:
 
 def test_the_best_of_many_models_is_above_chance_in_one_of_twenty_sets_of_noise():
     rng = np.random.default_rng(0)
-    false = [_above(Rows(), rng.normal(size=(8, 100))) <= 0.05 for _ in range(300)]  # type: ignore[arg-type]
+    false = [_p_above(Rows(), rng.normal(size=(8, 100))) <= 0.05 for _ in range(300)]  # type: ignore[arg-type]
     assert np.mean(false) <= 0.07
-    assert _above(Rows(), np.zeros((2, 100))) == 1.0  # type: ignore[arg-type]
-    assert Claims({ABOVE_CHANCE: _above(Rows(), rng.normal(1, 1, (2, 100))), POOLING: 0.9}).hold(ABOVE_CHANCE)  # type: ignore[arg-type]
+    assert _p_above(Rows(), np.zeros((2, 100))) == 1.0  # type: ignore[arg-type]
+    assert Claims({ABOVE_CHANCE: _p_above(Rows(), rng.normal(1, 1, (2, 100))), POOLING: 0.9}).hold(ABOVE_CHANCE)  # type: ignore[arg-type]
 
 
 def table(n=12):

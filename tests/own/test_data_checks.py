@@ -34,12 +34,12 @@ def test_rare_and_few_classes_are_warned_of():
     assert any("Fewer than 30 rows of yes" in one for one in said(table(target=few)))
     rare = np.zeros(2000, dtype=np.int64)
     rare[::30] = 1
-    assert any("Less than 5% of the rows are of yes" in one for one in said(table(2000, target=rare)))
+    assert any("Less than 5% of the rows belong to yes" in one for one in said(table(2000, target=rare)))
 
 
 def test_numbers_are_described():
     y = np.linspace(-1.0, 3.0, 120)
-    assert "fact: The target is a number, -1 to 3, 1 in the mean." in said(table(target=y, classes=()))
+    assert "fact: The target is a number from -1 to 3, mean 1." in said(table(target=y, classes=()))
 
 
 def test_missing_modalities_are_counted_and_a_pattern_that_tells_is_warned_of():

@@ -91,7 +91,7 @@ def test_copies_of_a_row_are_in_one_fold(table):
         present={name: np.ones(80, bool) for name in made.present},
         target=np.tile(made.target, 2),
     )
-    assert "no group in two of them" in fit(twice, "vanilla", **FAST).about["judged"]
+    assert "with each group in one fold" in fit(twice, "vanilla", **FAST).about["judged"]
 
 
 def test_a_method_that_looks_at_validation_rows_while_it_trains_gets_none_of_those_that_judge_it(table):
@@ -113,10 +113,14 @@ def test_progress_runs_from_0_to_the_end_and_never_back(table):
     [
         ({"classes": 0}, "experts", "the target is a number: use synib or synib-marginal"),
         ({"kind": "labels"}, "experts", "the target is several labels: use synib or synib-marginal"),
-        ({}, "unimodal-c", "There is no modality 'c' to train alone: there are a, b"),
+        ({}, "unimodal-c", "There is no modality 'c' to train on; the modalities are a, b"),
         ({}, "vanila", "did you mean 'vanilla'"),
-        ({}, 3, "method is a name, such as 'auto' or 'vanilla'; got 3"),
-        ({"group": np.array(["x", "y"] * 80)}, "auto", "3 folds need at least 3 groups, since no group is in two"),
+        ({}, 3, "method must be a name, such as 'auto' or 'vanilla'; got 3"),
+        (
+            {"group": np.array(["x", "y"] * 80)},
+            "auto",
+            "3 folds need at least 3 groups, since a group stays in one fold",
+        ),
         ({"split": np.array(["train"] * 158 + ["validation"] * 2)}, "auto", "at least 3 validation rows"),
     ],
 )

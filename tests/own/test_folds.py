@@ -1,4 +1,4 @@
-"""Folds: disjoint, whole, no group in two parts, every class in its share."""
+"""Folds are disjoint, complete and stratified, with every group in one part."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_no_group_is_in_two_parts_and_no_part_is_empty(given):
     try:
         made = folds(table(target, 2, group), k, seed)
     except ValueError as e:  # a class in too few groups
-        assert "would train without it" in str(e)  # noqa: PT017
+        assert "none of them among the training rows" in str(e)  # noqa: PT017
         return
     for fold in made:
         assert all(len(rows) for rows in fold)
@@ -135,11 +135,19 @@ ROWS = [0, 1] * 10
         (table([0, 1]), 5, "5 folds need at least 5 rows; there are 2."),
         (table(ROWS), 2, "k must be a whole number of at least 3; got 2."),
         (table(ROWS), 2.5, "k must be a whole number of at least 3; got 2.5."),
-        (table(ROWS, group=["x", "y", "z", "u"] * 5), 5, "5 folds need at least 5 groups, since no group is in two"),
-        (table([0] * 18 + [1, 1]), 5, "Class 'class 1' has 2 rows, and fold 4 of 5 would train without it: join it"),
+        (
+            table(ROWS, group=["x", "y", "z", "u"] * 5),
+            5,
+            "5 folds need at least 5 groups, since a group stays in one fold",
+        ),
+        (
+            table([0] * 18 + [1, 1]),
+            5,
+            "Class 'class 1' has 2 rows, none of them among the training rows of fold 4 of 5: merge it",
+        ),
         (table([0] * 16 + [1] * 4, group=[f"g{i // 4}" for i in range(20)]), 5, "Class 'class 1' has 4 rows of 1"),
-        (table(ROWS, split=["train"] * 20), 5, "The split column needs rows to test; it names train."),
-        (table(ROWS, split=["test", "validation"] * 10), 5, "The split column needs rows to train; it names test"),
+        (table(ROWS, split=["train"] * 20), 5, "The split column has no test rows; it has train."),
+        (table(ROWS, split=["test", "validation"] * 10), 5, "The split column has no train rows; it has test"),
         (
             table(ROWS, split=["train"] * 8 + ["validation"] * 4 + ["test"] * 8, group=["x"] * 9 + ["y"] * 11),
             5,
@@ -148,7 +156,7 @@ ROWS = [0, 1] * 10
         (
             table(ROWS, split=["train"] * 10 + ["test"] * 10, present={"a": np.arange(20) >= 10}),
             5,
-            "No row that the split column trains on has 'a': leave that modality out.",
+            "No training row of the split column has 'a': leave that modality out.",
         ),
         (table([0] * 12 + [1] * 8, split=["train"] * 8 + ["validation"] * 4 + ["test"] * 8), 5, "Class 'class 1' has"),
     ],

@@ -38,7 +38,7 @@ def test_only_what_is_asked_for_is_read_and_what_is_missing_is_named(path):
 
 def test_pickles_inside_are_refused(path):
     np.savez(path, x=np.array([{"a": 1}], object))
-    with pytest.raises(ValueError, match="holds objects as x, which are pickles"):
+    with pytest.raises(ValueError, match="x is an array of objects, which would have to be unpickled"):
         read_npz(path, ["x"])
 
 
@@ -46,7 +46,7 @@ def test_a_header_that_claims_more_than_there_is_makes_no_array(path):
     content = io.BytesIO()
     np.lib.format.write_array_header_1_0(content, {"descr": "<f8", "fortran_order": False, "shape": (2**45,)})
     rewrite(path, "x", content.getvalue() + b"12345678")
-    with pytest.raises(ValueError, match=r"is truncated or damaged: x has other than \(35184372088832,\) numbers"):
+    with pytest.raises(ValueError, match=r"is truncated or damaged: x does not hold \(35184372088832,\) values"):
         read_npz(path, ["x"])
 
 

@@ -59,16 +59,16 @@ def test_arrays_with_weights_and_nuisances():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"modalities": [IMAGE, TEXT]}, r"modalities are a dict of name → array \(rows, width\)"),
+        ({"modalities": [IMAGE, TEXT]}, r"modalities must be a dict of name → array \(rows, width\)"),
         ({"modalities": {"image": IMAGE}}, "at least two modalities are needed"),
         ({"modalities": {"image": IMAGE, "target": TEXT}}, "The name 'target' is used twice"),
-        ({"modalities": {"image": IMAGE[:5], "text": TEXT}}, "target has 30 rows, image 5"),
+        ({"modalities": {"image": IMAGE[:5], "text": TEXT}}, "target has 30 rows, but image has 5"),
         ({"modalities": {"image": IMAGE[:, :, None], "text": TEXT}}, "image holds an array of float32 \\(30, 3, 1\\)"),
-        ({"modalities": {"image": 3, "text": TEXT}}, "image should be an array with a value or a vector for each row"),
-        ({"target": None}, "target should be an array of what to predict"),
-        ({"target": [object()] * N}, "target should be one value for each row"),
-        ({"groups": SPEAKER[:4]}, "target has 30 rows, groups 4"),
-        ({"nuisance": SPEAKER}, "nuisance is a dict of name"),
+        ({"modalities": {"image": 3, "text": TEXT}}, "image must be an array with a value or a vector for each row"),
+        ({"target": None}, "target must be an array with a value to predict for each row"),
+        ({"target": [object()] * N}, "target must be a column with one value per row"),
+        ({"groups": SPEAKER[:4]}, "target has 30 rows, but groups has 4"),
+        ({"nuisance": SPEAKER}, "nuisance must be a dict of name"),
         ({"task": "guess"}, "task must be 'auto'"),
     ],
 )
@@ -100,9 +100,12 @@ def test_a_dataframe_with_numbered_columns_or_cells_of_vectors(saved):
     assert (table.classes, len(table.target)) == (("0", "1"), 20)
     for wrong, said in (
         ({"a": 1}, "takes a pandas DataFrame; got dict"),
-        (data.assign(text=[[1.0]] * 3 + [[1.0, 2.0]] * (N - 3)), r"row 3 \(from 0\) has 2 numbers, those before it 1"),
+        (
+            data.assign(text=[[1.0]] * 3 + [[1.0, 2.0]] * (N - 3)),
+            r"row 3 \(from 0\) has 2 numbers, the rows before it 1",
+        ),
         (data.assign(text=[[1.0]] * 3 + ["x"] * (N - 3)), r"text should be a list of numbers in every row; row 3"),
-        (data.assign(label=[1, "x"] * (N // 2)), "label should hold texts or numbers, one kind of them; it has 1"),
+        (data.assign(label=[1, "x"] * (N // 2)), "label must hold either texts or numbers; it also has 1"),
         (pd.concat([data, data], axis=1), "two columns called 'image_0'"),
     ):
         with pytest.raises(ValueError, match=said):
@@ -137,7 +140,7 @@ def test_a_hugging_face_dataset_and_a_dict_of_them(saved):
     for wrong, said in (
         ([1, 2], "datasets.Dataset or DatasetDict, not streamed; got list"),
         (Dataset(table[:0]), "has no rows"),
-        ({"train": Dataset(table), "test": Dataset(table.drop(["text"]))}, "should have the same columns"),
+        ({"train": Dataset(table), "test": Dataset(table.drop(["text"]))}, "must have the same columns"),
     ):
         with pytest.raises(ValueError, match=said):
             synib.Table.from_dataset(wrong)
@@ -216,9 +219,9 @@ def test_what_limits_the_answers_is_noted():
 def test_a_modality_that_no_row_has_and_groups_that_are_the_classes_are_refused():
     with pytest.raises(ValueError, match="text is missing in every row: leave it out, or give it vectors"):
         make(modalities={"image": IMAGE, "text": np.full((N, 2), np.nan)})
-    with pytest.raises(ValueError, match="each group of groups has one class of its own"):
+    with pytest.raises(ValueError, match="each group of groups is a class of its own"):
         make(groups=LABEL)
-    with pytest.raises(ValueError, match="each group of groups has one class of its own"):
+    with pytest.raises(ValueError, match="each group of groups is a class of its own"):
         make(groups=np.where(LABEL == "no", "g1", "g2"))
     assert (
         make(groups=np.char.add(LABEL, (np.arange(N) % 4).astype(str))).group is not None

@@ -55,7 +55,7 @@ def test_it_is_compared_where_a_modality_is_wide_and_there_are_classes():
     assert LINEAR not in compared(narrow)
     number = Table.from_arrays({"a": np.ones((90, WIDE)), "b": np.ones((90, 2))}, np.arange(90) / 7)
     assert LINEAR not in compared(number)
-    with pytest.raises(ValueError, match="linear is a logistic regression, for a target of classes"):
+    with pytest.raises(ValueError, match="linear is a logistic regression, which needs a target of classes"):
         fit(number, "linear", device="cpu")
 
 

@@ -155,18 +155,18 @@ A, B = np.zeros((4, 3)), np.zeros((4, 2))
 @pytest.mark.parametrize(
     ("given", "present", "said"),
     [
-        ({}, None, "There is nothing to predict from; give some of 'a', 'b'"),
+        ({}, None, "No modality was given; give at least one of 'a', 'b'"),
         ({"a": A[:0]}, None, "There are no rows to predict"),
-        ([A, B], None, "modalities are a dict"),
+        ([A, B], None, "modalities must be a dict"),
         ({"a": A, "bb": B}, None, "The model has no modality 'bb': did you mean 'b'"),
-        ({"a": A, "zzz": B}, None, "no modality 'zzz': it has 'a', 'b'"),
-        ({"a": B}, None, r"'a' is \(rows, 3\), as in training; got \(4, 2\)"),
-        ({"a": [["x", "y", "z"]]}, None, r"'a' is an array of numbers, \(rows, 3\); got list"),
-        ({"a": A, "b": B[:2]}, None, "as many rows; got a 4, b 2"),
+        ({"a": A, "zzz": B}, None, "no modality 'zzz': its modalities are 'a', 'b'"),
+        ({"a": B}, None, r"'a' must have the shape \(rows, 3\), as in training; got \(4, 2\)"),
+        ({"a": [["x", "y", "z"]]}, None, r"'a' must be an array of numbers, \(rows, 3\); got list"),
+        ({"a": A, "b": B[:2]}, None, "the same number of rows; got a 4, b 2"),
         ({"a": np.where(np.eye(4, 3), np.nan, 0)}, None, "'a' has NaN next to numbers, or infinite values, in row 0"),
         ({"a": A + 1e39}, None, "infinite values, in row 0"),
-        ({"a": A}, {"a": np.ones(3, bool)}, r"is true or false for each of 4 rows; got bool of shape \(3,\)"),
-        ({"a": A * np.nan}, {"a": np.ones(4, bool)}, r"'a' should be there in row 0 \(from 0\), but is NaN"),
+        ({"a": A}, {"a": np.ones(3, bool)}, r"must be boolean, one for each of 4 rows; got bool, \(3,\)"),
+        ({"a": A * np.nan}, {"a": np.ones(4, bool)}, r"'a' is marked as present in row 0 \(from 0\), but is NaN"),
     ],
 )
 def test_what_cannot_be_predicted_from_is_one_sentence(fitted, given, present, said):

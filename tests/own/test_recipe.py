@@ -69,7 +69,7 @@ def test_folds_are_cut_to_one_size_where_that_costs_less_than_a_row_each_and_tes
         assert set(after.train) <= set(before.train)
         assert set(after.validation) <= set(before.validation)
         assert np.bincount(made.target[after.train]).min() >= 10
-    assert "each has 25 training and 7 validation rows: up to 1 of each were left out" in recipe.notes[0]
+    assert "each has 25 training and 7 validation rows; up to 1 of each were left out" in recipe.notes[0]
     assert len(programs(recipe.cells("vanilla", 2))) == 2  # with dropout and without, all folds together
 
 

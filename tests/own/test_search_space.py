@@ -14,7 +14,7 @@ def test_every_method_has_as_many_candidates_and_all_are_different():
         (specific,) = [key for key in candidates(name, 1)[0] if key not in ("lr", "dropout")]
         assert specific == ("weight" if name in SPECIFIC else "weight_decay")
         assert len({c[specific] for c in candidates(name, 3)}) == 3
-    with pytest.raises(ValueError, match="candidates for each method, at most 18; got 19"):
+    with pytest.raises(ValueError, match="candidates per method and must be at most 18; got 19"):
         candidates("vanilla", 19)
 
 

@@ -262,7 +262,7 @@ def test_names_that_the_user_gives_choose_columns_prefixes_and_single_numbers(tm
     guessed = own.read(path)
     assert list(guessed.modalities) == ["v_emb", "w"]
     assert "Columns that are not used: age, kind." in guessed.notes
-    assert "No vectors, so not used: video (an array of float32 (24, 1, 3))." in guessed.notes
+    assert "Not used, because they are not vectors: video (an array of float32 (24, 1, 3))." in guessed.notes
 
 
 def test_ten_numbered_columns_keep_the_order_of_their_numbers(tmp_path):

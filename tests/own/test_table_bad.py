@@ -72,17 +72,26 @@ def refused(said, path, **asked):
         ({"nuisance": ["spekaer"]}, r"no column 'spekaer' for nuisance; did you mean speaker\?"),
         ({"modalities": {"a": "imag", "b": "text"}}, r"no column 'imag' for the modality a; did you mean image\?"),
         ({"modalities": {"a": "image"}}, "at least two modalities are needed, .*; only a is one among image, text"),
-        ({"modalities": {"a": "image", "b": "image"}}, "image cannot be both one and another modality"),
-        ({"modalities": {"a": "image", "b": "label"}}, "label cannot be both target and modality"),
+        ({"modalities": {"a": "image", "b": "image"}}, "image cannot be in two modalities"),
+        ({"modalities": {"a": "image", "b": "label"}}, "label cannot be both the target and a modality"),
         ({"modalities": {"a.b": "image", "b": "text"}}, "name of a modality must be a string without a dot"),
-        ({"modalities": ["image", "text"]}, r"modalities are a dict of name → column, .*; got \['image', 'text'\]\."),
-        ({"target": ["label"]}, r"target is the name of a column; got \['label'\]"),
-        ({"modalities": {"a": ["image"], "b": "text"}}, r"the modality a is the name of a column; got \['image'\]"),
-        ({"nuisance": 3}, "nuisance are names of columns; got 3"),
-        ({"target": "image"}, r"target should be one value for each row; image holds an array of float32 \(12, 3\)\."),
-        ({"group": "label"}, "label is the target, so it cannot be split, group, weight or nuisance as well"),
-        ({"split": "speaker"}, r"speaker should be train, validation or test in every row; it is 's0' .* rows 0, 1"),
-        ({"target": "speaker", "task": "regression"}, "speaker holds texts such as 's0', and a regression needs"),
+        (
+            {"modalities": ["image", "text"]},
+            r"modalities must be a dict of name → column, .*; got \['image', 'text'\]\.",
+        ),
+        ({"target": ["label"]}, r"target must be the name of a column; got \['label'\]"),
+        (
+            {"modalities": {"a": ["image"], "b": "text"}},
+            r"the modality a must be the name of a column; got \['image'\]",
+        ),
+        ({"nuisance": 3}, "nuisance must be a list of column names; got 3"),
+        (
+            {"target": "image"},
+            r"target must be a column with one value per row; image holds an array of float32 \(12, 3\)\.",
+        ),
+        ({"group": "label"}, "label is the target, so it cannot also be split, group, weight or nuisance"),
+        ({"split": "speaker"}, r"speaker must be train, validation or test in every row; it is 's0' .* rows 0, 1"),
+        ({"target": "speaker", "task": "regression"}, "speaker holds texts such as 's0', but a regression needs"),
         ({"task": "ranking"}, "task must be 'auto', 'classification', 'ordinal', 'multilabel' or 'regression'; got"),
     ],
 )
@@ -101,31 +110,34 @@ def test_what_is_asked_for_must_be_there(npz, asked, said):
         ({"label": np.arange(N), "task": "classification"}, "label has 12 classes in 12 rows, too many to learn"),
         ({"label": np.array([f"t{row}" for row in range(N)])}, "label has 12 classes in 12 rows, too many to learn"),
         ({"label": with_row(Y, 3, np.inf)}, r"label is infinite in row 3 \(from 0\)"),
-        ({"label": 2**60 + np.arange(N)}, r"label contains whole numbers beyond 2\^53"),
+        ({"label": 2**60 + np.arange(N)}, r"label contains integers beyond 2\^53"),
         ({"label": np.array(["x" * 300] * N)}, "label holds texts of more than 256 characters"),
-        ({"image": A[:5]}, "label has 12 rows, image 5: they should have as many"),
+        ({"image": A[:5]}, "label has 12 rows, but image has 5; all columns need equally many"),
         ({"image": with_row(A, (3, 1), np.nan)}, r"image has NaN \(or empty cells\) next to numbers in row 3 \(from 0\)"),
         ({"image": with_row(A, (slice(0, 9), 1), np.nan)}, r"next to numbers in rows 0, 1, 2 and 6 more \(from 0\)"),
         ({"image": with_row(A, 3, np.inf)}, r"image has infinite numbers, .* in row 3"),
-        ({"image": with_row(A, 3, 1e300)}, r"image has infinite numbers, or such as no float32 holds, in row 3"),
+        ({"image": with_row(A, 3, 1e300)}, r"image has infinite numbers, or numbers beyond the range of float32, in row 3"),
         ({"image": A[:, :0]}, "the vectors of image have no numbers"),
-        ({"image": A[:2], "text": B[:2], "label": Y[:2]}, "has 2 rows that can be used, of 2; at least 10 are needed"),
-        ({"image": A[:0], "text": B[:0], "label": Y[:0]}, "has 0 rows that can be used, of 0"),
-        ({"image": np.full((N, 3), np.nan), "text": np.full((N, 2), np.nan)}, "has 0 rows that can be used, of 12"),
-        ({"image": np.array([[1], [1, 2]] * 6, object)}, "holds objects as image, which are pickles, and pickles are not read"),
-        ({"notes": np.array([{}], object)}, "holds objects as notes, which are pickles"),
+        ({"image": A[:2], "text": B[:2], "label": Y[:2]}, "has 2 usable rows out of 2; at least 10 are needed"),
+        ({"image": A[:0], "text": B[:0], "label": Y[:0]}, "has 0 usable rows out of 0"),
+        ({"image": np.full((N, 3), np.nan), "text": np.full((N, 2), np.nan)}, "has 0 usable rows out of 12"),
+        ({"image": np.array([[1], [1, 2]] * 6, object)}, "image is an array of objects, which would have to be unpickled"),
+        ({"notes": np.array([{}], object)}, "notes is an array of objects, which would have to be unpickled"),
         ({"image": A.astype([("f", "f4")])}, "image is not a plain array of numbers or strings"),
-        ({"image_present": np.full(N, "yes")}, "image_present should be true or false in every row"),
-        ({"image_present": np.arange(N)}, "image_present should be true or false in every row"),
-        ({"image": with_row(A, 3, np.nan), "image_present": Y > -1}, r"image should be there in row 3 \(from 0\), but is NaN"),
+        ({"image_present": np.full(N, "yes")}, "image_present must be true or false in every row"),
+        ({"image_present": np.arange(N)}, "image_present must be true or false in every row"),
+        (
+            {"image": with_row(A, 3, np.nan), "image_present": Y > -1},
+            r"image is marked as present in row 3 \(from 0\), but is NaN",
+        ),
         ({"image": None, "image_0": Y, "image_2": Y}, "the columns image_… must count up from 0 or 1; image_1 is missing"),
         ({"image": None, "image_5": Y, "image_6": Y}, "the columns image_… must count up from 0 or 1; image_0 is missing"),
-        ({"image": None, "image_0": Y, "image_00": Y}, "two columns of one number: image_0 and image_00"),
+        ({"image": None, "image_0": Y, "image_00": Y}, "two columns with the same number: image_0 and image_00"),
         ({"image": None, "image_0": Y, "image_1": GOOD["speaker"]}, "image_… should be columns of numbers; image_1 holds"),
-        ({"image_0": Y, "image_1": Y}, "has a column image and columns image_…: say which are modalities"),
+        ({"image_0": Y, "image_1": Y}, "has a column image and columns image_…: name the modalities explicitly"),
         ({"type": A}, "A modality cannot be called 'type'"),
-        ({"a.b": A, "a_b": B}, "two columns would be called a_b"),
-        ({"image\n": A}, "which cannot be printed"),
+        ({"a.b": A, "a_b": B}, "two columns would both be the modality a_b"),
+        ({"image\n": A}, "has characters that cannot be printed"),
     ],
 )  # fmt: skip
 def test_arrays_must_make_sense(npz, changes, said):
@@ -136,14 +148,14 @@ def test_arrays_must_make_sense(npz, changes, said):
 @pytest.mark.parametrize(
     ("line", "place", "content", "said"),
     [
-        (3, 0, "[1.0, 2.0]", r"all vectors of image should be of one width; row 2 \(from 0\) has 2 numbers, .* 3\."),
+        (3, 0, "[1.0, 2.0]", r"all vectors of image must have the same width; row 2 \(from 0\) has 2 numbers, .* 3\."),
         (3, 0, "[]", r"image is an empty list in row 2 \(from 0\)"),
         (3, 0, "[1, x, 2]", r"image should be a list of numbers such as \[0\.1, 0\.2\]; row 2 \(from 0\) is '\[1, x"),
         (3, 0, "[1, 2, 3", "image should be a list of numbers"),
         (3, 0, "a.jpg", "image should be a list of numbers .* is 'a.jpg'"),
         (3, 1, "a.jpg", r"text_0 should be a number in every row; row 2 \(from 0\) is 'a.jpg'"),
         (3, 1, "", r"text has NaN \(or empty cells\) next to numbers in row 2"),
-        (3, 1, "9" * 400, "text has infinite numbers, or such as no float32 holds, in row 2"),
+        (3, 1, "9" * 400, "text has infinite numbers, or numbers beyond the range of float32, in row 2"),
         (0, 1, "label", "has two columns called 'label': rename one"),
         (0, 3, "", "no column is called label, target or y"),
     ],
@@ -156,15 +168,15 @@ def test_lines_must_be_whole_and_texts(text, tmp_path):
     path = text()
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.rindex(b",")])
-    refused(r"row 11 \(from 0\) has 3 cells, but the first line names 4 columns", path)
+    refused(r"row 11 \(from 0\) has 3 cells, but the header has 4 columns", path)
     path.write_text("Dear all,\n\nhere are the data.\n")
-    refused(r"row 0 \(from 0\) has 1 cell, but the first line names 2 columns\. Separate cells with commas", path)
+    refused(r"row 0 \(from 0\) has 1 cell, but the header has 2 columns\. Separate cells with commas", path)
     path.write_bytes(whole[: whole.index(b"\n") + 1])
     refused("has no rows", path)
     path.write_bytes(whole.replace(b"label", b"l\xe9bel"))
     refused("is not UTF-8 text", path)
     path.write_bytes(b"image;text;label\n1;2;3\n")
-    refused("the first line should name the columns, between commas; it is 'image;text;label'", path)
+    refused("the first line should be column names separated by commas; it is 'image;text;label'", path)
     path.write_bytes(whole.replace(b"\r\n", b"\r\n\r\n").replace(b"image", b"\xef\xbb\xbfimage", 1))
     assert list(own.read(path).modalities) == ["image", "text"]
 
@@ -172,11 +184,15 @@ def test_lines_must_be_whole_and_texts(text, tmp_path):
 @pytest.mark.parametrize(
     ("values", "kind", "said"),
     [
-        ([[1.0, 2.0]] * 5 + [[1.0]] + [[1.0, 2.0]] * 6, "list", "should be of one width; row 5 .* has 1 numbers, .* 2"),
+        (
+            [[1.0, 2.0]] * 5 + [[1.0]] + [[1.0, 2.0]] * 6,
+            "list",
+            "must have the same width; row 5 .* has 1 numbers, .* 2",
+        ),
         ([None] * 5 + [[]] + [[1.0]] * 6, "list", "image is an empty list in row 5"),
         ([[1.0, None]] + [[1.0, 2.0]] * 11, "list", "next to numbers in row 0"),
         ([None] * 12, "list", "image is missing in every row"),
-        ([[["a"]]] * 12, "nested", "the modality image should be vectors of numbers, texts, .*; image holds list"),
+        ([[["a"]]] * 12, "nested", "the modality image must be vectors of numbers, texts, .*; image holds list"),
     ],
 )
 def test_columns_of_parquet_must_make_sense(tmp_path, values, kind, said):
@@ -192,14 +208,14 @@ def test_columns_of_parquet_must_make_sense(tmp_path, values, kind, said):
 def test_paths_must_lead_to_data(tmp_path, npz):
     refused(r"a.nzp does not exist; did you mean .*a.npz\?", npz().with_suffix(".nzp"))
     refused(r"does not exist\.", tmp_path / "no" / "a.npz")
-    refused("holds neither metadata.csv, nor what datasets' save_to_disk writes, nor .npy files", tmp_path)
-    refused("path is that of a file or a folder; got 3", 3)
-    refused("path is that of a file or a folder; got ''", "")
+    refused("holds neither metadata.csv nor .npy files, and was not written by datasets' save_to_disk", tmp_path)
+    refused("path must be that of a file or a folder; got 3", 3)
+    refused("path must be that of a file or a folder; got ''", "")
     for ending in (".npz", ".safetensors", ".csv", ".parquet"):
         (tmp_path / f"empty{ending}").touch()
         refused("is empty", tmp_path / f"empty{ending}")
     (tmp_path / "a.pkl").write_bytes(pickle.dumps(GOOD))
-    refused(r"should end in .npz, .safetensors, .csv, .parquet, or be a folder; it ends in '.pkl'", tmp_path / "a.pkl")
+    refused(r"must end in .npz, .safetensors, .csv, .parquet, or be a folder; it ends in '.pkl'", tmp_path / "a.pkl")
 
 
 @pytest.mark.parametrize("name", ["../image.npy", "/etc/image.npy", "a/../../image.npy", "..\\image.npy"])
@@ -207,7 +223,7 @@ def test_no_member_of_an_archive_leads_out_of_it(npz, name):
     path = npz()
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(name, b"")
-    refused("which points outside of it: an array has a name, no path", path)
+    refused("which points outside of it: an array needs a name, not a path", path)
 
 
 def test_no_array_comes_twice(npz, tmp_path):
@@ -220,7 +236,7 @@ def test_no_array_comes_twice(npz, tmp_path):
     entry = '"a": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}'
     head = f"{{{entry}, {entry}}}".encode()
     (tmp_path / "a.safetensors").write_bytes(len(head).to_bytes(8, "little") + head)
-    refused("it has two tensors of one name", tmp_path / "a.safetensors")
+    refused("two tensors have the same name", tmp_path / "a.safetensors")
 
 
 def test_no_file_of_a_folder_leads_out_of_it(tmp_path):
@@ -230,7 +246,7 @@ def test_no_file_of_a_folder_leads_out_of_it(tmp_path):
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [{"filename": "../secret.arrow"}]}))
     refused("points outside of", tmp_path / "a")
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [{"filename": "gone.arrow"}]}))
-    refused("must contain gone.arrow, which is missing", tmp_path / "a")
+    refused("the data file gone.arrow is missing", tmp_path / "a")
     (tmp_path / "a" / "state.json").write_text(json.dumps({"_data_files": [], "_indices_data_files": [{}]}))
     refused("it is a selection of rows: call flatten_indices", tmp_path / "a")
     (tmp_path / "b").mkdir()

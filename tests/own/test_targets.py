@@ -55,7 +55,7 @@ def test_texts_with_separators_are_labels_when_asked_for(tmp_path, mark):
     assert (table.kind, table.classes) == ("multilabel", ("cat", "cow", "dog"))
     assert (table.target == FLAGS[:, [0, 2, 1]]).all()
     assert f"The labels of a row are separated by {mark!r}." in table.notes
-    empty = [note for note in table.notes if "read as rows without any label" in note]
+    empty = [note for note in table.notes if "so no label is assigned there" in note]
     assert len(empty) == 1
     assert empty[0].startswith("label is empty in rows 2, 4, 8")
     plain = read(path)
@@ -68,8 +68,8 @@ def test_labels_that_no_row_or_every_row_has_are_left_out_and_named(tmp_path):
     more = np.column_stack([FLAGS, np.zeros(N, int), np.ones(N, int)])
     table = read(save(tmp_path, label=more))
     assert table.classes == ("0", "1", "2")
-    assert "Labels that no row has, and so left out: 3." in table.notes
-    assert "Labels that every row has, and so left out: 4." in table.notes
+    assert "Labels left out, because no row has them: 3." in table.notes
+    assert "Labels left out, because every row has them: 4." in table.notes
     with pytest.raises(ValueError, match="label has 1 label that some rows have and others do not; at least two"):
         read(save(tmp_path, label=more[:, [0, 3, 4]]))
 
@@ -77,11 +77,11 @@ def test_labels_that_no_row_or_every_row_has_are_left_out_and_named(tmp_path):
 def test_several_numbers_a_row_that_are_not_0_and_1_are_refused(tmp_path):
     wrong = FLAGS.copy()
     wrong[7, 1] = 2
-    with pytest.raises(ValueError, match=r"read as labels, which must be 0 or 1; other values are in row 7 \(from 0\)"):
+    with pytest.raises(ValueError, match=r"read as labels, which must be 0 or 1; row 7 \(from 0\) has other values"):
         read(save(tmp_path, label=wrong))
-    with pytest.raises(ValueError, match="target should be one value for each row"):
+    with pytest.raises(ValueError, match="target must be a column with one value per row"):
         read(save(tmp_path, label=FLAGS), task="classification")
-    with pytest.raises(ValueError, match="label should hold texts of labels such as 'cat;dog'"):
+    with pytest.raises(ValueError, match="label must hold texts of labels such as 'cat;dog'"):
         read(save(tmp_path, label=FLAGS[:, 0]), task="multilabel")
     with pytest.raises(ValueError, match="has 1,001 labels; at most 1,000"):
         read(save(tmp_path, label=np.zeros((N, 1001), bool)))
@@ -116,13 +116,13 @@ def test_texts_are_ordered_as_the_user_says(tmp_path):
         table = read(path, task=task, order=["low", "mid", "high", "extreme"])
         assert (table.kind, table.classes) == ("ordinal", ("low", "mid", "high"))
         assert (table.target == np.arange(N) % 3).all()
-        assert "No row is of extreme, so it is left out." in table.notes
-    with pytest.raises(ValueError, match=r"holds texts \(high, low, mid\), whose order is not known"):
+        assert "No row has the class extreme, so it is left out." in table.notes
+    with pytest.raises(ValueError, match=r"holds texts \(high, low, mid\), whose order is unknown"):
         read(path, task="ordinal")
     with pytest.raises(ValueError, match="label also has mid, which the order low, high does not name"):
         read(path, order=["low", "high"])
     for wrong in ("low", ["low", "low"], 3):
-        with pytest.raises(ValueError, match="order is a list of different class names, lowest first"):
+        with pytest.raises(ValueError, match="order must be a list of different class names, lowest first"):
             read(path, order=wrong)
     with pytest.raises(ValueError, match="An order of classes needs task='ordinal'"):
         read(path, order=["low", "mid", "high"], task="regression")

@@ -106,15 +106,15 @@ def test_a_saved_tuned_model_predicts_raw_rows_as_it_did(tuned, rows, tmp_path):
 def test_what_cannot_be_tuned_is_a_sentence(rows, bert, tuned):
     modalities = {"text": "text:text", "person": "age:table"}
     words = read(rows, modalities=modalities, encoders={"text": "tfidf"})
-    with pytest.raises(ValueError, match=r"text is encoded by tfidf. Name one, .*: --encoder text=minilm"):
+    with pytest.raises(ValueError, match=r"text is encoded by tfidf. Name an encoder .*: --encoder text=minilm"):
         check_tunable(words)
-    with pytest.raises(ValueError, match="this file has none of them"):
+    with pytest.raises(ValueError, match="this file has none of these"):
         check_tunable(dataclasses.replace(words, raw=None))
     table = read_rows(rows, bert)
-    with pytest.raises(ValueError, match="or unimodal- of text; got dnr: leave out --tune"):
+    with pytest.raises(ValueError, match="and unimodal- of text; got dnr: leave out --tune"):
         check_tunable(table, "dnr")
     few = dataclasses.replace(table, split=np.array(["train"] * 30 + ["test"] * 70))
-    with pytest.raises(ValueError, match="at least 40 rows to train, calibrate and judge on; there are 30"):
+    with pytest.raises(ValueError, match="at least 40 rows for training, calibration and evaluation; there are 30"):
         check_tunable(few)
     assert list(check_tunable(table)) == ["text"]
 
@@ -131,7 +131,7 @@ def test_damaged_updates_are_refused(tuned):
         restore(raw, dataclasses.replace(state, arrays=arrays), False, "cpu")
     with pytest.raises(ValueError, match="do not fit its network"):
         restore(raw, dataclasses.replace(state, arrays={name: arrays[name]}), False, "cpu")
-    with pytest.raises(ValueError, match="is from 1 to 256; got 'many'"):
+    with pytest.raises(ValueError, match="must be from 1 to 256; got 'many'"):
         restore(raw, dataclasses.replace(state, settings={"rank": "many"}), False, "cpu")
 
 

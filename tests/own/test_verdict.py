@@ -66,7 +66,7 @@ def test_sentences_on_synergy_have_size_interval_and_number_of_rows():
             NOTHING,
             "not trained to convergence: twice the epochs lowers its validation log-loss by 0.050",
         ),
-        (e(0.1, 0.01), None, NOTHING, "too few models to judge plain fusion or SynIB; run without --quick"),
+        (e(0.1, 0.01), None, NOTHING, "too few models to evaluate plain fusion or SynIB; run without --quick"),
     ],
 )
 def test_methods_are_judged_where_they_were_trained_well_enough(gain, curve, claims, words):
@@ -98,7 +98,7 @@ def test_sentences_on_pooling_and_chance_follow_their_claims():
     assert "do not show whether" in sentences.on_pooling(e(0.0, 0.1), "a", NOTHING, "accuracy")
     assert sentences.on_chance(e(0.8, 0.1), e(0.5, 0.1), SURE, "accuracy") == []
     (warning,) = sentences.on_chance(e(0.52, 0.1), e(0.55, 0.1), NOTHING, "accuracy")
-    assert "the best has accuracy 0.520, a constant one 0.550" in warning
+    assert "the best model has accuracy 0.520, a constant prediction 0.550" in warning
 
 
 def test_a_claim_that_does_not_survive_the_correction_is_not_made_and_the_sentence_says_why():

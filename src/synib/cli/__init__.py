@@ -13,10 +13,10 @@ def main() -> None:
 
         try:
             app()
-        except (ValueError, OSError) as mistake:
+        except (ValueError, OSError) as error:
             if os.environ.get("SYNIB_DEBUG"):
                 raise
-            print(f"synib: {one_line(str(mistake))}", file=sys.stderr)
+            print(f"synib: {one_line(str(error))}", file=sys.stderr)
             sys.exit(2)
 
 

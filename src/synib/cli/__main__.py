@@ -7,6 +7,6 @@ from synib.cli import main
 try:
     main()
 finally:
-    # If Ctrl-C came while Python compiled a text, `python -m` ends by the signal and not with our exit code, although the
-    # interrupt was handled; compiling another text, as making a named tuple does, clears that.
+    # If Ctrl-C comes while Python compiles source text, `python -m` ends by the signal and not with this command's exit code,
+    # although the interrupt was handled. Compiling another text, as the creation of a named tuple does, clears that state.
     collections.namedtuple("Cleared", ())

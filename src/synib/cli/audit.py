@@ -1,4 +1,4 @@
-"""``synib audit``: is there synergy in my data, does plain fusion use it, would SynIB help?"""
+"""``synib audit``: test for synergy in the data, whether plain fusion uses it, and whether SynIB would help."""
 
 import json
 import shlex
@@ -33,7 +33,7 @@ from synib.files import check_writable
 QUICK: dict[str, Any] = {"k": 3, "seeds": 1, "budget": 2, "judge": False, "tries": 4}
 USUAL: dict[str, Any] = {"k": 5, "seeds": 1, "budget": 6}
 THOROUGH: dict[str, Any] = {"k": 5, "seeds": 3, "budget": 18, "tries": 12}
-FILES = {"verdict.json", "summary.csv", "report.html", "figure.svg", "run.json"}  # of an audit
+FILES = {"verdict.json", "summary.csv", "report.html", "figure.svg", "run.json"}  # the files of an audit
 EXTRAS = {"sklearn": "scikit-learn", "cvxpy": "cvxpy", "clarabel": "clarabel"}
 
 

@@ -50,8 +50,8 @@ def check_source(
 def _source(name: str) -> Source:
     if name in SOURCES:
         return SOURCES[name]
-    near = difflib.get_close_matches(name, SOURCES, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(SOURCES)}."
+    suggestions = difflib.get_close_matches(name, SOURCES, n=1)
+    hint = f"did you mean {suggestions[0]!r}?" if suggestions else f"choose from {', '.join(SOURCES)}."
     raise ValueError(f"Unknown data set {name!r}: {hint}")
 
 
@@ -60,10 +60,12 @@ def _line(finding: Finding) -> str:
     if finding.state == "missing":
         return f"{'  not present' if file.optional else '  MISSING'}  {file.name}: {file.what}"
     state = _STATES.get(finding.state, "there")
-    many = any("*" in path for path in file.paths)
-    of = f" of {file.count:,}" if file.count is not None else ""
-    amount = f"{len(finding.paths):,}{of} files, {finding.size:,} bytes" if many else f"{finding.size:,} bytes"
-    name = file.name if many or not finding.paths else finding.paths[0].name
+    is_pattern = any("*" in path for path in file.paths)
+    expected = f" of {file.count:,}" if file.count is not None else ""
+    amount = (
+        f"{len(finding.paths):,}{expected} files, {finding.size:,} bytes" if is_pattern else f"{finding.size:,} bytes"
+    )
+    name = file.name if is_pattern or not finding.paths else finding.paths[0].name
     lines = [f"  {state if state == 'there' else state.upper()}  {name}: {amount}"]
     lines += [f"    {finding.details}"] * bool(finding.details)
     lines += [f"    sha256 {finding.sha256}"] * bool(finding.sha256)

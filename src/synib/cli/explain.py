@@ -1,4 +1,4 @@
-"""``synib explain``: which rows need both modalities, and which parts of them."""
+"""``synib explain``: the rows of a file that need more than one modality, and the parts that contribute."""
 
 import json
 import shlex
@@ -13,17 +13,17 @@ from synib.cli.own_data import AllowDownload, AsJson, Device, Modalities, Root, 
 from synib.cli.progress import progress_bar
 from synib.files import check_writable, write_csv
 
-MOST = 200  # rows of a page
+MOST = 200  # rows of a page, at most
 TITLE = "Where the synergy of "
 
 
 def explain(
-    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that synib fit left.")],
+    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by synib fit.")],
     file: Annotated[Path, typer.Argument(help="Rows to explain; modalities may be missing.")],
     rows: Annotated[
         str,
         typer.Option(
-            help="Row numbers from 0, as in 3,17,20-25, or top:N: the N rows that rest most on synergy.",
+            help="Row numbers from 0, as in 3,17,20-25, or top:N for the N most synergistic rows.",
         ),
     ] = "top:10",
     modality: Modalities = None,
@@ -32,18 +32,19 @@ def explain(
     allow_download: AllowDownload = False,
     device: Device = "auto",
     parts: Annotated[
-        bool, typer.Option(help="Also find which words, patches, blocks of sound or columns carry it.")
+        bool, typer.Option(help="Also compute which words, patches, sound blocks or columns contribute to the synergy.")
     ] = True,
-    draws: Annotated[int, typer.Option(help="Other rows that stand for an absent modality.")] = 128,
-    part_draws: Annotated[int, typer.Option(help="Other rows that the parts of a row are swapped with.")] = 16,
+    draws: Annotated[int, typer.Option(help="Other rows that replace an absent modality.")] = 128,
+    part_draws: Annotated[int, typer.Option(help="Other rows with which the parts of a row are exchanged.")] = 16,
     seed: Annotated[int, typer.Option(help="Seed for the draws.")] = 0,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("explanation.html"),
     table: Annotated[
-        Path | None, typer.Option("--csv", help="Also write the numbers of every row there.", show_default=False)
+        Path | None,
+        typer.Option("--csv", help="Also write the numbers of every row to this CSV file.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which rows of a file need more than one modality, what each modality says alone, and which parts say it."""
+    """Show which rows of a file need more than one modality, the evidence of each modality alone, and the parts behind it."""
     from rich.console import Console
 
     from synib.explanation import explain_file
@@ -76,7 +77,7 @@ def explain(
         low, high = evidence.synergy.low[row], evidence.synergy.high[row]
         typer.echo(
             one_line(
-                f"row {result.ids[row]}: answer {result.answer(row)}, evidence {evidence.evidence[row]:+.2f}, of it synergy "
+                f"row {result.ids[row]}: answer {result.answer(row)}, evidence {evidence.evidence[row]:+.2f}, of which synergy "
                 f"{evidence.synergy.value[row]:+.2f} [{low:+.2f}, {high:+.2f}]"
             )
         )
@@ -105,12 +106,12 @@ def _parsed(rows: str) -> int | list[int]:
 
 
 def _check_out(out: Path, table: Path | None) -> None:
-    """Raise ``ValueError`` where the page or the table cannot, or must not, be written."""
+    """Raise ``ValueError`` if the page or the table cannot, or must not, be written."""
     for path, option in ((out, "--out"), (table, "--csv")):
         if path is None:
             continue
         if path.is_dir() or not path.parent.is_dir():
-            raise ValueError(f"{option} is a file in a folder that exists; got {path}.")
+            raise ValueError(f"{option} must be a file in an existing folder; got {path}.")
         check_writable(path.parent)
     if out.exists() and TITLE.encode() not in out.read_bytes()[:2000]:
         raise ValueError(f"{out} exists and is not a page of synib explain: choose another file with --out.")

@@ -27,12 +27,12 @@ def export(
     if as_json:
         typer.echo(json.dumps({**plain, "graph": str(out / FILES[to])}, indent=1))
         return
-    for one in plain["inputs"]:
-        names = ", ".join(encoder["name"] for encoder in one.get("encoders", ()))
+    for model_input in plain["inputs"]:
+        names = ", ".join(encoder["name"] for encoder in model_input.get("encoders", ()))
         if names:
             typer.echo(
                 one_line(
-                    f"{one['name']}: its encoder ({names}) is not part of the graph, which takes its vectors as input."
+                    f"{model_input['name']}: its encoder ({names}) is not part of the graph, which takes its vectors as input."
                 )
             )
     check = plain["check"]

@@ -50,12 +50,12 @@ def fit(
     group: Group = None,
     split: SplitColumn = None,
     weight: Annotated[
-        str | None, typer.Option(help="The column of how much each row counts.", show_default=False)
+        str | None, typer.Option(help="The column with the weight of each row.", show_default=False)
     ] = None,
     method: Annotated[
         str | None,
         typer.Option(
-            help="auto (the best by cross-validated log-loss), synib, or any method by its name, such as vanilla.  "
+            help="auto (chosen by cross-validated log-loss), synib, or the name of any method, such as vanilla.  "
             "\\[default: auto]",
             show_default=False,
         ),
@@ -64,7 +64,7 @@ def fit(
         Path | None,
         typer.Option(
             "--from-audit",
-            help="Folder that synib audit left: read the file as it did, and train what it recommends.",
+            help="Folder written by synib audit: read the file in the same way, and train the recommended method.",
             show_default=False,
         ),
     ] = None,
@@ -76,20 +76,20 @@ def fit(
     seed: Seed = 0,
     device: Device = "auto",
     baselines: Annotated[
-        bool, typer.Option(help="With --method: train simpler models as well, and show their scores beside it.")
+        bool, typer.Option(help="With --method: also train simpler models, and show their scores for comparison.")
     ] = True,
     quick: Annotated[bool, typer.Option("--quick", help="One setting of each method, 15 epochs.")] = False,
     tune: Annotated[
         bool,
         typer.Option(
             "--tune",
-            help="Also train the encoders that are models of transformers together with the model, by low-rank updates (LoRA); "
-            "they are kept if better on held-out rows.",
+            help="Also train transformers encoders together with the model, by low-rank updates (LoRA); the result is kept "
+            "if it is better on held-out rows.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model on your own data and keep it, with its cross-validated scores beside those of simpler models."""
+    """Train and save a model on your own data, and compare its cross-validated scores with those of simpler models."""
     from rich.console import Console
 
     from synib.own.fit import AUTO
@@ -119,9 +119,9 @@ def fit(
             )
         typed = {name: options.get(name) if value is None else value for name, value in typed.items()}
         if method is None:
-            which = "no particular model" if recommended == "auto" else recommended
-            method, advice = recommended, f"The audit recommends {which}. {why}".strip()
-    console = Console(stderr=as_json)  # standard output is for the JSON alone
+            recommendation = "no particular model" if recommended == "auto" else recommended
+            method, advice = recommended, f"The audit recommends {recommendation}. {why}".strip()
+    console = Console(stderr=as_json)  # standard output is for the JSON only
     with progress_bar(console) as advance:
         table = read(
             file,
@@ -187,7 +187,7 @@ def fit(
 
 
 def predict(
-    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that synib fit left.")],
+    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by synib fit.")],
     file: Annotated[Path, typer.Argument(help="Rows to predict; modalities may be missing.")],
     modality: Modalities = None,
     root: Root = None,
@@ -195,11 +195,11 @@ def predict(
     allow_download: AllowDownload = False,
     device: Device = "auto",
     out: Annotated[
-        Path, typer.Option(help="The table to write: .csv, .parquet, .npz or .json, as its ending says.")
+        Path, typer.Option(help="The table to write; its ending .csv, .parquet, .npz or .json selects the format.")
     ] = Path("predictions.csv"),
     as_json: AsJson = False,
 ) -> None:
-    """Predict rows with a model: calibrated, with a score that says which answers need more than one modality."""
+    """Predict rows with a model: calibrated probabilities, and a score of how much each answer needs several modalities."""
     from rich.console import Console
 
     from synib.own.new_rows import new_rows
@@ -225,6 +225,6 @@ def predict(
 
 
 def _shown(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What a program may want to know of a fit."""
+    """The parts of a fit's description that are printed as JSON."""
     names = ("choice", "judged", "rows", "scores", "of_methods", "tuned", "test_scores")
     return {name: about[name] for name in names if name in about}

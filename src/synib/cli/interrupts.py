@@ -1,4 +1,4 @@
-"""Ctrl-C: what the first and the second one do. This file is imported first and has no slow imports."""
+"""Handling of the first and the second Ctrl-C. This file is imported first and has no slow imports."""
 
 import contextlib
 import os
@@ -12,9 +12,7 @@ INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
 
 @contextlib.contextmanager
 def interrupt_exits() -> Iterator[None]:
-    """Context in which Ctrl-C exits immediately with a sentence and code 130, before anything is written or after
-    everything is.
-    """
+    """Context in which Ctrl-C exits immediately with a message and code 130; for use while no file is being written."""
     with _handler(lambda number, frame: _exit("synib: stopped.")):
         yield
 

@@ -17,8 +17,10 @@ Parameter = tuple[Any, Any]  # type with typer's option, and default
 OF_CLUSTER = tuple(f.name for f in fields(Cluster))
 
 
-def _parameter(read: Any, help: str, default: Any = None, *flags: str, **more: Any) -> Parameter:
-    return Annotated[read, typer.Option(*flags, help=help, show_default=default not in (None, False), **more)], default
+def _parameter(read: Any, help: str, default: Any = None, *flags: str, **settings: Any) -> Parameter:
+    return Annotated[
+        read, typer.Option(*flags, help=help, show_default=default not in (None, False), **settings)
+    ], default
 
 
 OF_RUN: dict[str, Parameter] = {
@@ -112,8 +114,8 @@ def saved_options(kind: type[Experiment], config: Path | None) -> dict[str, Any]
     if config is None:
         return {}
     if not config.is_file():
-        what = "a folder" if config.is_dir() else "no such file"
-        raise ValueError(f"--config must be the config.json of a run; {config} is {what}.")
+        problem = "a folder" if config.is_dir() else "no such file"
+        raise ValueError(f"--config must be the config.json of a run; {config} is {problem}.")
     try:
         saved = read_json(config)
     except ValueError as e:
@@ -131,7 +133,7 @@ def overrides_of(texts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
         method, dot, name = setting.rpartition(".")
         if not (equals and dot and method and name):
             raise ValueError(f"--set must be METHOD.SETTING=VALUE, for example synib-random.p=1; got {text!r}.")
-        with contextlib.suppress(json.JSONDecodeError):  # else it is plain text
+        with contextlib.suppress(json.JSONDecodeError):  # otherwise it is plain text
             value = json.loads(value)
         changes.setdefault(method, {})[name] = value
     return changes

@@ -86,7 +86,7 @@ SplitColumn = Annotated[
 Seed = Annotated[int, typer.Option("--seed", help="Seed for the fold assignment and for training.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
-OPTIONS = ("target", "modality", "task", "order", "group", "split", "encoder", "root")  # which say how a file is read
+OPTIONS = ("target", "modality", "task", "order", "group", "split", "encoder", "root")  # how a file is read
 LISTS = ("modality", "encoder")
 
 
@@ -132,7 +132,7 @@ def audit_options(folder: Path) -> tuple[dict[str, Any], str, str]:
     method = recommendation.get("method") if isinstance(recommendation, dict) else None
     if not isinstance(method, str) or not isinstance(options, dict):
         raise ValueError(f"{folder} contains an audit without a recommendation: run synib audit again.")
-    known: dict[str, Any] = {}
+    known_options: dict[str, Any] = {}
     for name in OPTIONS:
         value = options.get(name)
         if value is None:
@@ -140,8 +140,8 @@ def audit_options(folder: Path) -> tuple[dict[str, Any], str, str]:
         is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
         if not (is_list if name in LISTS else isinstance(value, str)):
             raise ValueError(f"{folder / 'run.json'} has {name} {json.dumps(value)[:60]}: run synib audit again.")
-        known[name] = value
-    return known, method, str(recommendation.get("why", "")) if isinstance(recommendation, dict) else ""
+        known_options[name] = value
+    return known_options, method, str(recommendation.get("why", "")) if isinstance(recommendation, dict) else ""
 
 
 def _object(folder: Path, name: str) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ def progress_bar(console: Any) -> Iterator[Callable[..., None]]:
     task = progress.add_task("training", total=None)
 
     def advance(done: float, of: float, what: str = "training") -> None:
-        progress.start()  # not before: an error before training needs no bar
+        progress.start()  # only now, so that an error before training shows no bar
         progress.update(task, completed=done, total=of, description=what)
 
     try:

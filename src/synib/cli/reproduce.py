@@ -33,7 +33,7 @@ def command(kinds: Mapping[str, type[Experiment]]) -> Callable[..., None]:
             raise ValueError(f"--on must be {' or '.join(kinds)}; got {on!r}.")
         _run(kinds[on], values)
 
-    # The help of several experiments is that of the class that gives them their group.
+    # The help of a group of experiments is the docstring of the class that defines the group.
     kind = kinds[first]
     call.__doc__ = next((base.__doc__ for base in kind.__mro__ if kind.group and "group" in vars(base)), kind.__doc__)
     call.__annotations__ = {name: hint for name, (hint, _) in options.items()}
@@ -73,7 +73,7 @@ def _run(kind: type[Experiment], values: dict[str, Any]) -> None:
                 say=lambda sentence: console.print(sentence, markup=False),
             )
         summary = build(folder)
-    except KeyboardInterrupt:  # typer would take it and say nothing
+    except KeyboardInterrupt:  # typer would end silently
         typer.echo("synib: stopped. Finished results are kept; run the same command again to continue.", err=True)
         raise typer.Exit(130) from None
     for table in experiment.tables(summary):

@@ -1,4 +1,4 @@
-"""``synib verify``: can the numbers in a results folder be reproduced?"""
+"""``synib verify``: check that the numbers in a results folder can be reproduced."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where the synergy is: per row, in which parts of a row, and of which kinds."""
+"""Locate synergy: in which rows, in which parts of a row, and between which clusters and directions."""
 
 from synib.explanation.explain import Explanation, explain
 from synib.explanation.file import FileExplanation, explain_file

@@ -1,4 +1,4 @@
-"""Evidence for an answer: one number for each row, linear in what the model says, so that its parts add up."""
+"""Evidence for an answer: one number per row, linear in the model's parameters, so that contributions add up."""
 
 import torch
 from numpy.typing import ArrayLike
@@ -17,25 +17,25 @@ EVIDENCE = {
 
 
 class Readout:
-    r"""What is explained: the evidence of each row, and how it is read from the family's parameters.
+    r"""The explained quantity: the evidence of each row, computed from the family's parameters.
 
     - ``Bernoulli``: the log-odds of the answer;
     - ``Categorical``: :math:`\ell_a - \frac1{K - 1} \sum_{k \ne a} \ell_k`, the mean log-odds of the answer against each
       other class (for two classes: the log-odds);
-    - ``MultiLabel``: the log-odds of one label, for or against it, as the model says;
+    - ``MultiLabel``: the log-odds of one label, for or against it as the model predicts;
     - ``Gaussian``: one predicted mean.
 
-    All of them are linear in the parameters, so that means over draws, differences and sums of them are evidence too.
+    All of them are linear in the parameters, so that means over draws, differences and sums are evidence too.
 
     Args:
         family: The predictive distribution.
         prediction: The model's parameters for each row.
-        answer: The answer of each row: the class (of several labels: which label; of several numbers: which one). By default
-            what the model says; of several labels the one that it is surest of.
+        answer: The answer of each row: the class, or the index of a label or of a predicted number. By default the predicted
+            class, the label with the most confident prediction, or the first number.
 
     Attributes:
-        answer: The same as whole numbers, ``(rows,)``.
-        weights: What each parameter counts, ``(rows, parameters)``.
+        answer: The same as integers, ``(rows,)``.
+        weights: The weight of each parameter, ``(rows, parameters)``.
         kind: A key of ``EVIDENCE``.
     """
 
@@ -45,7 +45,7 @@ class Readout:
         flat = prediction.reshape(len(prediction), -1)
         n, outputs = flat.shape
         choices = 2 if type(family) is Bernoulli else family.dim if isinstance(family, Gaussian) else outputs
-        self.answer = self._own(flat) if answer is None else _chosen(answer, n, choices, flat.device)
+        self.answer = self._own_answer(flat) if answer is None else _given_answer(answer, n, choices, flat.device)
         rows = torch.arange(n, device=flat.device)
         self.weights = torch.zeros_like(flat)
         if type(family) is Bernoulli:
@@ -53,8 +53,8 @@ class Readout:
             self.weights[:, 0] = 2.0 * self.answer - 1.0
         elif isinstance(family, MultiLabel):
             self.kind = "label"
-            said = flat[rows, self.answer] > 0
-            self.weights[rows, self.answer] = torch.where(said, 1.0, -1.0).to(flat)
+            is_predicted = flat[rows, self.answer] > 0
+            self.weights[rows, self.answer] = torch.where(is_predicted, 1.0, -1.0).to(flat)
         elif isinstance(family, Gaussian):
             self.kind = "number"
             self.weights[rows, self.answer] = 1.0
@@ -68,13 +68,13 @@ class Readout:
         return (parameters * self.weights).sum(-1)
 
     def log_probability(self, parameters: Tensor) -> Tensor:
-        """The log-probability of each row's answer; of several labels and of numbers NaN."""
+        """The log-probability of each row's answer; NaN for labels and numbers."""
         if not self.family.discrete:
             return torch.full_like(parameters[:, 0], torch.nan)
         return -self.family.unweighted().nll(parameters, self.answer)
 
     def probability(self, probabilities: Tensor) -> Tensor:
-        """The probability of what is explained, from those that :func:`synib.measure.arrays.probabilities` gives."""
+        """The probability of the explained answer, from the result of :func:`synib.measure.arrays.probabilities`."""
         picked = probabilities.gather(-1, self._column().expand(*probabilities.shape[:-1], 1)).squeeze(-1)
         negative = self.weights.gather(1, self._column()).squeeze(1) < 0
         return torch.where(negative, 1 - picked, picked)
@@ -83,7 +83,7 @@ class Readout:
         column = torch.zeros_like(self.answer) if type(self.family) is Bernoulli else self.answer
         return column[:, None]
 
-    def _own(self, flat: Tensor) -> Tensor:
+    def _own_answer(self, flat: Tensor) -> Tensor:
         if isinstance(self.family, Gaussian):
             return torch.zeros(len(flat), dtype=torch.int64, device=flat.device)
         if isinstance(self.family, MultiLabel):
@@ -91,8 +91,8 @@ class Readout:
         return self.family.predict(flat)
 
 
-def _chosen(answer: ArrayLike | Tensor, rows: int, choices: int, device: torch.device) -> Tensor:
-    """An answer for each row, if it is one of the choices."""
+def _given_answer(answer: ArrayLike | Tensor, rows: int, choices: int, device: torch.device) -> Tensor:
+    """The given answer for each row; ``ValueError`` if it is not one of the choices."""
     if is_whole(answer):
         chosen = torch.full((rows,), int(answer), device=device)  # type: ignore[arg-type]
     else:
@@ -100,11 +100,11 @@ def _chosen(answer: ArrayLike | Tensor, rows: int, choices: int, device: torch.d
             chosen = as_tensor(answer, device).reshape(-1)
         except (TypeError, ValueError, RuntimeError):
             raise ValueError(
-                f"answer must be a whole number from 0, or one for each row; got {described(answer)}."
+                f"answer must be an integer from 0, or one for each row; got {described(answer)}."
             ) from None
-    whole = not chosen.is_floating_point() or bool((chosen == chosen.round()).all())
-    if len(chosen) != rows or not whole or bool(((chosen < 0) | (chosen >= choices)).any()):
+    are_integers = not chosen.is_floating_point() or bool((chosen == chosen.round()).all())
+    if len(chosen) != rows or not are_integers or bool(((chosen < 0) | (chosen >= choices)).any()):
         raise ValueError(
-            f"answer must be a whole number from 0 to {choices - 1}, one for each of {rows} rows; got {described(answer)}."
+            f"answer must be an integer from 0 to {choices - 1}, one for each of {rows} rows; got {described(answer)}."
         )
     return chosen.long()

@@ -1,4 +1,4 @@
-"""``synib.explain``: where the synergy of some rows is, for any model."""
+"""``synib.explain``: locate the synergy of a model in rows and parts of rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,18 +27,18 @@ SHOWN = 10  # rows of a page or of a notebook's output
 
 @dataclass(frozen=True)
 class Explanation:
-    """Where the synergy of some rows is: the result of :func:`explain`.
+    """The result of :func:`explain`.
 
-    In a notebook it shows itself: for each of the most synergistic rows what each modality says alone and what only both say,
-    and below it which parts carry that.
+    A notebook displays it as HTML: for each of the most synergistic rows the evidence of each modality alone and the synergy,
+    and the contributions of the parts of the row.
 
     Args:
-        rows: The evidence of every row, taken apart.
-        parts: Modality → contributions of its parts, for the rows that they were asked for.
-        ids: What the rows are called.
-        classes: Names of the classes, if they have any.
+        rows: The decomposed evidence of every row.
+        parts: Modality → contributions of its parts, for the requested rows.
+        ids: Names of the rows.
+        classes: Names of the classes, if given.
         values: Modality → the values of the rows, for pictures.
-        views: Modality → how its parts are drawn.
+        views: Modality → its view, which draws the parts.
     """
 
     rows: RowEvidence
@@ -52,26 +52,26 @@ class Explanation:
         return len(self.rows)
 
     def top(self, count: int = SHOWN) -> list[int]:
-        """The rows that rest most on synergy: by how much it exceeds what the strongest modality says alone."""
+        """The most synergistic rows, by how much synergy exceeds the evidence of the strongest single modality."""
         return [int(i) for i in np.argsort(-self.rows.lead, kind="stable")[:count]]
 
     def kinds(self, of: int = -1, clusters: int = 4, seed: int = 0) -> Kinds:
-        """Which clusters and directions of the modalities interact, with typical rows (:func:`synib.explanation.kinds`).
+        """Clusters and directions of the modalities that interact, with typical rows (:func:`synib.explanation.kinds`).
 
         Args:
-            of: The output whose interaction is looked at: the number of a class, or the last one.
-            clusters: How many for each modality.
+            of: The output whose interaction is described: the number of a class; by default the last one.
+            clusters: Number of clusters per modality.
             seed: Seed for the clusters.
         """
         return kinds(self.rows.interaction_parameters[:, of], self.values, clusters=clusters, seed=seed)
 
     def answer(self, row: int) -> str:
-        """The answer whose evidence is explained, in words."""
+        """The name of the answer whose evidence is explained."""
         number = int(self.rows.answer[row])
         return self.classes[number] if number < len(self.classes) else str(number)
 
     def records(self) -> Iterator[dict[str, str | float]]:
-        """A flat record for each row, as a table or a CSV file has it."""
+        """A flat record for each row, for a table or a CSV file."""
         e = self.rows
         columns: dict[str, Numbers] = {"evidence": e.evidence, "baseline": e.baseline}
         for name in e.names:
@@ -120,42 +120,42 @@ def explain(
     classes: Sequence[str] | None = None,
     views: Mapping[str, View] | None = None,
 ) -> Explanation:
-    r"""Show where a model's synergy is: in which rows, and in which parts of a row.
+    r"""Locate a model's synergy: in which rows, and in which parts of a row.
 
-    The evidence for each row's answer (see :class:`~synib.explanation.answers.Readout`) is taken apart exactly,
+    The evidence for each row's answer (see :class:`~synib.explanation.answers.Readout`) is decomposed exactly,
 
-    evidence = baseline + what each modality says alone + interaction
+    evidence = baseline + evidence of each modality alone + interaction
     = baseline + unique + shared + synergy,
 
     where an absent modality takes the values of other rows, averaged over draws, as ``ShuffledNoise`` fills it in training (see
     :class:`~synib.explanation.rows.RowEvidence`). With all rows as background, evidence minus interaction is the projection
     of :func:`synib.measure.emap`, and with ``answer=target`` the mean ``gain`` is its ``log_loss_added``.
 
-    It shows what *this model* does. Synergy in the data that the model has not learned does not show, and a wrong answer may
-    have synergy too. Rows mixed from other rows may be unlike any real row. *Shared* compares how much modalities say
-    and in which direction, not what they say it from. Evidence is counted in log-odds; in probabilities a sum of log-odds is
-    an interaction.
+    It explains *this model*, not the data: synergy that the model has not learned is not found, and a wrong answer may have
+    synergy too. Rows mixed from other rows may be unlike any real row. *Shared* compares the size and direction of the
+    modalities' evidence, not its origin. Evidence is measured in log-odds; on the scale of probabilities, a sum of log-odds
+    is an interaction.
 
     Args:
-        model: What :func:`synib.fit` or :func:`synib.load` return, a :class:`~synib.FusionModel` (wrapped or not), whose
-            modalities are encoded once, or any callable from modalities to the family's parameters.
+        model: A fitted model of :func:`synib.fit` or :func:`synib.load`; a :class:`~synib.FusionModel` (wrapped or not),
+            whose modalities are encoded once; or any callable from modalities to the family's parameters.
         rows: Name → tensor, array or :class:`~synib.Tokens`, batch first.
-        background: Other rows, whose values stand for what is absent. Default: the rows themselves; of a fitted model the
-            rows that it kept from training.
-        parts: Whether to find which parts carry the interaction, or modality → its parts: ``"coordinates"``, ``"tokens"``, a
-            dict of named blocks, an array of part numbers (:func:`~synib.explanation.partition.patches`), or a
-            :class:`~synib.explanation.parts.RowParts` of your own, which takes at most ``draws`` rows as background.
-        of: The rows whose parts are explained. Default: the ten that rest most on synergy.
-        answer: Explain the evidence for these classes. Default: the model's own answers.
-        family: How outputs are read. Default: ``Categorical()``; a fitted model has its own.
-        draws: Background rows that stand for an absent modality, at most all there are.
+        background: Other rows, whose values replace absent modalities. Default: the rows themselves; for a fitted model the
+            training rows stored with it.
+        parts: Whether to compute the contributions of parts, or modality → its parts: ``"coordinates"``, ``"tokens"``, a
+            dict of named blocks, an array of part numbers (:func:`~synib.explanation.partition.patches`), or a custom
+            :class:`~synib.explanation.parts.RowParts`, which takes at most ``draws`` rows as background.
+        of: The rows whose parts are explained. Default: the ten most synergistic rows.
+        answer: Explain the evidence for these classes. Default: the predicted classes.
+        family: The predictive distribution. Default: ``Categorical()``; a fitted model has its own.
+        draws: Background rows that replace an absent modality, at most.
         part_draws: Background rows and orders for the parts of a row.
         seed: Seed for all draws.
         level: Confidence level of the intervals, which are over draws.
-        chunk: How many rows go through the model at a time.
-        ids: What the rows are called. Default: their numbers from 0.
+        chunk: Rows passed through the model at a time.
+        ids: Names of the rows. Default: their numbers from 0.
         classes: Names of the classes.
-        views: Modality → how its parts are drawn (:mod:`synib.explanation.views`). Default: bars.
+        views: Modality → the view that draws its parts (:mod:`synib.explanation.views`). Default: bars.
 
     Example:
         >>> import torch, synib
@@ -167,8 +167,8 @@ def explain(
     check_resampling(seed, level)
     check_whole("draws", draws, least=2)
     check_whole("part_draws", part_draws, least=2)
-    owner: Any = model.answers if isinstance(model, Predictor) else model
-    with evaluated(owner):
+    network: Any = model.answers if isinstance(model, Predictor) else model
+    with evaluated(network):
         subject = Subject(model, rows, background, family, draws, seed, chunk)
         readout = Readout(subject.family, subject.predictions(), answer)
         evidence = row_evidence(
@@ -180,8 +180,8 @@ def explain(
         result = Explanation(
             evidence, {}, names, tuple(classes or ()), subject.values(rows), _views(views, evidence.names)
         )
-        asked = _asked(parts, subject)
-        if not asked:
+        requested = _requested_parts(parts, subject)
+        if not requested:
             return result
         chosen = subject.whole_rows(result.top(subject.size) if of is None else _rows(of, subject.size))
         chosen = chosen[:SHOWN] if of is None else chosen
@@ -191,26 +191,26 @@ def explain(
                 kind if isinstance(kind, RowParts) else partition(kind, subject.encoded.modalities[name], name),
                 name, chosen, first=subject.first, draws=part_draws, seed=seed, level=level,
             )
-            for name, kind in asked.items()
+            for name, kind in requested.items()
         }  # fmt: skip
     return Explanation(evidence, scores, result.ids, result.classes, result.values, result.views)
 
 
-def _asked(parts: Any, subject: Subject) -> dict[str, PartsOf | RowParts]:
-    """Modality → its parts, for the modalities whose parts are asked for."""
+def _requested_parts(parts: Any, subject: Subject) -> dict[str, PartsOf | RowParts]:
+    """Modality → its parts, for the modalities whose parts are requested."""
     if parts is False:
         return {}
     if not subject.has_inputs:
-        raise ValueError("Parts of a row are filled with other rows' values: give some rows as background.")
+        raise ValueError("Parts of a row are replaced by those of other rows: give these rows as background.")
     modalities = {name: subject.encoded.modalities[name] for name in subject.encoded.names}
     if parts is True:
         return {name: "coordinates" if tokens.values(x).ndim == 2 else "tokens" for name, x in modalities.items()}
     if not isinstance(parts, Mapping) or (unknown := set(parts) - modalities.keys()):
         got = shown(parts) if not isinstance(parts, Mapping) else ", ".join(map(repr, sorted(unknown)))
-        raise ValueError(f"parts is True, or a dict of modality ({', '.join(modalities)}) → its parts; got {got}.")
+        raise ValueError(f"parts must be True, or a dict of modality ({', '.join(modalities)}) → its parts; got {got}.")
     if any(isinstance(kind, RowParts) for kind in parts.values()) and subject.is_sampled:
         raise ValueError(
-            "RowParts name background rows by their number: give a background of at most as many rows as draws."
+            "RowParts refer to background rows by number: the background may have at most as many rows as draws."
         )
     return dict(parts)
 
@@ -218,7 +218,7 @@ def _asked(parts: Any, subject: Subject) -> dict[str, PartsOf | RowParts]:
 def _rows(of: Sequence[int], size: int) -> list[int]:
     rows = [int(i) for i in of]
     if wrong := [i for i in rows if not 0 <= i < size]:
-        raise ValueError(f"of names rows from 0 to {size - 1}; got {wrong[0]}.")
+        raise ValueError(f"of must be row numbers from 0 to {size - 1}; got {wrong[0]}.")
     return rows
 
 
@@ -226,11 +226,11 @@ def _ids(ids: Sequence[Any] | None, size: int) -> tuple[str, ...]:
     if ids is None:
         return tuple(map(str, range(size)))
     if len(ids) != size:
-        raise ValueError(f"ids are one for each of {size} rows; got {len(ids)}.")
+        raise ValueError(f"ids must have one entry for each of {size} rows; got {len(ids)}.")
     return tuple(map(str, ids))
 
 
 def _views(views: Mapping[str, View] | None, names: Sequence[str]) -> dict[str, View]:
     if unknown := set(views or {}) - set(names):
-        raise ValueError(f"views are of {', '.join(names)}; got one of {sorted(unknown)[0]!r}.")
+        raise ValueError(f"views must be for the modalities {', '.join(names)}; got one for {sorted(unknown)[0]!r}.")
     return {name: Columns() for name in names} | dict(views or {})

@@ -1,4 +1,4 @@
-"""Rows of a file, explained with what they hold: texts, images, sounds, tables and vectors."""
+"""Explain rows of a file by their content: words, image patches, sound blocks, table cells and vector columns."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -22,16 +22,16 @@ from synib.own.raw.files import MediaFiles
 from synib.own.raw.show import items_at, shown_rows
 from synib.own.raw.spec import RawModality
 
-BACKGROUND = 16  # rows that a file needs for its own rows to stand for what is absent
+BACKGROUND = 16  # complete rows, at least, for rows of the file to serve as background
 
 
 class FileExplanation(NamedTuple):
-    """Rows of a file, explained.
+    """An explanation of rows of a file.
 
     Args:
-        explanation: The numbers of every row, and the parts of those shown.
-        rows: The rows that are shown.
-        notes: How the file was read, in sentences.
+        explanation: The evidence of every row, and the parts of the shown rows.
+        rows: The shown rows.
+        notes: Notes on how the file was read.
     """
 
     explanation: Explanation
@@ -56,22 +56,22 @@ def explain_file(
     seed: int = 0,
     options: RawOptions | None = None,
 ) -> FileExplanation:
-    """Explain rows of a file with a fitted model, from the words, patches, sounds and cells that the rows hold.
+    """Explain rows of a file with a fitted model, in terms of words, patches, sound blocks and cells.
 
-    A raw part that is not the row's own is the corresponding part of another row of the file, and the mixture is encoded as
-    the rows were: words of a text (more than 32: passages), patches of an image, blocks of time and pitch of a sound,
-    columns of a table. Vectors have their columns as parts.
+    Parts of raw modalities are words of a text (passages if there are more than 32), patches of an image, blocks of time and
+    frequency of a sound, and columns of a table; parts of vectors are their columns. To remove a part, it is replaced by the
+    corresponding part of another row of the file, and the mixture is encoded again.
 
     Args:
-        model: What :func:`synib.fit` or :func:`synib.load` return.
+        model: A fitted model of :func:`synib.fit` or :func:`synib.load`.
         file: A file, as for :func:`synib.read`; it needs no target, and modalities may be missing.
-        rows: The rows to show, from 0, or how many of those that rest most on synergy.
-        columns: Modality → its column, where it is called otherwise than in training.
-        parts: Whether to find which parts carry the interaction; this needs 16 rows that have every modality.
-        draws: Rows that stand for an absent modality.
-        part_draws: Rows and orders that the parts of a row are averaged over.
+        rows: The row numbers to show, from 0, or the number of most synergistic rows.
+        columns: Modality → its column, if its name differs from that in training.
+        parts: Whether to compute the contributions of parts; this needs 16 rows that have every modality.
+        draws: Background rows that replace an absent modality.
+        part_draws: Background rows and orders for the parts of a row.
         seed: Seed for all draws.
-        options: How raw columns are read.
+        options: Options for reading raw columns.
     """
     options = options or RawOptions()
     read, embedded = encoded_rows(model, file, columns, options)
@@ -82,31 +82,33 @@ def explain_file(
     }
     count = len(next(iter(values.values())))
     if not isinstance(rows, int) and (wrong := [row for row in rows if not 0 <= row < count]):
-        raise ValueError(f"{file} has rows 0 to {count - 1}; row {wrong[0]} was asked for.")
-    whole = np.logical_and.reduce([read.present.get(name, np.zeros(count, bool)) for name in model.widths])
-    background = _some(np.flatnonzero(whole), draws, seed)
+        raise ValueError(f"{file} has rows 0 to {count - 1}; row {wrong[0]} was requested.")
+    complete = np.logical_and.reduce([read.present.get(name, np.zeros(count, bool)) for name in model.widths])
+    background = _sampled(np.flatnonzero(complete), draws, seed)
     settings: dict[str, Any] = {"draws": draws, "part_draws": part_draws, "seed": seed, "ids": _ids(read.beside, count)}
     if len(background) >= BACKGROUND:
         settings["background"] = {name: x[background] for name, x in values.items()}
     elif parts:
         notes.append(
-            f"Parts are not explained: that needs {BACKGROUND} rows with every modality, and {Path(file).name} has "
-            f"{int(whole.sum())}."
+            f"Parts are not explained: this needs {BACKGROUND} rows with every modality, but {Path(file).name} has "
+            f"{int(complete.sum())}."
         )
         parts = False
     result = explain(model, values, **settings)
     shown = result.top(rows) if isinstance(rows, int) else list(rows)
     raw = {} if embedded is None else _raw_parts(embedded, shown, background if parts else [], part_draws, options)
     views: dict[str, View] = dict(raw)
-    of: dict[str, Any] = {name: raw.get(name, "coordinates") for name in model.widths} if parts else {}
-    return FileExplanation(explain(model, values, parts=of or False, of=shown, views=views, **settings), shown, notes)
+    row_parts: dict[str, Any] = {name: raw.get(name, "coordinates") for name in model.widths} if parts else {}
+    return FileExplanation(
+        explain(model, values, parts=row_parts or False, of=shown, views=views, **settings), shown, notes
+    )
 
 
 def _raw_parts(
     embedded: Embedded, rows: Sequence[int], background: Sequence[int], draws: int, options: RawOptions
 ) -> dict[str, RawParts]:
-    """Modality → its raw rows; without a background they can only be shown."""
-    held = shown_rows(embedded, rows)
+    """Modality → its raw rows, which can only be shown, not explained, without a background."""
+    raw_rows = shown_rows(embedded, rows)
     result = {}
     for name, modality in embedded.modalities.items():
         kind = KINDS[modality.kind]
@@ -115,7 +117,7 @@ def _raw_parts(
         encoders = [
             catalogue.restore(modality, state, options.allow_download, options.device) for state in modality.encoders
         ]
-        shown = {row: next(s for s in of if s.modality == name) for row, of in held.items()}
+        shown = {row: next(s for s in of if s.modality == name) for row, of in raw_rows.items()}
         result[name] = kind(
             name, modality.columns, content, encoders, shown, options.on_progress, max(1, draws * len(rows))
         )
@@ -131,14 +133,14 @@ def _decoded(kind: type[RawParts], modality: RawModality, files: MediaFiles, ite
     return kind.decoded(item)
 
 
-def _some(rows: NDArray[np.int64], count: int, seed: int) -> list[int]:
-    """So many of the rows, in order."""
+def _sampled(rows: NDArray[np.int64], count: int, seed: int) -> list[int]:
+    """At most ``count`` of the rows, sampled at random, in order."""
     chosen = np.random.default_rng(seed).permutation(rows)[:count] if len(rows) > count else rows
     return [int(row) for row in np.sort(chosen)]
 
 
 def _ids(beside: Mapping[str, Column], count: int) -> list[str]:
-    """The number of each row, with what identifies it in the file."""
+    """The number of each row, with the value of an identifying column of the file, if there is one."""
     distinct = (name for name, column in beside.items() if len(set(map(str, column.values))) == count)
     name = next(distinct, None)
     if name is None:

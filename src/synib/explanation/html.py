@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def explanation_html(explanation: "Explanation", rows: Sequence[int]) -> str:
-    """A section for each of the rows, with a style of its own and no script."""
+    """A section for each of the rows, with its own style and no script."""
     e = explanation.rows
     about = (
-        f"Evidence is {EVIDENCE[e.kind]}. It is the sum of the bars below: the baseline, what only one modality says, what "
-        f"several say alike (shared), and what they say only together (synergy). Absent modalities take the values of "
-        f"{e.draws} other rows. {len(rows)} of {len(e)} rows."
+        f"Evidence is {EVIDENCE[e.kind]}. It is the sum of the bars below: the baseline, the evidence that only one modality "
+        f"gives, the evidence that several give alike (shared), and the evidence from their interaction (synergy). Absent "
+        f"modalities take the values of {e.draws} other rows. {len(rows)} of {len(e)} rows are shown."
     )
     sections = "".join(_row(explanation, row) for row in rows)
     return f'{pictures.STYLE}<div class="synib-explanation"><p>{escape(about)}</p>{pictures.legend()}{sections}</div>'
@@ -27,7 +27,7 @@ def explanation_html(explanation: "Explanation", rows: Sequence[int]) -> str:
 
 def _row(explanation: "Explanation", row: int) -> str:
     e = explanation.rows
-    title = f"Row {explanation.ids[row]}: {_said(explanation, row)}"
+    title = f"Row {explanation.ids[row]}: {_title(explanation, row)}"
     names = ["baseline", *(f"only {name}" for name in e.names), "shared", "synergy"]
     scores = [*(e.unique[name] for name in e.names), e.shared, e.synergy]
     value = [e.baseline[row], *(s.value[row] for s in scores)]
@@ -42,12 +42,12 @@ def _row(explanation: "Explanation", row: int) -> str:
         elif plain := view.plain(row):
             parts.append(f"<h4>{escape(name)}</h4>{plain}")
     return (
-        f"<section><h3>{escape(title)}</h3><p>{escape(_alone(explanation, row))}</p>"
+        f"<section><h3>{escape(title)}</h3><p>{escape(_unimodal_sentence(explanation, row))}</p>"
         f"{pictures.bars(names, value, low, high)}{''.join(parts)}</section>"
     )
 
 
-def _said(explanation: "Explanation", row: int) -> str:
+def _title(explanation: "Explanation", row: int) -> str:
     e = explanation.rows
     if e.kind == "number":
         return f"predicted {e.evidence[row]:.3g}"
@@ -55,11 +55,11 @@ def _said(explanation: "Explanation", row: int) -> str:
     return f"answer {explanation.answer(row)}{certain}, evidence {e.evidence[row]:+.2f}"
 
 
-def _alone(explanation: "Explanation", row: int) -> str:
-    """What each modality says alone, in a sentence."""
+def _unimodal_sentence(explanation: "Explanation", row: int) -> str:
+    """A sentence on the prediction from each modality alone."""
     e = explanation.rows
     if e.kind == "number":
-        alone = ", ".join(f"{name} {e.baseline[row] + e.alone[name].value[row]:.3g}" for name in e.names)
-        return f"Predicted from one modality alone: {alone}."
-    alone = ", ".join(f"{name} {p[row]:.2f}" for name, p in e.probability_alone.items())
-    return f"Probability of this answer from one modality alone: {alone}."
+        predictions = ", ".join(f"{name} {e.baseline[row] + e.alone[name].value[row]:.3g}" for name in e.names)
+        return f"Predicted from one modality alone: {predictions}."
+    predictions = ", ".join(f"{name} {p[row]:.2f}" for name, p in e.probability_alone.items())
+    return f"Probability of this answer from one modality alone: {predictions}."

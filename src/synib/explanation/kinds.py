@@ -1,4 +1,4 @@
-"""Kinds of interaction: which clusters, and which directions, of two modalities interact, with their most typical rows."""
+"""Kinds of interaction: clusters and directions of two modalities that interact, with their most typical rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from synib.measure.detectors.spectral import leading_pair
 from synib.measure.stats import Estimate, mean
 
 TYPICAL = 3  # rows shown for each kind
-FEWEST = 5  # rows of a cell of which anything is said
+FEWEST = 5  # rows of a cell, at least, to be reported
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Cell:
 
     Args:
         modalities: Both names.
-        clusters: The number of either cluster, from 0.
-        effect: Mean interaction there, without what either cluster has alone; its interval is corrected for all cells.
-        rows: Its most typical rows: nearest to the centre of both clusters.
+        clusters: The number of each cluster, from 0.
+        effect: Mean interaction in the cell without main effects of the clusters; its interval is corrected for all cells.
+        rows: Its most typical rows, which are nearest to the centres of both clusters.
     """
 
     modalities: tuple[str, str]
@@ -40,11 +40,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction in each of two modalities whose product follows the interaction best.
+    """The directions, one in each of two modalities, whose product correlates best with the interaction.
 
     Args:
         modalities: Both names.
-        correlation: Of the product with the interaction, over the rows that it was found in.
+        correlation: The correlation of the product with the interaction, in the rows used to find the directions.
         corners: (high or low along the first, along the second) → the mean interaction and the most typical rows there.
     """
 
@@ -74,9 +74,9 @@ class Kinds:
             lines.append(
                 f"{a} {i} x {b} {j}: {cell.effect} (n = {cell.effect.n}), rows {', '.join(map(str, cell.rows))}"
             )
-        for found in self.directions:
+        for direction in self.directions:
             lines.append(
-                f"{' x '.join(found.modalities)}: correlation {found.correlation:.2f} along one direction each"
+                f"{' x '.join(direction.modalities)}: correlation {direction.correlation:.2f} along one direction each"
             )
         return "\n".join(lines)
 
@@ -84,25 +84,25 @@ class Kinds:
 def kinds(
     interaction: ArrayLike | Tensor, modalities: Mapping[str, ArrayLike | Tensor], *, clusters: int = 4, seed: int = 0
 ) -> Kinds:
-    """Which kinds of rows interact: clusters by k-means, and directions by the audit's spectral detector.
+    """Describe an interaction: clusters by k-means, and directions by the audit's spectral detector.
 
-    Clusters and components are those of :class:`synib.measure.detectors.Detectors`; here they describe one number for each
-    row. They are found in the same rows that they describe, so they show where to look, and prove nothing.
+    Clusters and components are those of :class:`synib.measure.detectors.Detectors`. They are found in the same rows that they
+    describe, so they are exploratory and not a test.
 
     Args:
-        interaction: A number for each row: towards one class, ``explanation.rows.interaction_parameters[:, k]``, or the
-            residual of an additive model.
+        interaction: A number for each row: the interaction of one class,
+            ``explanation.rows.interaction_parameters[:, k]``, or the residual of an additive model.
         modalities: Name → ``(rows, width)``.
-        clusters: How many for each modality.
+        clusters: Number of clusters per modality.
         seed: Seed for the clusters.
     """
     check_whole("clusters", clusters, least=2)
     values = as_numbers(interaction, "interaction")
     vectors = {name: _vectors(x, name).reshape(len(values), -1) for name, x in modalities.items()}
     if values.ndim != 1 or any(len(x) != len(values) for x in vectors.values()):
-        raise ValueError(f"interaction is one number for each row of the modalities; got shape {values.shape}.")
-    everyone = torch.ones(len(values), dtype=torch.bool)
-    parts = {name: components(x, everyone) for name, x in vectors.items()}
+        raise ValueError(f"interaction must be one number for each row of the modalities; got shape {values.shape}.")
+    all_rows = torch.ones(len(values), dtype=torch.bool)
+    parts = {name: components(x, all_rows) for name, x in vectors.items()}
     labels = {name: cluster(c.leading.float(), clusters, seed) for name, c in parts.items()}
     distance = {name: _distances(c.leading, labels[name], clusters) for name, c in parts.items()}
     centred = torch.from_numpy(values - values.mean())
@@ -115,32 +115,32 @@ def kinds(
             for j in range(clusters):
                 members = ((labels[a] == i) & (labels[b] == j)).nonzero()[:, 0]
                 if len(members) >= FEWEST:
-                    near = members[(distance[a] + distance[b])[members].argsort()[:TYPICAL]]
+                    typical = members[(distance[a] + distance[b])[members].argsort()[:TYPICAL]]
                     effect = mean(effects[members].numpy(), level=level)
-                    cells.append(Cell((a, b), (i, j), effect, tuple(near.tolist())))
+                    cells.append(Cell((a, b), (i, j), effect, tuple(typical.tolist())))
         directions.append(_direction((a, b), centred, parts[a].white, parts[b].white))
     cells.sort(key=lambda cell: -abs(cell.effect.value))
     return Kinds(tuple(cells), tuple(directions), {name: label.numpy() for name, label in labels.items()})
 
 
 def _vectors(x: ArrayLike | Tensor, name: str) -> Tensor:
-    """The rows of a modality; single precision stays, since a copy of all rows in double precision would be large."""
+    """The rows of a modality; single precision is kept to avoid a large copy."""
     single = isinstance(x, np.ndarray) and x.dtype == np.float32
     return torch.from_numpy(x if single else as_numbers(x, name))
 
 
 def _distances(x: Tensor, label: Tensor, count: int) -> Tensor:
-    """How far each row is from the centre of its cluster, in units of the mean distance."""
+    """The distance of each row from the centre of its cluster, in units of the mean distance."""
     member = torch.nn.functional.one_hot(label, count).to(x)
     centres = (member.mT @ x) / member.sum(0).clamp(min=1)[:, None]
-    far = (x - centres[label]).norm(dim=1)
-    return far / far.mean().clamp(min=1e-12)
+    distances = (x - centres[label]).norm(dim=1)
+    return distances / distances.mean().clamp(min=1e-12)
 
 
 def _without_margins(values: Tensor, a: Tensor, b: Tensor, count: int) -> Tensor:
-    """The values without what either cluster has alone, by least squares."""
-    both = torch.cat([torch.nn.functional.one_hot(label, count).to(values) for label in (a, b)], 1)
-    return values - both @ (torch.linalg.pinv(both) @ values)
+    """The values without main effects of the clusters, by least squares."""
+    indicators = torch.cat([torch.nn.functional.one_hot(label, count).to(values) for label in (a, b)], 1)
+    return values - indicators @ (torch.linalg.pinv(indicators) @ values)
 
 
 def _direction(names: tuple[str, str], values: Tensor, a: Tensor, b: Tensor) -> Direction:
@@ -148,11 +148,13 @@ def _direction(names: tuple[str, str], values: Tensor, a: Tensor, b: Tensor) -> 
     sums = values.new_zeros(a.shape[1], b.shape[1])
     for block in blocks:
         sums += (a[block].double() * values[block, None]).mT @ b[block].double()
-    left, right = leading_pair(sums)
-    along = tuple(torch.cat([x[block].double() @ v for block in blocks]) for x, v in ((a, left), (b, right)))
+    first_direction, second_direction = leading_pair(sums)
+    along = tuple(
+        torch.cat([x[block].double() @ v for block in blocks]) for x, v in ((a, first_direction), (b, second_direction))
+    )
     product = along[0] * along[1]
-    spread = (product.std() * values.std()).clamp(min=1e-12)
-    correlation = float(((product - product.mean()) * (values - values.mean())).mean() / spread)
+    scale = (product.std() * values.std()).clamp(min=1e-12)
+    correlation = float(((product - product.mean()) * (values - values.mean())).mean() / scale)
     corners = {}
     for first in ("high", "low"):
         for second in ("high", "low"):

@@ -1,4 +1,4 @@
-"""The masks of training themselves: what a learned mask keeps of each row."""
+"""The masks of training: which coordinates of a row a learned mask keeps."""
 
 from collections.abc import Mapping
 
@@ -31,18 +31,17 @@ def kept_by_mask(
 ) -> dict[str, NDArray[np.float64]]:
     """How often a mask of training keeps each coordinate, from 0 to 1, shaped like the modality.
 
-    A :class:`~synib.LearnedMask` keeps what the unimodal predictor relies on, and corrupts the rest: where it keeps a
-    coordinate, the modality alone predicts the target with it. So these are regions of unimodal evidence (shortcuts among
-    them), and not of synergy.
+    A :class:`~synib.LearnedMask` keeps the coordinates that the unimodal predictor relies on and corrupts the rest. Kept
+    regions therefore show unimodal evidence, including shortcuts, and not synergy.
 
     Args:
         model: A model with unimodal heads, such as ``FusionModel``.
         mask: The mask, with the settings of training.
         modalities: Name → values, batch first.
-        target: The targets that the unimodal predictors are asked for.
+        target: The targets for the unimodal predictors.
         family: Default: ``Categorical()``.
-        noise: The fill of training. Default: ``ShuffledNoise()``.
-        draws: Searches from different draws of the noise, averaged.
+        noise: The noise used in training. Default: ``ShuffledNoise()``.
+        draws: Number of mask searches with different noise, which are averaged.
         seed: Seed for the draws.
     """
     check_kind("mask", mask, Mask, "LearnedMask()")
@@ -51,7 +50,7 @@ def kept_by_mask(
     inner = unwrap(model)
     if not isinstance(inner, MultimodalModel):
         raise ValueError(
-            f"A mask is searched with a model's unimodal heads; got {type(model).__name__}: give a FusionModel."
+            f"Computing a mask needs a model with unimodal heads, such as FusionModel; got {type(model).__name__}."
         )
     rows = as_tensors(model, modalities, inner.names)
     result = {}

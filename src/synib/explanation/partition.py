@@ -11,7 +11,7 @@ from torch import Tensor
 from synib.checks import check_whole, shown
 from synib.tokens import Modality, Tokens, values
 
-REST = "rest"  # the coordinates that no named block has
+REST = "rest"  # the coordinates that are in no named block
 PartsOf = str | Mapping[str, Iterable[int]] | ArrayLike
 
 
@@ -19,7 +19,7 @@ class Partition:
     """Which part each coordinate of a modality belongs to.
 
     Args:
-        label: The number of its part for each coordinate, shaped like one row's values, or with dimensions of size 1.
+        label: The part number of each coordinate, shaped like one row's values, or with dimensions of size 1.
         names: A name for each part.
     """
 
@@ -30,18 +30,18 @@ class Partition:
         return len(self.names)
 
     def swapped(self, x: Modality, other: Modality, own: Tensor) -> Modality:
-        """Rows that are their own in some parts and another row's in all others.
+        """Mix two rows: some parts come from ``x``, all others from ``other``.
 
         Args:
-            x, other: One row each, without the batch dimension's other rows: ``(1, ...)``.
-            own: Which parts are the row's own, ``(rows, parts)``.
+            x, other: One row each, ``(1, ...)``.
+            own: Which parts come from ``x`` in each mixture, ``(mixtures, parts)``.
         """
         mask = own[:, self.label.to(own.device)]
         if not isinstance(x, Tokens) or not isinstance(other, Tokens):
             return torch.where(mask, values(x), values(other))
         mixed = torch.where(mask, x.values, other.values)
-        whole = self.label.shape[-1] == 1  # a whole token brings its padding along
-        padding = torch.where(mask.squeeze(-1), x.padding, other.padding) if whole else x.padding
+        are_tokens = self.label.shape[-1] == 1  # tokens are exchanged with their padding
+        padding = torch.where(mask.squeeze(-1), x.padding, other.padding) if are_tokens else x.padding
         return Tokens(mixed, padding.expand(len(own), -1))
 
 
@@ -49,9 +49,9 @@ def partition(parts: PartsOf, x: Modality, name: str = "modality") -> Partition:
     """The parts of a modality.
 
     Args:
-        parts: ``"coordinates"`` (each number), ``"tokens"`` (everything behind the second dimension together), a dict of
-            block → indices of the last dimension (all others are one more part, ``"rest"``), or an array that says the number
-            of its part for each coordinate, as :func:`patches` makes it.
+        parts: ``"coordinates"`` (each number is a part), ``"tokens"`` (each index of the second dimension is a part), a dict
+            of block → indices of the last dimension (all others form one more part, ``"rest"``), or an array with the part
+            number of each coordinate, such as :func:`patches` returns.
         x: The modality.
         name: Its name, for errors.
     """
@@ -63,8 +63,8 @@ def partition(parts: PartsOf, x: Modality, name: str = "modality") -> Partition:
             return Partition(label, [f"token {i}" for i in range(shape[0])])
         if parts != "coordinates":
             raise ValueError(
-                f"Parts of {name!r} are 'coordinates', 'tokens' (of a modality with at least 3 dimensions), a dict of blocks "
-                f"or an array of part numbers; got {parts!r} for shape {tuple(v.shape)}."
+                f"Parts of {name!r} must be 'coordinates', 'tokens' (for a modality with at least 3 dimensions), a dict of "
+                f"blocks or an array of part numbers; got {parts!r} for shape {tuple(v.shape)}."
             )
         count = int(np.prod(shape))
         return Partition(torch.arange(count).reshape(shape), [f"column {i}" for i in range(count)])
@@ -79,7 +79,7 @@ def partition(parts: PartsOf, x: Modality, name: str = "modality") -> Partition:
         wrong = True
     if wrong or label.ndim != len(shape):
         raise ValueError(
-            f"Parts of {name!r} as an array are a whole number from 0 for each of its coordinates, {tuple(shape)}; got "
+            f"An array of parts of {name!r} must hold an integer from 0 for each of its coordinates, {tuple(shape)}; got "
             f"{shown(parts)}."
         )
     present, number = label.unique(return_inverse=True)
@@ -87,7 +87,7 @@ def partition(parts: PartsOf, x: Modality, name: str = "modality") -> Partition:
 
 
 def patches(shape: tuple[int, int], size: int | tuple[int, int]) -> NDArray[np.int64]:
-    """The number of its patch for each pixel of a picture, ``(height, width)``; patches at the edge may be smaller.
+    """The patch number of each pixel of a picture, ``(height, width)``; patches at the edge may be smaller.
 
     >>> patches((2, 4), 2)
     array([[0, 0, 1, 1],
@@ -107,7 +107,7 @@ def _blocks(blocks: Mapping[str, Iterable[int]], shape: Sequence[int], name: str
     for number, (block, indices) in enumerate(blocks.items()):
         at: Any = np.asarray(list(indices))
         if at.dtype.kind not in "iu" or not len(at) or at.min() < 0 or at.max() >= width:
-            raise ValueError(f"Block {block!r} of {name!r} holds whole numbers from 0 to {width - 1}; got {shown(at)}.")
+            raise ValueError(f"Block {block!r} of {name!r} must hold integers from 0 to {width - 1}; got {shown(at)}.")
         if (label[at] >= 0).any():
             raise ValueError(f"Block {block!r} of {name!r} shares coordinates with another block.")
         label[at] = number

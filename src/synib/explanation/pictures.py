@@ -1,4 +1,4 @@
-"""Scores as pictures: words, bars and pixels in plain HTML and inline SVG, without scripts. Every text is escaped."""
+"""Scores drawn as words, bars and pixels in plain HTML and inline SVG, without scripts. Every text is escaped."""
 
 import base64
 import struct
@@ -64,7 +64,7 @@ def bars(
     low: ArrayLike | None = None,
     high: ArrayLike | None = None,
 ) -> str:
-    """A bar for each named score, to the right for the answer and to the left against it, with intervals as lines."""
+    """A bar for each named score, to the right if it is for the answer and to the left if against; intervals are lines."""
     value = np.asarray(scores, dtype=float)
     ends = [value if x is None else np.where(np.isfinite(x), x, value) for x in (low, high)]
     left = min(0.0, *(float(np.min(x)) for x in (value, *ends)))
@@ -78,29 +78,29 @@ def bars(
     for name, score, start, end in zip(names, value, *ends, strict=True):
         begin, stop = sorted((at(0.0), at(score)))
         side = " against" if score < 0 else ""
-        reach = (
+        interval = (
             f'<i class="reach" style="left:{at(start)}%;width:{at(end) - at(start):.2f}%"></i>' if end > start else ""
         )
-        said = f"{score:+.2f}" + (f" [{start:+.2f}, {end:+.2f}]" if end > start else "")
+        text = f"{score:+.2f}" + (f" [{start:+.2f}, {end:+.2f}]" if end > start else "")
         rows.append(
             f'<div>{escape(str(name))}</div><div class="track"><i class="bar{side}" '
-            f'style="left:{begin}%;width:{stop - begin:.2f}%"></i><i class="zero" style="left:{at(0.0)}%"></i>{reach}</div>'
-            f"<div>{said}</div>"
+            f'style="left:{begin}%;width:{stop - begin:.2f}%"></i><i class="zero" style="left:{at(0.0)}%"></i>{interval}</div>'
+            f"<div>{text}</div>"
         )
     return f'<div class="bars">{"".join(rows)}</div>'
 
 
 def words(text: Sequence[str], scores: ArrayLike, largest: float | None = None) -> str:
-    """Words with their scores as colours; each word tells its score when pointed at.
+    """Words coloured by their scores; a tooltip shows the score of each word.
 
     Args:
         text: The words, in order.
         scores: A score for each.
-        largest: The score of the full colour; by default the largest.
+        largest: The score that gets the full colour; by default the largest.
     """
     value = np.asarray(scores, dtype=float)
     if value.shape != (len(text),):
-        raise ValueError(f"Words have a score each, ({len(text)},); got {value.shape}.")
+        raise ValueError(f"There must be one score per word, ({len(text)},); got {value.shape}.")
     scale = _scale(value, largest)
     spans = [
         f'<span{" class=against" if s < 0 else ""} style="--w:{STRONGEST * min(1.0, abs(s) / scale):.3f}" '
@@ -111,23 +111,25 @@ def words(text: Sequence[str], scores: ArrayLike, largest: float | None = None) 
 
 
 def pixels(picture: ArrayLike, scores: ArrayLike, label: str, largest: float | None = None) -> str:
-    """A picture in grey with its scores laid over it in colour.
+    """A grey picture overlaid with its scores in colour.
 
     Args:
         picture: ``(height, width)``, or ``(height, width, 3)`` in colour; any range.
         scores: ``(height, width)``.
-        label: What the picture shows, for those who cannot see it.
-        largest: The score of the full colour; by default the largest.
+        label: Text alternative of the picture.
+        largest: The score that gets the full colour; by default the largest.
     """
     grey = np.asarray(picture, dtype=float)
     value = np.asarray(scores, dtype=float)
     if value.ndim != 2 or grey.shape[:2] != value.shape or grey.ndim not in (2, 3):
-        raise ValueError(f"A picture and its scores have one height and width; got {grey.shape} and {value.shape}.")
+        raise ValueError(
+            f"A picture and its scores must have the same height and width; got {grey.shape} and {value.shape}."
+        )
     colour = grey if grey.ndim == 3 else np.repeat(grey[..., None], 3, 2)
-    dark, bright = np.percentile(colour, [1, 99])  # a single outlier does not take all the contrast
+    dark, bright = np.percentile(colour, [1, 99])  # so that an outlier does not use up the contrast
     below = 255 * np.clip((colour - dark) / max(bright - dark, 1e-12), 0, 1)
     if grey.ndim == 2:
-        below = 255 - 0.75 * below  # ink on paper, light enough for the colours above it
+        below = 255 - 0.75 * below  # inverted, and light enough for the colours of the overlay
     height, width = value.shape
     return _over(_png(below), (width, height), value, label, largest, "sharp")
 
@@ -140,9 +142,9 @@ def overlay(
     Args:
         base: The picture's data URI.
         size: The width and height at which it is drawn.
-        scores: ``(rows, columns)``; none for the picture itself.
-        label: What the picture shows, for those who cannot see it.
-        largest: The score of the full colour; by default the largest.
+        scores: ``(rows, columns)``; ``None`` for the picture without scores.
+        label: Text alternative of the picture.
+        largest: The score that gets the full colour; by default the largest.
     """
     if scores is None:
         return _svg(size, label, {base: ""})
@@ -150,7 +152,7 @@ def overlay(
 
 
 def grey(picture: ArrayLike) -> str:
-    """The data URI of a picture ``(height, width)`` in light grey, as ink on paper."""
+    """The data URI of a picture ``(height, width)`` in light grey on white."""
     value = np.asarray(picture, dtype=float)
     dark, bright = np.percentile(value, [1, 99])
     ink = np.clip((value - dark) / max(bright - dark, 1e-12), 0, 1)
@@ -159,8 +161,8 @@ def grey(picture: ArrayLike) -> str:
 
 def figures(drawn: Mapping[str, str]) -> str:
     """Pictures side by side, title → picture."""
-    each = (f"<figure>{picture}<figcaption>{escape(title)}</figcaption></figure>" for title, picture in drawn.items())
-    return f'<div class="pixels">{"".join(each)}</div>'
+    items = (f"<figure>{picture}<figcaption>{escape(title)}</figcaption></figure>" for title, picture in drawn.items())
+    return f'<div class="pixels">{"".join(items)}</div>'
 
 
 def _over(
@@ -178,14 +180,14 @@ def _over(
 
 
 def _svg(size: tuple[int, int], label: str, layers: Mapping[str, str]) -> str:
-    """Pictures on top of each other, data URI → class."""
-    whole = f'width="{size[0]}" height="{size[1]}" preserveAspectRatio="none"'
-    drawn = "".join(f'<image {whole} class="{kind}" href="{address}"/>' for address, kind in layers.items())
+    """Layered pictures, data URI → class."""
+    full_size = f'width="{size[0]}" height="{size[1]}" preserveAspectRatio="none"'
+    drawn = "".join(f'<image {full_size} class="{kind}" href="{address}"/>' for address, kind in layers.items())
     return f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="{escape(label, quote=True)}">{drawn}</svg>'
 
 
 def numbers(names: Sequence[str], columns: dict[str, ArrayLike]) -> str:
-    """The scores as a table that opens on demand, with the keyboard too."""
+    """The scores as a collapsed table, which also opens with the keyboard."""
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in ("part", *columns))
     values = [np.asarray(column, dtype=float) for column in columns.values()]
     rows = "".join(
@@ -199,7 +201,7 @@ def numbers(names: Sequence[str], columns: dict[str, ArrayLike]) -> str:
 
 
 def legend() -> str:
-    """What the two colours mean."""
+    """The legend of the two colours."""
     return (
         '<p class="soft"><i class="key" style="background:rgb(var(--for))"></i> for the answer '
         '<i class="key" style="background:rgb(var(--against))"></i> against it; lines are intervals over draws.</p>'
@@ -211,10 +213,12 @@ def _scale(value: NDArray[np.float64], largest: float | None) -> float:
 
 
 def _png(pixels: NDArray[np.float64]) -> str:
-    """Colours from 0 to 255, ``(height, width, 3 or 4)``, as the address of a PNG picture."""
+    """Colours from 0 to 255, ``(height, width, 3 or 4)``, as the data URI of a PNG picture."""
     height, width, channels = pixels.shape
     rows = np.clip(np.round(pixels), 0, 255).astype(np.uint8).reshape(height, -1)
-    raw = np.concatenate([np.zeros((height, 1), np.uint8), rows], 1).tobytes()  # each line begins with its filter: none
+    raw = np.concatenate(
+        [np.zeros((height, 1), np.uint8), rows], 1
+    ).tobytes()  # each line begins with its filter type, 0
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         checksum = zlib.crc32(kind + content)

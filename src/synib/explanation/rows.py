@@ -1,4 +1,4 @@
-"""Row by row: what each modality says alone, what they say together, and what only both say."""
+"""The evidence of each row: of each modality alone, shared by several, and from their interaction."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ Coalition = frozenset[int]
 
 
 class Scores(NamedTuple):
-    """A number for each row with the ends of its interval over the background draws, ``(rows,)`` each."""
+    """A number per row with its interval over the background draws, ``(rows,)`` each."""
 
     value: Numbers
     low: Numbers
@@ -32,9 +32,9 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class RowEvidence:
-    r"""The evidence of a model for its answers, taken apart.
+    r"""The decomposed evidence of a model for its answers.
 
-    With :math:`v(S)` the evidence when the modalities *S* are the row's own and the others are averaged over the background,
+    With :math:`v(S)` the evidence when the modalities *S* come from the row and the others are averaged over the background,
 
     .. math:: v(\text{all}) = \underbrace{v(\emptyset)}_{\text{baseline}}
               + \sum_m \underbrace{v(m) - v(\emptyset)}_{\text{alone}_m} + \text{interaction}
@@ -42,21 +42,21 @@ class RowEvidence:
 
     Args:
         names: The modalities.
-        answer: The answer whose evidence this is, for each row.
+        answer: The explained answer of each row.
         evidence: :math:`v(\text{all})`.
         baseline: :math:`v(\emptyset)`.
         alone: Modality → :math:`v(m) - v(\emptyset)`.
-        interaction: What is left: the model minus its additive projection (:func:`synib.measure.emap`).
-        interactions: The same for each set of modalities (Harsanyi dividends); they add up to ``interaction``.
-        unique: Modality → what it says alone and no other modality says alone in the same direction.
-        shared: What several say alike, once if the model counts it once.
-        synergy: The interaction without the part of it that only counts agreement once.
-        probability: Of the answer, with all modalities.
-        probability_alone: Modality → of the answer with this modality alone, averaged over draws as probabilities.
-        gain: By how much the interaction raises the log-probability of the answer, in nats; NaN of numbers and labels.
+        interaction: The remainder: the model minus its additive projection (:func:`synib.measure.emap`).
+        interactions: The interaction of each set of modalities (Harsanyi dividends); they add up to ``interaction``.
+        unique: Modality → its evidence alone, beyond that of any other modality in the same direction.
+        shared: The evidence that several modalities give alike, counted as often as the model counts it.
+        synergy: The interaction without the part that only corrects double counting of shared evidence.
+        probability: The probability of the answer with all modalities.
+        probability_alone: Modality → the probability of the answer with this modality alone, averaged over draws.
+        gain: The increase of the log-probability of the answer by the interaction, in nats; NaN for numbers and labels.
         interaction_parameters: The interaction in every parameter of the family, ``(rows, parameters)``.
-        draws: How many background draws stood for an absent modality.
-        kind: What evidence is: a key of ``synib.explanation.answers.EVIDENCE``.
+        draws: Number of background draws for an absent modality.
+        kind: The kind of evidence, a key of ``synib.explanation.answers.EVIDENCE``.
     """
 
     names: tuple[str, ...]
@@ -81,13 +81,13 @@ class RowEvidence:
 
     @property
     def needs_both(self) -> Numbers:
-        """How much surer of the answer all modalities are than the surest alone, from 0 to 1; of numbers NaN."""
+        """The probability of the answer given all modalities minus the largest given one, at least 0; NaN for numbers."""
         surest = np.max(list(self.probability_alone.values()), 0)
         return np.maximum(self.probability - surest, 0.0)
 
     @property
     def lead(self) -> Numbers:
-        """By how much synergy exceeds what the strongest modality says alone, for or against: which rows rest on synergy."""
+        """How much synergy exceeds the absolute evidence of the strongest single modality; ranks rows by synergy."""
         return self.synergy.value - np.max([np.abs(scores.value) for scores in self.alone.values()], 0)
 
 
@@ -99,14 +99,14 @@ def row_evidence(
     present: Tensor | None = None,
     level: float = 0.95,
 ) -> RowEvidence:
-    """The evidence of the first ``rows`` examples, taken apart.
+    """Decompose the evidence of the first ``rows`` examples.
 
     Args:
         encoded: The model with rows and background.
-        background: What stands for absent modalities.
-        readout: What is explained, of the first ``rows`` examples.
-        rows: How many examples are explained; those behind them are background only.
-        present: Which of them have each modality, ``(rows, modalities)``; a modality that a row lacks is always absent.
+        background: The draws that replace absent modalities.
+        readout: The explained quantity of the first ``rows`` examples.
+        rows: Number of examples to explain; later examples are background only.
+        present: Which rows have each modality, ``(rows, modalities)``; a missing modality is always absent.
         level: Confidence level.
     """
     names, family = encoded.names, readout.family
@@ -118,39 +118,44 @@ def row_evidence(
             return flat
         return torch.cat([flat, probabilities(family if family.discrete else Bernoulli(), flat)], 1)
 
-    everyone = frozenset(range(len(names)))
+    all_modalities = frozenset(range(len(names)))
     sums = {
         c: backgrounds.coalition(encoded, background, [names[i] for i in c], read)
-        for c in _coalitions(everyone)
-        if c not in (frozenset(), everyone)
+        for c in _coalitions(all_modalities)
+        if c not in (frozenset(), all_modalities)
     }
-    own = read(encoded.mixed({}, torch.arange(rows, device=encoded.device)))
-    nobody = read(encoded.mixed(background.rows, background.group)) if len(names) > 2 else None
+    present_values = read(encoded.mixed({}, torch.arange(rows, device=encoded.device)))
+    all_absent = read(encoded.mixed(background.rows, background.group)) if len(names) > 2 else None
 
     def worths(left_out: int) -> dict[Coalition, Tensor]:
         """Coalition → the evidence for each row without one group of draws, ``(rows, numbers)``."""
         means = {c: backgrounds.mean_without(s, background, left_out) for c, s in sums.items()}
-        if nobody is None:
+        if all_absent is None:
             alone = {name: means[frozenset([i])] for i, name in enumerate(names)}
             empty = backgrounds.grand_mean(alone, background, left_out)
-        else:  # the very draws that larger coalitions saw, so that modalities that do not interact get exactly 0
-            empty = nobody[background.kept(left_out)].mean(0)
-        worth = {c: v[:rows] for c, v in means.items()} | {everyone: own, frozenset(): empty.expand_as(own)}
+        else:  # the same draws as for larger coalitions, so that the interaction of additive modalities is exactly 0
+            empty = all_absent[background.kept(left_out)].mean(0)
+        worth = {c: v[:rows] for c, v in means.items()} | {
+            all_modalities: present_values,
+            frozenset(): empty.expand_as(present_values),
+        }
         return worth if present is None else _of_present(worth, present)
 
-    whole = worths(backgrounds.NONE)
-    parts = _parts(_evidence(whole, readout, n_parameters), names)
+    coalitions = worths(backgrounds.NONE)
+    parts = _parts(_evidence(coalitions, readout, n_parameters), names)
     without = [_parts(_evidence(worths(group), readout, n_parameters), names) for group in range(background.groups)]
 
     def scores(of: Callable[[_Parts], Tensor]) -> Scores:
         return _with_interval(of(parts), torch.stack([of(p) for p in without]), level)
 
-    full = whole[everyone]
-    empty, singles = whole[frozenset()], [whole[frozenset([i])] for i in range(len(names))]
+    full = coalitions[all_modalities]
+    empty, singles = coalitions[frozenset()], [coalitions[frozenset([i])] for i in range(len(names))]
     additive = torch.stack(singles).sum(0) - (len(names) - 1) * empty
     parameters, projected = full[:, :n_parameters], additive[:, :n_parameters]
-    certain = not isinstance(family, Gaussian)
-    of_answer = [readout.probability(x[:, n_parameters:]) if certain else x[:, 0] * torch.nan for x in (full, *singles)]
+    has_probability = not isinstance(family, Gaussian)
+    of_answer = [
+        readout.probability(x[:, n_parameters:]) if has_probability else x[:, 0] * torch.nan for x in (full, *singles)
+    ]
     return RowEvidence(
         names=tuple(names),
         answer=readout.answer.cpu().numpy(),
@@ -190,51 +195,54 @@ def _evidence(worth: Mapping[Coalition, Tensor], readout: Readout, parameters: i
 
 def _parts(v: Mapping[Coalition, Tensor], names: Sequence[str]) -> _Parts:
     n = len(names)
-    everyone: Coalition = frozenset(range(n))
+    all_modalities: Coalition = frozenset(range(n))
     empty = v[frozenset()]
     alone = torch.stack([v[frozenset([i])] - empty for i in range(n)])
-    interaction = v[everyone] - empty - alone.sum(0)
+    interaction = v[all_modalities] - empty - alone.sum(0)
     dividends: dict[Coalition, Tensor] = {}
-    for c in _coalitions(everyone):
+    for c in _coalitions(all_modalities):
         if len(c) > 1:
             signs = [((-1) ** (len(c) - len(s)), s) for s in _coalitions(c)]
             dividends[c] = torch.stack([sign * v[s] for sign, s in signs]).sum(0)
     agreed, overlap = agreement(alone, interaction)
-    return _Parts(v[everyone], empty, alone, interaction, dividends, agreed, overlap)
+    return _Parts(v[all_modalities], empty, alone, interaction, dividends, agreed, overlap)
 
 
 def agreement(alone: Tensor, interaction: Tensor) -> tuple[Tensor, Tensor]:
-    r"""What modalities say alike, and how much of an interaction only counts that once.
+    r"""The evidence that modalities share, and the part of an interaction that corrects its double counting.
 
-    Of each modality's own evidence, *agreed* is what another one gives alone in the same direction: of two that agree in sign
-    the smaller of both, :math:`\operatorname{sign}(a)\,\min(|a|, |b|)`, otherwise 0. A model that adds evidence counts it
-    twice. One that needs to hear it only once has an interaction of the opposite sign; up to the amount counted twice this
-    *overlap* belongs to what is shared, and not to synergy.
+    *Agreed* is the part of each modality's evidence that another modality gives alone in the same direction: if two agree in
+    sign the smaller of both, :math:`\operatorname{sign}(a)\,\min(|a|, |b|)`, otherwise 0. An additive model counts it twice.
+    A model that counts it once has an interaction of the opposite sign. Up to the amount counted twice, this *overlap* is
+    assigned to shared evidence and not to synergy.
 
     Args:
         alone: Evidence of each modality alone, ``(modalities, rows)``.
-        interaction: What it lacks to the evidence of all, ``(rows,)``.
+        interaction: The evidence of all modalities minus this sum, ``(rows,)``.
+
+    Returns:
+        *Agreed* for each modality ``(modalities, rows)``, and the *overlap* ``(rows,)``.
     """
     agreed = torch.zeros_like(alone)
     overlap = torch.zeros_like(interaction)
     for sign in (1.0, -1.0):
         size = (sign * alone).clamp(min=0.0)
         largest, second = size.topk(2, 0).values
-        ours = torch.minimum(size, second.expand_as(size))
-        # The largest agrees with the second; every smaller one lies within the largest.
-        ours = torch.where(size < largest, size, ours)
-        agreed = agreed + sign * ours
-        twice = ours.sum(0) - ours.amax(0)
-        overlap = overlap - sign * torch.minimum(twice, (-sign * interaction).clamp(min=0.0))
+        agreeing = torch.minimum(size, second.expand_as(size))
+        # The largest agrees with the second largest; every other one is contained in the largest.
+        agreeing = torch.where(size < largest, size, agreeing)
+        agreed = agreed + sign * agreeing
+        counted_twice = agreeing.sum(0) - agreeing.amax(0)
+        overlap = overlap - sign * torch.minimum(counted_twice, (-sign * interaction).clamp(min=0.0))
     return agreed, overlap
 
 
 def _of_present(worth: Mapping[Coalition, Tensor], present: Tensor) -> dict[Coalition, Tensor]:
-    """The worth of a coalition is that of those of its modalities that the row has."""
+    """The value of each coalition, restricted for each row to the modalities that the row has."""
     patterns, of_row = present.unique(dim=0, return_inverse=True)
     result = {c: v.clone() for c, v in worth.items()}
     for i, pattern in enumerate(patterns.tolist()):
-        has: Coalition = frozenset(k for k, there in enumerate(pattern) if there)
+        has: Coalition = frozenset(k for k, is_present in enumerate(pattern) if is_present)
         rows = of_row == i
         for c, v in result.items():
             v[rows] = worth[c & has][rows]
@@ -245,16 +253,16 @@ def _with_interval(value: Tensor, without: Tensor, level: float) -> Scores:
     """The value with its jackknife interval over groups of draws."""
     groups = len(without)
     if groups < 2:
-        nothing = np.full(len(value), np.nan)
-        return Scores(_array(value), nothing, nothing)
+        unknown = np.full(len(value), np.nan)
+        return Scores(_array(value), unknown, unknown)
     se = ((groups - 1) / groups * (without - without.mean(0)).square().sum(0)).sqrt()
-    reach = interval(0.0, 1.0, groups, level)[1] * se
-    return Scores(_array(value), _array(value - reach), _array(value + reach))
+    half_width = interval(0.0, 1.0, groups, level)[1] * se
+    return Scores(_array(value), _array(value - half_width), _array(value + half_width))
 
 
-def _coalitions(everyone: Coalition) -> list[Coalition]:
-    sizes = range(len(everyone) + 1)
-    return [frozenset(c) for size in sizes for c in itertools.combinations(sorted(everyone), size)]
+def _coalitions(modalities: Coalition) -> list[Coalition]:
+    sizes = range(len(modalities) + 1)
+    return [frozenset(c) for size in sizes for c in itertools.combinations(sorted(modalities), size)]
 
 
 def _array(x: Tensor) -> Numbers:

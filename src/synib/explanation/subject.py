@@ -1,4 +1,4 @@
-"""What is explained: a model, the rows, and the other rows that stand for what is absent."""
+"""The subject of an explanation: a model, the rows to explain, and a background that replaces absent modalities."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from synib.tokens import Modality
 
 
 class CalibratedModel(MultimodalModel):
-    """A :class:`~synib.own.predictor.Predictor` as a model in parts, of rows in the user's own units.
+    """A :class:`~synib.own.predictor.Predictor` as a multimodal model of rows in the user's units.
 
     Args:
         predictor: The model.
@@ -38,7 +38,7 @@ class CalibratedModel(MultimodalModel):
 
 
 class LatentPredictor(CalibratedModel):
-    """The same behind its encoders: its modalities are what they bring to the fusion."""
+    """The same model without its encoders: its inputs are the latents of the modalities."""
 
     def encode(self, name: str, x: Modality) -> Tensor:
         return tokens.values(x)
@@ -50,20 +50,20 @@ class Subject:
     Args:
         model: Any model of the objective, or a :class:`~synib.own.predictor.Predictor`.
         rows: Name → values of the rows to explain.
-        background: Name → values of rows that stand for what is absent. By default the rows themselves; of a predictor the
-            rows that it kept from training.
-        family: How outputs are read; a predictor has its own.
-        draws: How many background rows are drawn at most.
+        background: Name → values of rows that replace absent modalities. By default the rows themselves; for a predictor the
+            training rows stored with it.
+        family: The predictive distribution; a predictor has its own.
+        draws: Number of background rows, at most.
         seed: Seed for the draws.
-        chunk: How many rows go through the model at a time.
+        chunk: Rows passed through the model at a time.
 
     Attributes:
-        encoded: The model with the rows, then the background.
-        size: How many rows are explained.
-        first: Where the background begins.
-        present: Which rows have each modality, ``(rows, modalities)``; ``None`` where all do.
-        has_inputs: Whether the encoded values are inputs, of which parts can be swapped, and not latents.
-        is_sampled: Whether only some of the background's rows were drawn.
+        encoded: The model with the rows, followed by the background.
+        size: Number of rows to explain.
+        first: Number of the first background row.
+        present: Which rows have each modality, ``(rows, modalities)``; ``None`` if all do.
+        has_inputs: Whether the encoded values are inputs, whose parts can be exchanged, and not latents.
+        is_sampled: Whether the background was sampled from more rows.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Subject:
         self.present: Tensor | None = None
         self.has_inputs = True
         self.is_sampled = False
-        self._said: Tensor | None = None
+        self._predictions: Tensor | None = None
         if isinstance(model, Predictor):
             if family is not None:
                 raise ValueError(f"A fitted model has its own family, {model.family!r}: leave out family.")
@@ -90,18 +90,18 @@ class Subject:
             self._of_model(model, rows, background, draws, seed, chunk)
         if self.encoded.size - self.first < 2:
             raise ValueError(
-                "An absent modality takes the values of other rows, of which at least 2 are needed; got "
+                "Absent modalities take the values of other rows, of which at least 2 are needed; got "
                 f"{self.encoded.size - self.first}: give more rows, or other rows as background."
             )
         self.draws = min(draws, self.encoded.size - self.first)
 
     def predictions(self) -> Tensor:
-        """The family's parameters for the rows as they are."""
-        prediction = self._said
+        """The family's parameters for the unchanged rows."""
+        prediction = self._predictions
         if prediction is None:
             prediction = self.encoded.mixed({}, torch.arange(self.size, device=self.encoded.device))
         if not prediction.isfinite().all():
-            raise ValueError("The model's predictions hold NaN or Inf; expected finite numbers.")
+            raise ValueError("The model's predictions contain NaN or infinite values; expected finite numbers.")
         return prediction
 
     def values(self, rows: Any) -> dict[str, Any]:
@@ -112,67 +112,67 @@ class Subject:
         }
 
     def whole_rows(self, rows: Sequence[int]) -> list[int]:
-        """Those of the rows that have every modality."""
+        """The rows that have every modality."""
         return [row for row in rows if self.present is None or bool(self.present[row].all())]
 
     def background(self, seed: int) -> backgrounds.Background:
-        """Draws that stand for absent modalities."""
+        """Draws that replace absent modalities."""
         return backgrounds.draw(self.encoded, self.draws, seed, self.first)
 
     def _of_model(
         self, model: Model, rows: Modalities, background: Modalities | None, draws: int, seed: int, chunk: int
     ) -> None:
         names = getattr(unwrap(model), "names", None)
-        own = as_tensors(model, rows, names)
-        self.size = len(tokens.values(next(iter(own.values()))))
+        examples = as_tensors(model, rows, names)
+        self.size = len(tokens.values(next(iter(examples.values()))))
         self.first = 0 if background is None else self.size
         if background is not None:
-            others = self._some(as_tensors(model, background, names), draws, seed)
-            if others.keys() != own.keys():
+            others = self._sampled(as_tensors(model, background, names), draws, seed)
+            if others.keys() != examples.keys():
                 raise ValueError(
-                    f"The background has the modalities of the rows, {', '.join(own)}; got {', '.join(others)}."
+                    f"The background must have the modalities of the rows, {', '.join(examples)}; got {', '.join(others)}."
                 )
             try:
-                own = {name: tokens.join([x, others[name]]) for name, x in own.items()}
+                examples = {name: tokens.join([x, others[name]]) for name, x in examples.items()}
             except (RuntimeError, TypeError):
                 shapes = {n: (*tokens.values(x).shape[1:],) for n, x in others.items()}
                 raise ValueError(
-                    f"Background and rows have values of one shape; the background has {shapes}."
+                    f"Background and rows must have values of the same shape; the background has {shapes}."
                 ) from None
-        self.encoded = Encoded(unwrap(model), own, chunk)
+        self.encoded = Encoded(unwrap(model), examples, chunk)
 
     def _of_predictor(self, model: Predictor, rows: Any, background: Any, draws: int, seed: int, chunk: int) -> None:
         latents, has = model._encoded(rows, None)
         self.size = self.first = len(next(iter(has.values())))
-        self._said = torch.from_numpy(model._parameters(latents, has))
-        known = torch.stack([rows | (name in model.learned) for name, rows in has.items()], 1)
+        self._predictions = torch.from_numpy(model._parameters(latents, has))
+        available = torch.stack([rows | (name in model.learned) for name, rows in has.items()], 1)
         if background is None:
-            at = torch.arange(max(len(b) for b in model.background.values()))
-            kept = {name: b[at % len(b)] for name, b in model.background.items()}
-            joined = {name: torch.cat([z, kept[name]]) for name, z in latents.items()}
+            index = torch.arange(max(len(b) for b in model.background.values()))
+            background_latents = {name: b[index % len(b)] for name, b in model.background.items()}
+            joined = {name: torch.cat([z, background_latents[name]]) for name, z in latents.items()}
             self.encoded, self.has_inputs = Encoded(LatentPredictor(model), joined, chunk), False
         else:
             self.encoded = self._with_inputs(model, rows, background, draws, seed, chunk)
             for name, z in latents.items():  # rows without a modality are encoded as such
-                self.encoded.brought[name][: self.size] = z
-        self.present = None if bool(known.all()) else known
+                self.encoded.fusion_inputs[name][: self.size] = z
+        self.present = None if bool(available.all()) else available
 
     def _with_inputs(self, model: Predictor, rows: Any, background: Any, draws: int, seed: int, chunk: int) -> Encoded:
         if set(background) != set(model.widths):
             raise ValueError(
-                f"The background has every modality of the model, {', '.join(model.widths)}; got {shown([*background])}."
+                f"The background must have every modality of the model, {', '.join(model.widths)}; got {shown([*background])}."
             )
         others = {name: np.asarray(background[name], dtype=np.float64) for name in model.widths}
-        whole = np.logical_and.reduce([np.isfinite(x).all(1) for x in others.values()])
-        drawn = self._some({name: torch.from_numpy(x[whole]) for name, x in others.items()}, draws, seed)
+        complete = np.logical_and.reduce([np.isfinite(x).all(1) for x in others.values()])
+        drawn = self._sampled({name: torch.from_numpy(x[complete]) for name, x in others.items()}, draws, seed)
         joined = {}
         for name, width in model.widths.items():
             x = np.asarray(rows[name], dtype=np.float64) if name in rows else np.zeros((self.size, width))
             joined[name] = torch.cat([torch.from_numpy(np.nan_to_num(x, nan=0.0)), tokens.values(drawn[name])])
         return Encoded(CalibratedModel(model), joined, chunk)
 
-    def _some(self, modalities: Mapping[str, Modality], draws: int, seed: int) -> dict[str, Modality]:
-        """So many rows at most, the same of each modality."""
+    def _sampled(self, modalities: Mapping[str, Modality], draws: int, seed: int) -> dict[str, Modality]:
+        """At most ``draws`` rows, the same for each modality."""
         n = len(tokens.values(next(iter(modalities.values()))))
         self.is_sampled = n > draws
         if not self.is_sampled:

@@ -1,4 +1,4 @@
-"""How the parts of a modality are drawn: as words, as pixels over a picture or a spectrogram, or as bars."""
+"""Views that draw the parts of a modality: as words, as pixels over a picture or a spectrogram, or as bars."""
 
 from collections.abc import Sequence
 from html import escape
@@ -9,11 +9,11 @@ import numpy as np
 from synib.explanation import pictures
 from synib.explanation.parts import Numbers, PartScores
 
-MOST = 12  # bars; the others are in the table of numbers
+MOST = 12  # bars, at most; the other scores are in the table
 
 
 class View:
-    """How parts of a modality are drawn. A view of your own defines :meth:`draw`."""
+    """Draws the parts of a modality. A custom view overrides :meth:`draw`."""
 
     def draw(self, values: Any, parts: PartScores, at: int) -> str:
         """The parts of one row as HTML.
@@ -21,20 +21,20 @@ class View:
         Args:
             values: The row's values.
             parts: Contributions of its parts.
-            at: Which of the explained rows it is.
+            at: Index of the row among the explained rows.
         """
         raise NotImplementedError(f"{type(self).__name__} must define draw(values, parts, at).")
 
     def plain(self, row: int) -> str:
-        """A row whose parts were not explained, as HTML. By default nothing is shown."""
+        """A row whose parts were not explained, as HTML. By default empty."""
         return ""
 
 
 class Columns(View):
-    """Bars: for numbers of a table, or of a vector.
+    """Bars, for columns of a table or a vector.
 
     Args:
-        names: A name for each part; by default the parts' own.
+        names: A name for each part; by default the names of the partition.
     """
 
     def __init__(self, names: Sequence[str] | None = None) -> None:
@@ -48,7 +48,7 @@ class Words(View):
     """Words, coloured by their scores.
 
     Args:
-        words: The words of each row: a list for each row in the order of the rows. The parts are the tokens.
+        words: A list of words for each row, in the order of the rows. The parts must be tokens.
     """
 
     def __init__(self, words: Sequence[Sequence[str]]) -> None:
@@ -56,8 +56,10 @@ class Words(View):
 
     def draw(self, values: Any, parts: PartScores, at: int) -> str:
         text = list(self.words[parts.rows[at]])
-        both, largest = on_both(parts, at, len(text))
-        drawn = [f'<p class="soft">{title}</p>{pictures.words(text, s, largest)}' for title, s in both.items()]
+        scores_by_title, largest = on_both(parts, at, len(text))
+        drawn = [
+            f'<p class="soft">{title}</p>{pictures.words(text, s, largest)}' for title, s in scores_by_title.items()
+        ]
         return "".join(drawn) + numbers_table([*text, *parts.names[len(text) :]], parts, at)
 
 
@@ -65,8 +67,8 @@ class Picture(View):
     """Pixels: scores laid over the picture.
 
     Args:
-        shape: Height and width, where the modality is flat; (height, width, 3) for colours.
-        label: What it is called for those who cannot see it.
+        shape: Height and width, if the modality is flat; (height, width, 3) for colours.
+        label: Name of the picture in its text alternative.
     """
 
     label = "picture"
@@ -76,9 +78,9 @@ class Picture(View):
 
     def draw(self, values: Any, parts: PartScores, at: int) -> str:
         picture = self._arranged(np.asarray(values, dtype=float))
-        both, largest = on_both(parts, at)
+        scores_by_title, largest = on_both(parts, at)
         figures = {}
-        for title, scores in both.items():
+        for title, scores in scores_by_title.items():
             over = self._arranged(parts.on_coordinates(scores))
             over = over.sum(2) if over.ndim == 3 else over
             figures[title] = pictures.pixels(picture, over, f"{self.label}, {title}", largest)
@@ -93,7 +95,7 @@ class Picture(View):
 
 
 class Spectrogram(Picture):
-    """The same for a spectrogram, ``(bands, frames)``: low bands are below, time goes to the right."""
+    """Scores laid over a spectrogram, ``(bands, frames)``, with low bands at the bottom and time to the right."""
 
     label = "spectrogram"
 
@@ -102,7 +104,7 @@ class Spectrogram(Picture):
 
 
 def bars_of(names: Sequence[str], parts: PartScores, at: int) -> str:
-    """A bar for each of the largest scores of a row, and all scores as a table."""
+    """Bars of the largest scores of a row, and all scores as a table."""
     scores = parts.together[at][: len(names)]
     shown = np.argsort(-np.abs(scores), kind="stable")[:MOST]
     bars = pictures.bars(
@@ -130,28 +132,28 @@ def overlays(
         base: The picture's data URI.
         size: Its width and height.
         grid: Rows and columns of cells, numbered line by line.
-        label: What it is called for those who cannot see it.
-        names: The cells' names.
-        parts, at: The scores, and which of the explained rows this is.
+        label: Name of the picture in its text alternative.
+        names: Names of the cells.
+        parts, at: The scores, and the index of the row among the explained rows.
         caption: A sentence on how to read it.
     """
-    both, largest = on_both(parts, at, len(names))
+    scores_by_title, largest = on_both(parts, at, len(names))
     drawn = {"as it is": pictures.overlay(base, size, None, label)} | {
         title: pictures.overlay(base, size, scores.reshape(grid), f"{label}, {title}", largest)
-        for title, scores in both.items()
+        for title, scores in scores_by_title.items()
     }
     note = f'<p class="soft">{escape(caption)}</p>' if caption else ""
     return pictures.figures(drawn) + note + numbers_table(names, parts, at)
 
 
 def on_both(parts: PartScores, at: int, count: int | None = None) -> tuple[dict[str, Numbers], float]:
-    """What is drawn → scores of the first parts of a row, and the largest of all."""
+    """Title → scores of the first parts of a row, and the largest absolute score."""
     scores = {"with the other modalities": parts.together[at][:count], "alone": parts.alone[at][:count]}
     return scores, float(max(np.abs(s).max() for s in scores.values()))
 
 
 def numbers_table(names: Sequence[str], parts: PartScores, at: int) -> str:
-    """The scores of a row with their intervals, as a table that opens on demand."""
+    """The scores of a row with their intervals, as a collapsed table."""
     return pictures.numbers(
         names,
         {

@@ -1,6 +1,4 @@
-"""Measures of the information in data, of a model's use of its modalities, and of its gradients: one call each, for
-any model.
-"""
+"""Measures of the information in data, of a model's use of its modalities, and of its gradients, for any model."""
 
 from synib.measure.agreement_table import Agreement, AgreementTable, agreement_table
 from synib.measure.auc import auc

@@ -1,4 +1,4 @@
-"""The agreement table: which modalities are right alone, and whether the fusion is right on those examples."""
+"""The agreement table: which unimodal models are correct, and whether the fusion is correct on those examples."""
 
 import itertools
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ def agreement_table(
     fusion: ArrayLike | Tensor,
     target: ArrayLike | Tensor,
 ) -> AgreementTable:
-    """Cross-tabulate which modalities are right alone with whether the fusion is right: 2ⁿ rows for n modalities.
+    """Cross-tabulate which unimodal models are correct with whether the fusion is: 2ⁿ rows for n modalities.
 
     >>> table = agreement_table({"a": [0, 1, 1, 0], "b": [0, 0, 1, 1]}, [1, 1, 1, 0], [1, 1, 1, 0])
     >>> table["a",].examples, table[()].fusion_right
@@ -84,10 +84,10 @@ def agreement_table(
     for size in range(len(names) + 1):
         for names_right in itertools.combinations(names, size):
             members = np.all([right_alone[n] == (n in names_right) for n in names], axis=0)
-            count, hits = members.sum(1).mean(), (members & fusion_hits).sum(1).mean()
+            count, fusion_hit_count = members.sum(1).mean(), (members & fusion_hits).sum(1).mean()
             rows.append(
                 Agreement(
-                    names_right, float(count), float(hits), float(count - hits),
+                    names_right, float(count), float(fusion_hit_count), float(count - fusion_hit_count),
                     proportion(members.T),
                     proportion(fusion_hits.T, members.T),
                 )

@@ -19,7 +19,7 @@ def as_array(x: ArrayLike | Tensor, name: str = "An array") -> Array:
     if not isinstance(x, Tensor):
         try:
             return np.asarray(x)
-        except ValueError:  # numpy's sentence is about its own inside
+        except ValueError:  # numpy's message is about its internals
             kind = type(x).__name__
             raise ValueError(
                 f"{name} must have rows of equal length; got a {kind} with rows of several lengths."
@@ -43,7 +43,7 @@ def as_tensor(x: ArrayLike | Tensor, device: torch.device | None = None) -> Tens
     if isinstance(x, Tensor) or not hasattr(x, "__array__"):
         return torch.as_tensor(x, device=device)
     array = as_array(x)
-    # torch takes no array that is read backwards, and warns of one that is read-only, as those of pandas are
+    # torch rejects arrays with negative strides, and warns about read-only arrays such as those of pandas
     usable = array.flags.writeable and all(step >= 0 for step in array.strides)
     return torch.from_numpy(array if usable else array.copy()).to(device)
 
@@ -95,7 +95,7 @@ def are_right(labels: ArrayLike | Tensor, name: str, target: Array) -> Array:
         )
     if not _whole(rows):
         raise ValueError(
-            f"{name} must be predicted labels (integers), but other values came: pass family.predict(parameters)."
+            f"{name} must be predicted labels (integers), but has other values: pass family.predict(parameters)."
         )
     result: Array = rows == target
     return result
@@ -103,13 +103,13 @@ def are_right(labels: ArrayLike | Tensor, name: str, target: Array) -> Array:
 
 def all_are_right(labels: Mapping[str, ArrayLike | Tensor], target: Array) -> dict[str, Array]:
     """Name → which predicted labels are correct, ``(seeds, examples)``, with the same number of seeds for all."""
-    right = {name: are_right(p, name, target) for name, p in labels.items()}
-    seeds = {len(p) for p in right.values()} - {1}
+    are_correct = {name: are_right(p, name, target) for name, p in labels.items()}
+    seeds = {len(p) for p in are_correct.values()} - {1}
     if len(seeds) > 1:
-        counts = ", ".join(f"{name} {len(p)}" for name, p in right.items())
+        counts = ", ".join(f"{name} {len(p)}" for name, p in are_correct.items())
         raise ValueError(f"All models need the same number of seeds, or a single one; got {counts}.")
     shape = (max(seeds, default=1), len(target))
-    return {name: np.broadcast_to(p, shape) for name, p in right.items()}
+    return {name: np.broadcast_to(p, shape) for name, p in are_correct.items()}
 
 
 def check_class_numbers(y: Tensor) -> None:
@@ -142,7 +142,7 @@ def class_family(family: Family | None) -> Bernoulli | Categorical:
 
 
 def probabilities(family: Family, parameters: Tensor) -> Tensor:
-    """The probability of each class, or of class 1 alone for a Bernoulli family."""
+    """The probability of each class, or only of class 1 for a Bernoulli family."""
     if not family.discrete:
         raise ValueError(f"Only Bernoulli and Categorical have class probabilities; got {family}. Use of='logits'.")
     return torch.sigmoid(parameters) if isinstance(family, Bernoulli) else torch.softmax(parameters, -1)

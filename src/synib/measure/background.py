@@ -11,8 +11,8 @@ from synib import keys
 from synib.measure.encoded import Encoded
 
 Read = Callable[[Tensor], Tensor]
-GROUPS = 16  # of background draws, left out one at a time to see how much the draws matter
-NONE = -1  # the number of no group: nothing is left out
+GROUPS = 16  # groups of background draws for a jackknife over draws
+NONE = -1  # no group is left out
 
 
 class Background(NamedTuple):
@@ -63,8 +63,8 @@ def draw(encoded: Encoded, draws: int, seed: int, first: int = 0) -> Background:
 
 def everyone(encoded: Encoded) -> Background:
     """Every example as one draw, without randomness; :func:`margins` are the means over it."""
-    every = torch.arange(encoded.size, device=encoded.device)
-    return Background(dict.fromkeys(encoded.names, every), torch.zeros_like(every), 1, 0.0)
+    all_rows = torch.arange(encoded.size, device=encoded.device)
+    return Background(dict.fromkeys(encoded.names, all_rows), torch.zeros_like(all_rows), 1, 0.0)
 
 
 def coalition(encoded: Encoded, background: Background, present: Sequence[str], read: Read) -> Tensor:
@@ -76,12 +76,12 @@ def coalition(encoded: Encoded, background: Background, present: Sequence[str], 
     draws, n = background.draws, encoded.size
     sums: Tensor | None = None
     for flat in _blocks(n * draws, encoded):
-        example, which = flat // draws, flat % draws
-        taken = {name: example if name in present else rows[which] for name, rows in background.rows.items()}
-        outputs = _outputs(read(encoded.mixed(taken, example)))
+        example, draw_index = flat // draws, flat % draws
+        sampled = {name: example if name in present else rows[draw_index] for name, rows in background.rows.items()}
+        outputs = _outputs(read(encoded.mixed(sampled, example)))
         if sums is None:
             sums = outputs.new_zeros(background.groups * n, outputs.shape[1])
-        sums.index_add_(0, background.group[which] * n + example, outputs)
+        sums.index_add_(0, background.group[draw_index] * n + example, outputs)
     assert sums is not None
     return sums.unflatten(0, (background.groups, n))
 
@@ -103,7 +103,7 @@ def grand_mean(alone: Mapping[str, Tensor], background: Background, left_out: in
 
 
 def margins(encoded: Encoded, read: Read) -> dict[str, Tensor]:
-    """Modality → what :func:`coalition` of it alone would give with *all* combinations of the others as draws.
+    """Modality → the result of :func:`coalition` with this modality only, for *all* combinations of the others as draws.
 
     The model runs once on each of the examples^n combinations. Sums correspond to as many draws as :func:`everyone`
     has.
@@ -112,11 +112,11 @@ def margins(encoded: Encoded, read: Read) -> dict[str, Tensor]:
     total = n ** len(names)
     sums: dict[str, Tensor] = {}
     for flat in _blocks(total, encoded):
-        taken, rest = {}, flat
+        combination, remainder = {}, flat
         for name in reversed(names):
-            taken[name], rest = rest % n, rest // n
-        outputs = _outputs(read(encoded.mixed(taken, flat)))
-        for name, rows in taken.items():
+            combination[name], remainder = remainder % n, remainder // n
+        outputs = _outputs(read(encoded.mixed(combination, flat)))
+        for name, rows in combination.items():
             if name not in sums:
                 sums[name] = outputs.new_zeros(n, outputs.shape[1])
             sums[name].index_add_(0, rows, outputs)

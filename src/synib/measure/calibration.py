@@ -38,7 +38,7 @@ class Calibration:
 
     def __str__(self) -> str:
         rows = zip(self.edges, self.edges[1:], self.count, self.confidence, self.accuracy, strict=False)
-        lines = [f"{a:.2f}-{b:.2f}  {n:7d}  {c:.3f}       {right}" for a, b, n, c, right in rows if n]
+        lines = [f"{a:.2f}-{b:.2f}  {n:7d}  {c:.3f}       {correct}" for a, b, n, c, correct in rows if n]
         return "\n".join(["bin        examples  confidence  accuracy", *lines])
 
 
@@ -63,10 +63,10 @@ def calibrate(p: Array, y: Array, bins: int) -> Calibration:
     """Calibration of predictions ``(n, draws, classes)``; intervals are over examples with all their draws."""
     edges = np.linspace(0, 1, bins + 1)
     top, hits = p.max(2), p.argmax(2) == y[:, None]
-    which = np.clip(np.searchsorted(edges, top, side="right") - 1, 0, bins - 1)
+    bin_of = np.clip(np.searchsorted(edges, top, side="right") - 1, 0, bins - 1)
     confidence, accuracy, count = np.full(bins, np.nan), [], np.zeros(bins, dtype=np.int64)
     for b in range(bins):
-        inside = which == b
+        inside = bin_of == b
         count[b] = inside.sum()
         if count[b]:
             confidence[b] = top[inside].mean()

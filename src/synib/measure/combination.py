@@ -13,7 +13,7 @@ from synib.measure.arrays import Array, Of, as_numbers, check_unimodal, true_lab
 
 Predictions = ArrayLike | Tensor
 Kind = Literal["sum", "weighted", "stacked"]
-RIDGE = 1.0  # on slopes of standardised scores, against the loss summed over examples
+RIDGE = 1.0  # on slopes of standardised scores, relative to the loss summed over examples
 CLIP = 1e-6  # a probability of exactly 0 or 1 has no log-odds
 
 
@@ -119,17 +119,17 @@ def fit(kind: Kind, scores: Array, target: Array) -> Callable[[Array], Array]:
     def combined(scores: Array) -> Tensor:
         return torch.from_numpy(scores.sum(0, keepdims=True) if kind == "sum" else scores)
 
-    used, y = combined(scores), torch.from_numpy(target)
-    centre = used.mean(1, keepdim=True)
-    size = (used - centre).square().mean((1, 2), keepdim=True).sqrt().clamp(min=1e-12)
+    fitted_scores, y = combined(scores), torch.from_numpy(target)
+    centre = fitted_scores.mean(1, keepdim=True)
+    size = (fitted_scores - centre).square().mean((1, 2), keepdim=True).sqrt().clamp(min=1e-12)
     prior = ((torch.bincount(y, minlength=classes) + 1).double() / (n + classes)).log()
-    x = (used - centre) / size
+    x = (fitted_scores - centre) / size
     if kind == "stacked" and classes > 2:
         matrix, bias = logistic.fit_matrix(_side_by_side(x), y, classes, ridge=RIDGE / n, offset=prior)
         return lambda new: _read(_side_by_side((combined(new) - centre) / size) @ matrix + bias + prior)
     slopes, bias = logistic.fit(x, y, ridge=RIDGE / n, bias_ridge=RIDGE / n, offset=prior)
     if kind == "sum" and slopes[0] < 0:
-        # The problem is convex: where the best slope is negative, the best that is not negative is 0.
+        # The problem is convex: if the optimal slope is negative, the best non-negative slope is 0.
         slopes, bias = torch.zeros_like(slopes), torch.zeros_like(bias)
     return lambda new: _read(torch.tensordot(slopes, (combined(new) - centre) / size, 1) + bias + prior)
 

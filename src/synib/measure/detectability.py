@@ -18,7 +18,7 @@ from synib.objective import MultimodalModel, SynIB
 from synib.objective.checks import check_model
 from synib.tokens import Tokens, mean_token, take, values
 
-HIDDEN, STEPS, RATE, DECAY = 64, 200, 1e-2, 1e-3  # of the probe
+HIDDEN, STEPS, RATE, DECAY = 64, 200, 1e-2, 1e-3  # settings of the probe
 
 
 def detectability(
@@ -54,13 +54,13 @@ def detectability(
         raise ValueError(f"The probe needs every counterfactual of each example: use sample=None; got {form.sample}.")
     check_model(model, {}, {})
     inputs = as_tensors(model, modalities, model.names if isinstance(model, MultimodalModel) else None)
-    first = values(next(iter(inputs.values())))
-    y = as_target(target, len(first), first.device)
+    first_modality = values(next(iter(inputs.values())))
+    y = as_target(target, len(first_modality), first_modality.device)
     if len(y) < 4:
         raise ValueError(f"The probe needs at least 4 examples, two for training and two for evaluation; got {len(y)}.")
     key = keys.fold(keys.key(seed), "detect")
     halves = keys.permutation(keys.fold(key, "halves"), len(y)).to(y.device).tensor_split(2)
-    seen: list[tuple[Tensor, dict[str, Tensor]]] = []
+    probe_inputs: list[tuple[Tensor, dict[str, Tensor]]] = []
     with torch.no_grad(), evaluated(model), evaluated(objective):
         for i, rows in enumerate(halves):
             half = {name: take(x, rows) for name, x in inputs.items()}
@@ -68,8 +68,8 @@ def detectability(
             first_draw = {
                 label: _vectors(corrupted_inputs)[: len(rows)] for label, corrupted_inputs in corrupted.items()
             }
-            seen.append((_vectors(intact), first_draw))
-    (train, train_corrupted), (test, test_corrupted) = seen
+            probe_inputs.append((_vectors(intact), first_draw))
+    (train, train_corrupted), (test, test_corrupted) = probe_inputs
     mean, factor = (torch.from_numpy(x).to(train) for x in standardisation(train.cpu()))
     result = {}
     for label in train_corrupted:

@@ -1,4 +1,4 @@
-"""EMAP: how good a model is when only the additive part of its predictions is kept."""
+"""EMAP: the performance of a model when only the additive part of its predictions is kept."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ from synib.measure.metrics import correct
 from synib.measure.stats import Estimate, check_resampling, difference, mean, proportion, widen
 from synib.objective import Bernoulli, Family
 
-EXACT = 4_000_000  # combinations: with more than two modalities, up to so many are all evaluated
-MANY = 512  # draws where there are more
+EXACT = 4_000_000  # with more than two modalities, up to this number of combinations are all evaluated
+MANY = 512  # combinations that are drawn otherwise
 SMALL = 1e-6  # a projected probability may fall outside [0, 1]
 
 
@@ -118,46 +118,56 @@ def emap(
 
     with evaluated(predict):
         encoded = Encoded(predict, modalities, chunk)
-        own = encoded.own()
-        y = targets_of(target, own, family)
-        n, others = encoded.size, encoded.size ** (len(encoded.names) - 1)
+        prediction = encoded.own()
+        y = targets_of(target, prediction, family)
+        n, combinations = encoded.size, encoded.size ** (len(encoded.names) - 1)
         if n < 2:
             raise ValueError("EMAP mixes the modalities of different examples and needs at least 2; got 1 example.")
         if pairs is None:
-            pairs = others if len(encoded.names) == 2 or n * others <= EXACT else MANY
-        exact = pairs >= others
+            pairs = combinations if len(encoded.names) == 2 or n * combinations <= EXACT else MANY
+        exact = pairs >= combinations
         if exact:
-            pairs, background, alone = others, backgrounds.everyone(encoded), backgrounds.margins(encoded, read)
+            pairs, background, unimodal_sums = (
+                combinations,
+                backgrounds.everyone(encoded),
+                backgrounds.margins(encoded, read),
+            )
         else:
             background = backgrounds.draw(encoded, pairs, seed)
-            alone = {name: backgrounds.coalition(encoded, background, [name], read) for name in encoded.names}
+            unimodal_sums = {name: backgrounds.coalition(encoded, background, [name], read) for name in encoded.names}
 
     def project(left_out: int = backgrounds.NONE) -> Tensor:
-        means = {name: backgrounds.mean_without(sums, background, left_out) for name, sums in alone.items()}
-        added = torch.stack(list(means.values())).sum(0)
-        flat = added - (len(means) - 1) * backgrounds.grand_mean(means, background, left_out)
-        projected = flat.reshape(own.shape)
+        means = {name: backgrounds.mean_without(sums, background, left_out) for name, sums in unimodal_sums.items()}
+        log_loss_added = torch.stack(list(means.values())).sum(0)
+        flat = log_loss_added - (len(means) - 1) * backgrounds.grand_mean(means, background, left_out)
+        projected = flat.reshape(prediction.shape)
         return projected if of == "logits" else parameters_of(family, projected)
 
-    whole = project()
-    left = [] if exact else [project(group) for group in range(background.groups)]
+    projection = project()
+    jackknife = [] if exact else [project(group) for group in range(background.groups)]
 
     def including_draws(over_examples: Estimate, of_left: list[Tensor]) -> Estimate:
         return widen(over_examples, [float(x.mean()) for x in of_left], background.finite)
 
-    loss, projected_loss, left_loss = family.nll(own, y), family.nll(whole, y), [family.nll(p, y) for p in left]
+    loss, projected_loss, left_loss = (
+        family.nll(prediction, y),
+        family.nll(projection, y),
+        [family.nll(p, y) for p in jackknife],
+    )
     log_loss = mean(loss, level=level)
     additive_log_loss = including_draws(mean(projected_loss, level=level), left_loss)
-    added = including_draws(mean(projected_loss - loss, level=level), [x - loss for x in left_loss])
-    accuracy = additive_accuracy = lost = None
+    log_loss_added = including_draws(mean(projected_loss - loss, level=level), [x - loss for x in left_loss])
+    accuracy = additive_accuracy = accuracy_lost = None
     if family.discrete:
-        hits, projected_hits, *left_hits = (correct(family, p, y).double() for p in (own, whole, *left))
+        hits, projected_hits, *left_hits = (
+            correct(family, p, y).double() for p in (prediction, projection, *jackknife)
+        )
         accuracy = proportion(hits, level=level)
         additive_accuracy = including_draws(proportion(projected_hits, level=level), left_hits)
-        lost = including_draws(difference(hits, projected_hits, level=level), [hits - x for x in left_hits])
+        accuracy_lost = including_draws(difference(hits, projected_hits, level=level), [hits - x for x in left_hits])
     return Emap(
-        accuracy, log_loss, additive_accuracy, additive_log_loss, lost, added,
-        whole.reshape(n, -1).cpu().numpy(), pairs, exact,
+        accuracy, log_loss, additive_accuracy, additive_log_loss, accuracy_lost, log_loss_added,
+        projection.reshape(n, -1).cpu().numpy(), pairs, exact,
     )  # fmt: skip
 
 

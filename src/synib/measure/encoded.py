@@ -48,9 +48,9 @@ class Encoded:
         first = values(self.modalities[self.names[0]])
         self.size, self.device = first.shape[0], first.device
         self.latents = {name: self._encode(name, self.modalities[name]) for name in self.names}
-        self.brought = {name: self._project(name, latent) for name, latent in self.latents.items()}
+        self.fusion_inputs = {name: self._project(name, latent) for name, latent in self.latents.items()}
 
-    def bring(self, name: str, x: Modality) -> Any:
+    def fusion_input(self, name: str, x: Modality) -> Any:
         """The fusion input for other values of a modality."""
         return self._project(name, self._encode(name, x))
 
@@ -58,7 +58,7 @@ class Encoded:
         """The predictions of the unmixed examples, ``(examples, ...)``; must be finite."""
         prediction = self.mixed({}, torch.arange(self.size, device=self.device))
         if not prediction.isfinite().all():
-            raise ValueError("The model's predictions contain NaN or Inf; expected finite numbers.")
+            raise ValueError("The model's predictions contain NaN or infinite values; expected finite numbers.")
         return prediction
 
     def mixed(
@@ -66,7 +66,7 @@ class Encoded:
         taken: Mapping[str, Tensor],
         otherwise: Tensor,
         new: Mapping[str, Modality] | None = None,
-        brought: Mapping[str, Any] | None = None,
+        fusion_inputs: Mapping[str, Any] | None = None,
     ) -> Tensor:
         """Predictions of mixed examples, in float64.
 
@@ -74,10 +74,11 @@ class Encoded:
             taken: Modality → the rows that it is taken from, one for each mixed example.
             otherwise: The rows of all other modalities.
             new: Modality → replacement values, one row for each mixed example.
-            brought: Modality → the output of :meth:`bring`, which replaces the examples that ``taken`` selects from.
+            fusion_inputs: Modality → the output of :meth:`fusion_input` for other values, from which ``taken`` then selects.
         """
         new = new or {}
-        projected = {**self.brought, **(brought or {}), **{name: self.bring(name, x) for name, x in new.items()}}
+        replaced = {name: self.fusion_input(name, x) for name, x in new.items()}
+        projected = {**self.fusion_inputs, **(fusion_inputs or {}), **replaced}
         rows = {**taken, **dict.fromkeys(new, torch.arange(len(otherwise), device=self.device))}
         predictions = []
         for start in range(0, len(otherwise), self.chunk):
@@ -103,7 +104,7 @@ class Encoded:
 def evaluated(predict: Model) -> Iterator[None]:
     """Context in which a model runs in evaluation mode without gradients.
 
-    The mode of every module is restored afterwards. The modules of a plain function are not known.
+    The mode of every module is restored afterwards. The modules used inside a plain function cannot be found.
     """
     owner = _module_of(predict)
     with torch.no_grad(), undisturbed([] if owner is None else [owner], recurrent=True):

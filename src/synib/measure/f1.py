@@ -49,7 +49,7 @@ def best_shift(log_probabilities: ArrayLike | Tensor, target: ArrayLike | Tensor
     Example:
         >>> import numpy as np
         >>> from synib.measure import best_shift
-        >>> ranked = np.log([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]])  # well, and never predicted
+        >>> ranked = np.log([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]])  # ranked well, but class 1 is never predicted
         >>> round(best_shift(ranked, [0, 0, 1], of=1), 2)
         0.9
     """
@@ -68,12 +68,12 @@ def best_shift(log_probabilities: ArrayLike | Tensor, target: ArrayLike | Tensor
     if not 0 <= check_whole("of", of, least=0) < classes:
         raise ValueError(f"of must be a class, 0 to {classes - 1}; got {of}.")
     others = np.where(np.arange(classes) == of, -np.inf, logs)
-    rest, needed = others.argmax(1), others.max(1) - logs[:, of]  # shifted by more, an example is called of this class
-    steps = np.unique(needed)
-    tried = np.concatenate([[0.0, steps[0] - 1.0, steps[-1] + 1.0], (steps[1:] + steps[:-1]) / 2])
-    tried = tried[np.argsort(np.abs(tried), kind="stable")]
-    scores = [np.nanmean(_f1(np.where(shift > needed, of, rest), true, classes)) for shift in tried]
-    return float(tried[int(np.argmax(scores))])
+    runner_up, needed_shift = others.argmax(1), others.max(1) - logs[:, of]  # a larger shift predicts this class
+    steps = np.unique(needed_shift)
+    shifts = np.concatenate([[0.0, steps[0] - 1.0, steps[-1] + 1.0], (steps[1:] + steps[:-1]) / 2])
+    shifts = shifts[np.argsort(np.abs(shifts), kind="stable")]
+    scores = [np.nanmean(_f1(np.where(shift > needed_shift, of, runner_up), true, classes)) for shift in shifts]
+    return float(shifts[int(np.argmax(scores))])
 
 
 def _f1(predicted: Array, true: Array, classes: int) -> Array:

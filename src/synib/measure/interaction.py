@@ -16,14 +16,14 @@ from synib.measure.encoded import CHUNK, Encoded, Modalities, Model, evaluated, 
 from synib.measure.stats import Estimate, bootstrap, check_resampling, ratio, unknown, widen
 from synib.objective import Categorical, Family, Gaussian
 
-NOTHING = 1e-6  # of the outputs' size: below, a model's behaviour is rounding
+NOTHING = 1e-6  # relative to the outputs; smaller effects are rounding errors
 
 
 @dataclass(frozen=True)
 class Interaction:
     """The result of :func:`interaction`: shares of the model's behaviour, which sum to 1.
 
-    For a model with constant output there is nothing to divide: all shares are NaN.
+    For a model with constant output all shares are NaN.
 
     Args:
         score: The share of all interactions, in [0, 1].
@@ -124,7 +124,7 @@ def interaction(
             for c in map(frozenset, coalitions)
         }
         full = read(prediction).reshape(encoded.size, -1)
-        nobody = read(encoded.mixed(background.rows, background.group)).reshape(background.draws, -1)
+        all_absent = read(encoded.mixed(background.rows, background.group)).reshape(background.draws, -1)
 
     def local(left_out: int = backgrounds.NONE) -> Tensor:
         worth = {c: backgrounds.mean_without(s, background, left_out) for c, s in sums.items()}
@@ -132,8 +132,8 @@ def interaction(
             alone = {name: worth[frozenset([i])] for i, name in enumerate(names)}
             empty = backgrounds.grand_mean(alone, background, left_out)
         else:
-            # The very draws that the larger coalitions saw: a pair that does not interact then has a share of exactly 0.
-            empty = nobody[background.kept(left_out)].mean(0)
+            # The same draws as for larger coalitions, so that a pair without interaction has a share of exactly 0.
+            empty = all_absent[background.kept(left_out)].mean(0)
         worth[frozenset()] = empty.expand_as(full)
         worth[frozenset(range(len(names)))] = full
         if y is not None and full.shape[1] > 1:
@@ -146,7 +146,7 @@ def interaction(
     constant = float(behaviour.mean()) <= NOTHING * float(full.abs().max())
 
     def share(part: Callable[[Tensor], Tensor]) -> Estimate:
-        """Sum over the last two dimensions of what ``part`` selects."""
+        """The share of the values that ``part`` selects."""
         if constant:
             return unknown(encoded.size, level)
         over_examples = bootstrap(ratio, part(values), behaviour, level=level, seed=seed)

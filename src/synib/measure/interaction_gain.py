@@ -147,7 +147,7 @@ def gain_over(
     additive_loss, fusion_loss = log_loss(additive, target), log_loss(fused, target)
     additive_hits, fusion_hits = ((p.argmax(1) == target).astype(float) for p in (additive, fused))
 
-    # Two fits of one problem agree to about 1e-7: rounded, so that no interval excludes 0 by this alone.
+    # Two fits of the same problem agree to about 1e-7; rounding prevents intervals that exclude 0 for this reason only.
     gain = np.round(additive_loss - fusion_loss, 6) + 0.0
     return InteractionGain(
         log_loss=mean(gain, group),

@@ -11,10 +11,10 @@ from synib.objective import Family
 def correct(family: Family, prediction: Tensor, target: Tensor) -> Tensor:
     """Whether each example is predicted correctly, as 0 and 1."""
     predicted = check_kind("family", family, Family, "Categorical()").predict(prediction)
-    if target.is_floating_point() and family.discrete:  # of soft targets the most probable class
+    if target.is_floating_point() and family.discrete:  # the most probable class of soft targets
         classes = target.shape == prediction.shape and prediction.shape[-1] > 1 and target.ndim > predicted.ndim
         target = target.argmax(-1) if classes else (target > 0.5).to(predicted.dtype)
-    if predicted.shape != target.shape:  # (n,) beside (n, 1) would be compared as n x n
+    if predicted.shape != target.shape:  # (n,) and (n, 1) would be broadcast to n x n
         shapes = tuple(predicted.shape), tuple(target.shape)
         raise ValueError(f"The target must have the shape of the prediction, {shapes[0]}; got {shapes[1]}.")
     return (predicted == target).float()
@@ -33,8 +33,8 @@ def accuracies(
     """
     if counted is None:
         return {name: hits.mean(-1), **group_means(hits, groups, name)}
-    both = {group: members * counted for group, members in groups.items()}
-    return {name: (hits * counted).sum(-1) / counted.sum(-1), **group_means(hits, both, name)}
+    counted_members = {group: members * counted for group, members in groups.items()}
+    return {name: (hits * counted).sum(-1) / counted.sum(-1), **group_means(hits, counted_members, name)}
 
 
 def group_means(x: Tensor, groups: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:

@@ -34,7 +34,7 @@ from synib.tokens import Modality
 Parameters = Mapping[str, Tensor]
 Predict = Callable[[Parameters, Mapping[str, Modality]], Tensor]
 
-VANISHED = 1e-12  # a mean squared residual below it is rounding, and says nothing about a direction
+VANISHED = 1e-12  # a smaller mean squared residual is a rounding error without a meaningful direction
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class NTK:
     def __str__(self) -> str:
         strengths = ", ".join(f"{g} {v:.3g}" for g, v in self.strength.items())
         cosines = ", ".join(f"{g}·{h} {v:+.3f}" for (g, h), v in self.cosine.items())
-        return f"strength: {strengths}\ncosine: {cosines or 'one group has none'}"
+        return f"strength: {strengths}\ncosine: {cosines or 'needs two groups'}"
 
 
 def ntk(
@@ -134,7 +134,7 @@ def tangents(
     directions: dict[str, dict[str, Tensor]] = {}
     squares: dict[str, Tensor] = {}
     for name, members in groups.items():
-        # Members first, in their order; a group with fewer than `most` is filled up with rows that do not count.
+        # Members first, in order; a group with fewer than `most` members is padded with rows of weight 0.
         rows = torch.sort((~members.bool()).to(torch.uint8), stable=True).indices[:most]
         counts = members[rows].to(torch.float32)
         x, y = {modality: tokens.take(v, rows) for modality, v in modalities.items()}, target[rows]
@@ -149,7 +149,7 @@ def tangents(
         result[f"strength_{name}"] = torch.where(has_residual, squares[name] / size, torch.nan)
         squares[name] = torch.where(has_residual & (squares[name] > 0), squares[name], torch.nan)
     for g, h in combinations(groups, 2):
-        # Not the root of a product: squares of a certain model's directions are tiny, and their product may be 0.
+        # Not the root of the product: a confident model's squares are tiny, and their product may underflow to 0.
         cosine = _dot(directions[g], directions[h]) / (squares[g].sqrt() * squares[h].sqrt())
         result[f"cosine_{g}_{h}"] = cosine.clamp(-1.0, 1.0)
     return result

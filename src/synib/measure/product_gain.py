@@ -13,7 +13,7 @@ from synib.measure.detectors import Detectors, OneOf
 from synib.measure.interaction_gain import InteractionGain, cross_validation, gain_over
 from synib.measure.stats import check_resampling, group_numbers
 
-COMPONENTS, ROWS_EACH = 64, 50  # principal components of a modality at most, and examples for each of them
+COMPONENTS, ROWS_EACH = 64, 50  # principal components of a modality, at most, and examples per component
 
 
 def product_gain(
@@ -65,9 +65,9 @@ def product_gain(
     part = cross_validation(y, group, folds, seed, least=3)
     x = _numbers(modalities, len(y))
     best, candidates, combined = best_additive(examples.unimodal, y, part)
-    every = torch.ones(len(y), dtype=torch.bool)
+    all_rows = torch.ones(len(y), dtype=torch.bool)
     count = max(1, min(COMPONENTS, len(y) // ROWS_EACH))
-    detectors = Detectors(x, dict.fromkeys(x, every), torch.from_numpy(part), seed, only_products=count)
+    detectors = Detectors(x, dict.fromkeys(x, all_rows), torch.from_numpy(part), seed, only_products=count)
     response = OneOf(torch.from_numpy(y), examples.classes)
     compared = detectors.compare(response, _predictor(examples.unimodal), _predictor(combined))
     (products,) = compared.detectors.values()

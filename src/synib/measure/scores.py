@@ -96,16 +96,16 @@ def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
         return bootstrap(statistic, np.arange(len(y)), draws=resamples, seed=seed, vectorized=False, method=method)
 
     def f1(labels: Tensor, y: Tensor) -> Tensor:
-        each = metrics.multiclass_f1_score(labels, y, average=None, **settings)
-        seen = torch.bincount(torch.cat([labels, y]), minlength=classes) > 0
-        return torch.where(seen, each, math.nan)
+        by_class = metrics.multiclass_f1_score(labels, y, average=None, **settings)
+        occurs = torch.bincount(torch.cat([labels, y]), minlength=classes) > 0
+        return torch.where(occurs, by_class, math.nan)
 
     def auroc(x: Tensor, y: Tensor) -> Tensor:
-        # A resample may lack a class, of which torchmetrics would warn: it is left out there. One class alone ranks nothing.
+        # A resample may lack a class; it is left out, as torchmetrics would warn. A single class has no ranking.
         present = y.unique()
         if len(present) == 1:
             return torch.tensor(0.5)
-        chosen = present[1:] if classes == 2 else present  # of two classes, one against the other is the same both ways
+        chosen = present[1:] if classes == 2 else present  # with two classes both directions are equal
         return torch.stack([metrics.binary_auroc(x[:, c], (y == c).long(), validate_args=False) for c in chosen]).mean()
 
     def ece(x: Tensor, y: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ def score(p: Array, y: Array, resamples: int, seed: int) -> Scores:
 
     gap = estimate(ece, p, "basic")
     low, high = np.clip([gap.low, gap.high], 0.0, 1.0)
-    # Of a small error the noise can be more than the whole, and the mirrored interval then ends below the value.
+    # If the error is small, noise can exceed it, and the mirrored interval then ends below the value.
     gap = replace(gap, low=float(np.minimum(low, gap.value)), high=float(np.maximum(high, gap.value)))
     note = f"AUROC is NaN: class {', '.join(map(str, missing))} has no examples." if missing else ""
     return Scores(

@@ -104,8 +104,10 @@ def scores_under_corruption(
                     corrupted = noise.corrupt(x, everything, draw_key, name)
                     predictions[name].append(model.mixed({}, rows, {name: corrupted}))
     scored, calibrated = {}, {}
-    for name, each in predictions.items():
-        p, y = zip(*(class_probabilities(prediction, target, family) for prediction in each), strict=True)
+    for name, modality_predictions in predictions.items():
+        p, y = zip(
+            *(class_probabilities(prediction, target, family) for prediction in modality_predictions), strict=True
+        )
         stacked = np.stack(p, 1)
         scored[name] = score(stacked, y[0], resamples, seed)
         calibrated[name] = calibrate(stacked, y[0], BINS)

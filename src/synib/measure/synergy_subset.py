@@ -124,13 +124,13 @@ class SynergySubset:
         return SubsetScores(strict, part(self.per_seed, hits, other), self.warning)
 
     def _hits(self, labels: ArrayLike | Tensor, name: str) -> Array:
-        right = are_right(labels, name, self.target)
-        if len(right) != len(self.per_seed) and 1 not in (len(right), len(self.per_seed)):
+        are_correct = are_right(labels, name, self.target)
+        if len(are_correct) != len(self.per_seed) and 1 not in (len(are_correct), len(self.per_seed)):
             raise ValueError(
-                f"{name} has {len(right)} seeds, but the subset has {len(self.per_seed)}: give one row of labels "
+                f"{name} has {len(are_correct)} seeds, but the subset has {len(self.per_seed)}: give one row of labels "
                 "for each seed, or a single one."
             )
-        return right.astype(float)
+        return are_correct.astype(float)
 
     def __str__(self) -> str:
         text = f"strict {self.size} of {len(self.target)} examples; per seed {', '.join(map(str, self.sizes))}"

@@ -85,8 +85,8 @@ def usage(
 ) -> Usage:
     r"""How much a model uses each modality: the MIPD surrogate, and the drop in accuracy and confidence without it.
 
-    The Mutual Information Perturbation Difference :math:`\mathrm{MIPD}_i = H(Y \mid \tilde X_i, X_{
-    eg i}) - H(Y \mid X)` is the loss of predictability when modality *i* is corrupted. Its surrogate (App. "Variational
+    The Mutual Information Perturbation Difference :math:`\mathrm{MIPD}_i = H(Y \mid \tilde X_i, X_{\neg i}) - H(Y
+    \mid X)` is the loss of predictability when modality *i* is corrupted. Its surrogate (App. "Variational
     Surrogate for MIPD", Eq. mipd-surrogate) is
 
     .. math:: \widehat{\mathrm{MIPD}}_i = C_r - \mathbb E\, D_\mathrm{KL}\big(q(\cdot \mid \tilde x_i, x_{\neg i})
@@ -103,8 +103,8 @@ def usage(
     gives another value.
 
     With several ``draws``, predictions are averaged before the KL, as in :class:`~synib.SynIB`, which approximates q
-    with the modality marginalised out (and MIPD the conditional information :math:`I(X_i; Y \mid X_{
-    eg i})`); K draws bias the KL upwards by about (classes - 1) / 2K. Accuracy and confidence are averages over single
+    with the modality marginalised out (and MIPD the conditional information :math:`I(X_i; Y \mid X_{\neg
+    i})`); K draws bias the KL upwards by about (classes - 1) / 2K. Accuracy and confidence are averages over single
     draws.
 
     Args:
@@ -150,26 +150,30 @@ def usage(
     def hits(p: Tensor) -> Tensor:
         return correct(family, p, y).double()
 
-    def accuracy_drop(each: Tensor) -> Estimate:
-        return difference(hits(intact)[:, None], torch.stack([hits(p) for p in each], 1), level=level)
+    def accuracy_drop(draws_of_modality: Tensor) -> Estimate:
+        return difference(hits(intact)[:, None], torch.stack([hits(p) for p in draws_of_modality], 1), level=level)
 
-    def confidence_drop(each: Tensor) -> Estimate:
-        return estimate(confidence_of(intact) - torch.stack([confidence_of(p) for p in each]).mean(0))
+    def confidence_drop(draws_of_modality: Tensor) -> Estimate:
+        return estimate(confidence_of(intact) - torch.stack([confidence_of(p) for p in draws_of_modality]).mean(0))
 
     nll, confidence_of = family.nll(intact, y), partial(_confidence, family)
     uses, constants = {}, []
-    for name, each in corrupted.items():
-        rest = {other: p for other, p in unimodal.items() if other != name}
-        if reference.needs_unimodal and not rest:
+    for name, draws_of_modality in corrupted.items():
+        other_heads = {other: p for other, p in unimodal.items() if other != name}
+        if reference.needs_unimodal and not other_heads:
             raise ValueError(
                 f"The Unimodal reference needs a unimodal predictor for a modality other than {name!r}: give the "
                 "FusionModel heads."
             )
-        average = each[0] if draws == 1 else family.average(each)
-        r = reference(average, family, rest).to(average)
+        average = draws_of_modality[0] if draws == 1 else family.average(draws_of_modality)
+        r = reference(average, family, other_heads).to(average)
         constants.append(family.nll(r.expand_as(average), y))
         mipd = estimate(constants[-1] - family.kl(average, r) - nll)
-        uses[name] = Use(mipd, accuracy_drop(each), confidence_drop(each)) if family.discrete else Use(mipd, None, None)
+        uses[name] = (
+            Use(mipd, accuracy_drop(draws_of_modality), confidence_drop(draws_of_modality))
+            if family.discrete
+            else Use(mipd, None, None)
+        )
     return Usage(
         uses,
         proportion(hits(intact), level=level) if family.discrete else None,

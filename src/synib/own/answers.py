@@ -1,4 +1,4 @@
-"""A trained learner taken apart: what each modality brings, and how the method makes one answer of it."""
+"""A trained learner in parts: a projection of each modality, and the function that combines them into a prediction."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,11 @@ from synib.training import Learner
 
 
 class Frequencies(nn.Module):
-    """A model that says the same of every row: how often each class is (of a number: its mean and log-variance).
+    """A constant prediction: the class frequencies, or the mean and log-variance of a number.
 
     Args:
-        names: The modalities, of which it uses none.
-        parameters: The family's parameters.
+        names: The modalities; none is used.
+        parameters: The parameters of the predictive distribution.
     """
 
     constant: Tensor
@@ -27,7 +27,7 @@ class Frequencies(nn.Module):
         self.register_buffer("constant", parameters.double())
 
     def encode(self, name: str, x: Modality) -> Tensor:
-        """Nothing of a modality matters, ``(rows, outputs)``."""
+        """Zeros, ``(rows, outputs)``: the prediction does not depend on any modality."""
         rows = x.values if isinstance(x, Tokens) else x
         return rows.new_zeros(rows.shape[0], self.outputs).double()
 
@@ -36,48 +36,48 @@ class Frequencies(nn.Module):
 
 
 class Answers(nn.Module):
-    """A trained learner as a model in parts: modalities are encoded one by one, and their combination is the method's answer.
+    """A trained learner in parts: modalities are encoded one by one, and combined as the method does for its prediction.
 
-    This is what lets an ensemble, a modality alone or experts be asked the questions that a ``FusionModel`` can be asked: what
-    would be said if a modality were another example's (:mod:`synib.measure`, :meth:`Predictor.predict`)?
+    With it, an ensemble, a unimodal model or experts can be measured like a ``FusionModel``, for example by exchanging a
+    modality between examples (:mod:`synib.measure`, :meth:`Predictor.predict`).
 
     Args:
-        learner: A model and its method, trained.
-        outputs: How many numbers a prediction has.
+        learner: A trained model and its method.
+        outputs: Number of outputs of a prediction.
     """
 
     def __init__(self, learner: Learner, outputs: int) -> None:
         super().__init__()
         method = learner.method
         if not method.predicts_by_fusion and not isinstance(method, UnimodalModel | Ensemble | Experts):
-            raise ValueError(f"{type(method).__name__} answers in a way of its own, which cannot be taken apart.")
+            raise ValueError(f"{type(method).__name__} overrides prediction, so it cannot be split into modalities.")
         self.learner, self.outputs = learner, outputs
         self.names: tuple[str, ...] = learner.model.names
 
     def encode(self, name: str, x: Modality) -> Tensor:
-        """What a modality brings to the fusion, and beside it what its own head says."""
+        """The modality's input to the fusion, concatenated with the prediction of its unimodal head."""
         model, method = self.learner.model, self.learner.method
-        alone: Any = method.apart if isinstance(method, Experts) else model
-        brought = model.project(name, model.encode(name, x))
-        own = alone.head(name, alone.encode(name, x), through=True)
-        return torch.cat([brought, own.reshape(own.shape[0], self.outputs)], -1)
+        unimodal: Any = method.apart if isinstance(method, Experts) else model
+        projected = model.project(name, model.encode(name, x))
+        unimodal_prediction = unimodal.head(name, unimodal.encode(name, x), through=True)
+        return torch.cat([projected, unimodal_prediction.reshape(unimodal_prediction.shape[0], self.outputs)], -1)
 
     def project(self, name: str, latent: Tensor) -> Tensor:
         return latent
 
     def combine(self, projected: Mapping[str, Tensor]) -> Tensor:
         method = self.learner.method
-        own = {name: z[..., -self.outputs :] for name, z in projected.items()}
+        unimodal = {name: z[..., -self.outputs :] for name, z in projected.items()}
         if isinstance(method, UnimodalModel):
-            return own[method.modality]
-        if isinstance(method, Additive):  # which is an Ensemble too
-            return torch.stack([own[name] for name in self.names]).sum(0)
+            return unimodal[method.modality]
+        if isinstance(method, Additive):  # before Ensemble, its base class
+            return torch.stack([unimodal[name] for name in self.names]).sum(0)
         if isinstance(method, Ensemble):
-            return method.family.average(torch.stack([own[name] for name in self.names]))
+            return method.family.average(torch.stack([unimodal[name] for name in self.names]))
         fused = self.learner.model.combine({name: z[..., : -self.outputs] for name, z in projected.items()})
         if isinstance(method, Experts):
-            said = torch.stack([fused, *(own[name] for name in self.names)])
-            return torch.tensordot(method.weights, said, 1) + method.bias
+            predictions = torch.stack([fused, *(unimodal[name] for name in self.names)])
+            return torch.tensordot(method.weights, predictions, 1) + method.bias
         return fused
 
     def forward(self, modalities: Mapping[str, Modality]) -> Tensor:

@@ -1,6 +1,6 @@
-"""A Parquet or Arrow file through a process of its own, see :mod:`synib.own.arrow_worker`: what ends that one is a sentence.
+"""Read a Parquet or Arrow file in a worker process (:mod:`synib.own.arrow_worker`); a crash of it becomes a ``ValueError``.
 
-A worker that has answered waits for the next request, since starting one takes longer than most files; it ends with us.
+A worker is reused for the next file, since starting one takes longer than reading most files. It ends with this process.
 """
 
 import atexit
@@ -23,18 +23,18 @@ _idle: list[tuple[int, Path, "subprocess.Popen[bytes]"]] = []  # the process tha
 
 
 def arrow_head(path: Path) -> tuple[Any, int, dict[str, int]]:
-    """The columns (an Arrow schema), how many rows there are, and how many values each column has (0 if unknown)."""
+    """The schema, the number of rows, and the number of values in each column (0 if unknown)."""
     import pyarrow as pa  # type: ignore[import-untyped]
 
     with _answer(path, None, 0) as answer:
         counts, _, columns = answer.readall().partition(b"\n")
     schema = pa.ipc.open_stream(columns).schema
-    said = json.loads(counts)
-    return schema, int(said["rows"]), dict(zip(schema.names, said["values"], strict=True))
+    sizes = json.loads(counts)
+    return schema, int(sizes["rows"]), dict(zip(schema.names, sizes["values"], strict=True))
 
 
 def arrow_batches(path: Path, names: Sequence[str], rows: int) -> Iterator[Any]:
-    """Batches of these columns, so many rows at a time."""
+    """Batches of these columns, of at most ``rows`` rows each."""
     import pyarrow as pa
 
     with _answer(path, names, rows) as answer:
@@ -46,7 +46,7 @@ def arrow_batches(path: Path, names: Sequence[str], rows: int) -> Iterator[Any]:
 
 
 class Answer(io.RawIOBase):
-    """What a worker writes: blocks, each after its length, a length of 0, and one more block: what went wrong, if anything."""
+    """The output of a worker: blocks with their lengths, a length of 0, and a last block with the error message, if any."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdout is not None
@@ -59,44 +59,44 @@ class Answer(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Read some bytes; none at the end of the answer."""
         if not self._left and not self.ended:
-            self._left = self._length()
+            self._left = self._read_length()
             if not self._left:
-                self.mistake = self._exactly(self._length()).decode("utf-8", "replace")
+                self.mistake = self._read_exactly(self._read_length()).decode("utf-8", "replace")
                 self.ended = True
         count = min(len(buffer), self._left)
         if not count:
             return 0
-        buffer[:count] = self._exactly(count)
+        buffer[:count] = self._read_exactly(count)
         self._left -= count
         return count
 
-    def _length(self) -> int:
-        return int.from_bytes(self._exactly(8), "little")
+    def _read_length(self) -> int:
+        return int.from_bytes(self._read_exactly(8), "little")
 
-    def _exactly(self, count: int) -> bytes:
-        found = self._stream.read(count)
-        if len(found) < count:
+    def _read_exactly(self, count: int) -> bytes:
+        block = self._stream.read(count)
+        if len(block) < count:
             raise EOFError
-        return found
+        return block
 
 
 @contextmanager
 def _answer(path: Path, columns: Sequence[str] | None, rows: int) -> Iterator[Answer]:
-    """The answer of a worker; one that did not end well is a ``ValueError``, also where its output made no sense."""
+    """The answer of a worker; ``ValueError`` if the worker fails or its output is malformed."""
     budget = Budget(path)
     request = {"path": str(path.resolve()), "columns": columns, "rows": rows, "memory": budget.limit}
     process = _worker()
     answer = Answer(process)
     try:
         try:
-            _ask(process, json.dumps(request).encode())
+            _send_request(process, json.dumps(request).encode())
             yield answer
             answer.readall()
-        except (OSError, ValueError, KeyError, EOFError) as mistake:
+        except (OSError, ValueError, KeyError, EOFError) as error:
             with suppress(EOFError, OSError):
                 answer.readall()
             if not answer.ended or answer.mistake:
-                raise _failure(path, process, answer, budget) from mistake
+                raise _failure(path, process, answer, budget) from error
             raise
         if answer.mistake:
             raise _failure(path, process, answer, budget)
@@ -114,7 +114,7 @@ def _worker() -> "subprocess.Popen[bytes]":
             return process
         if owner == os.getpid():
             _end(process)
-    # Arrow's own allocators reserve address space far beyond what they use, which is what is bounded.
+    # The limit is on address space, of which Arrow's own allocators reserve far more than they use.
     environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, "-P", str(WORKER)],
@@ -125,7 +125,7 @@ def _worker() -> "subprocess.Popen[bytes]":
     )
 
 
-def _ask(process: "subprocess.Popen[bytes]", request: bytes) -> None:
+def _send_request(process: "subprocess.Popen[bytes]", request: bytes) -> None:
     assert process.stdin is not None
     process.stdin.write(len(request).to_bytes(8, "little") + request)
     process.stdin.flush()
@@ -141,17 +141,17 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _failure(path: Path, process: "subprocess.Popen[bytes]", answer: Answer, budget: Budget) -> ValueError:
-    words = answer.mistake
+    reason = answer.mistake
     if not answer.ended:
         code = process.wait()
-        words = (
+        reason = (
             f"its decoder ended by signal {signal.Signals(-code).name}"
             if code < 0
             else f"its decoder ended with {code}"
         )
-    elif any(sign in words for sign in ("malloc", "MemoryError", "out of memory", "bad_alloc")):
-        budget.take(budget.limit + 1)  # raises: it needs more
-    return ValueError(f"{path} cannot be read, or is truncated or damaged ({words[:160]}).")
+    elif any(sign in reason for sign in ("malloc", "MemoryError", "out of memory", "bad_alloc")):
+        budget.take(budget.limit + 1)  # raises the error on memory
+    return ValueError(f"{path} cannot be read, or is truncated or damaged ({reason[:160]}).")
 
 
 @atexit.register

@@ -1,7 +1,7 @@
-"""Decode a Parquet or Arrow file in a process of its own, and write it to the output as a stream of Arrow batches.
+"""Decode a Parquet or Arrow file in a separate process, and write it to the output as a stream of Arrow batches.
 
-A damaged file can end the process that Arrow decodes it in, and a small one can unpack to all the memory there is; both
-end this process and no other. It is a script, and imports nothing of synib, whose imports take longer than most files.
+A damaged file can crash the process that decodes it, and a small one can expand beyond the available memory; both end
+this process only. It is a script that imports nothing from synib, since these imports take longer than reading most files.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ SLACK = 2**29  # bytes beside the data
 
 
 class Blocks:
-    """Output in blocks, each after its length, so that the reader knows where an answer ends."""
+    """Output in blocks, each preceded by its length, so that the reader knows where an answer ends."""
 
     closed = False
 
@@ -30,62 +30,62 @@ class Blocks:
             sys.stdout.buffer.write(block)
         return block.nbytes
 
-    def end(self, mistake: str) -> None:
-        """End an answer with what went wrong, if anything."""
-        words = mistake.encode("utf-8", "replace")
-        sys.stdout.buffer.write(bytes(8) + len(words).to_bytes(8, "little") + words)
+    def end(self, error: str) -> None:
+        """End an answer with the error message, empty if there is none."""
+        encoded = error.encode("utf-8", "replace")
+        sys.stdout.buffer.write(bytes(8) + len(encoded).to_bytes(8, "little") + encoded)
         sys.stdout.buffer.flush()
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing: blocks are not buffered here."""
 
 
 def main() -> None:
-    """Answer requests, each a JSON text after its length, until there are no more."""
-    begun = address_space()
+    """Answer requests, each a JSON text preceded by its length, until the input ends."""
+    size_at_start = address_space()
     while length := sys.stdin.buffer.read(8):
-        asked = json.loads(sys.stdin.buffer.read(int.from_bytes(length, "little")))
+        request = json.loads(sys.stdin.buffer.read(int.from_bytes(length, "little")))
         output = Blocks()
-        mistake = ""
+        failure = ""
         try:
-            bound_memory(begun + asked["memory"] + SLACK)
-            answer(asked, output)
+            bound_memory(size_at_start + request["memory"] + SLACK)
+            answer(request, output)
         except (pa.ArrowException, OSError, MemoryError, ValueError, KeyError, OverflowError) as error:
-            mistake = " ".join((str(error) or type(error).__name__).split())[:300]
-        output.end(mistake)
+            failure = " ".join((str(error) or type(error).__name__).split())[:300]
+        output.end(failure)
 
 
-def answer(asked: dict[str, Any], output: Blocks) -> None:
-    """The head of the file, or batches of some columns."""
-    if not asked["path"].lower().endswith(".parquet"):
-        answer_stream(asked, output)
+def answer(request: dict[str, Any], output: Blocks) -> None:
+    """The schema of the file, or batches of some columns."""
+    if not request["path"].lower().endswith(".parquet"):
+        answer_stream(request, output)
         return
-    with opened(asked["path"], []) as file:
-        if asked["columns"] is None:
+    with opened(request["path"], []) as file:
+        if request["columns"] is None:
             send_head(file, output)
         else:
-            send_batches(asked, file.schema_arrow, output)
+            send_batches(request, file.schema_arrow, output)
 
 
-def answer_stream(asked: dict[str, Any], output: Blocks) -> None:
-    """The same of a stream of batches, as ``datasets`` writes it: what its batches hold is checked, and sent in small ones."""
-    with pa.memory_map(asked["path"]) as pages, pa.ipc.open_stream(pages) as stream:
-        if asked["columns"] is None:
+def answer_stream(request: dict[str, Any], output: Blocks) -> None:
+    """The same for a stream of batches, as ``datasets`` writes it; they are validated and sent in smaller batches."""
+    with pa.memory_map(request["path"]) as pages, pa.ipc.open_stream(pages) as stream:
+        if request["columns"] is None:
             output.write(json.dumps({"rows": 0, "values": [0] * len(stream.schema.names)}).encode() + b"\n")
             with pa.ipc.new_stream(pa.PythonFile(output, mode="w"), stream.schema):
                 return
         send(
-            (batch.slice(at, asked["rows"]) for batch in stream for at in range(0, batch.num_rows, asked["rows"])),
-            asked,
+            (batch.slice(at, request["rows"]) for batch in stream for at in range(0, batch.num_rows, request["rows"])),
+            request,
             output,
         )
 
 
-def send(batches: Iterable[Any], asked: dict[str, Any], output: Blocks) -> None:
-    """Columns of batches, checked to be what they say."""
+def send(batches: Iterable[Any], request: dict[str, Any], output: Blocks) -> None:
+    """Send columns of batches, after validating them."""
     stream = None
     for batch in batches:
-        chosen = batch.select(asked["columns"])
+        chosen = batch.select(request["columns"])
         chosen.validate(full=True)
         if stream is None:
             stream = pa.ipc.new_stream(pa.PythonFile(output, mode="w"), chosen.schema)
@@ -95,32 +95,32 @@ def send(batches: Iterable[Any], asked: dict[str, Any], output: Blocks) -> None:
 
 
 def address_space() -> int:
-    """The resident memory of this process in bytes; 0 if unknown."""
+    """The virtual memory of this process in bytes; 0 if unknown."""
     try:
-        with open("/proc/self/statm") as held:
-            return int(held.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        with open("/proc/self/statm") as statm:
+            return int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
         return 0
 
 
-def bound_memory(most: int) -> None:
-    """Let this process have so many bytes, where the system can see to it."""
+def bound_memory(limit: int) -> None:
+    """Limit the virtual memory of this process to so many bytes, where the system supports it."""
     if not address_space():
         return
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def opened(path: str, dictionaries: list[str]) -> Any:
-    """The file. Without these settings it would be held in memory, or a column of a whole group of rows would."""
+    """The file, with settings that avoid holding all of it, or a column of a whole row group, in memory."""
     return parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False, read_dictionary=dictionaries)
 
 
 def send_head(file: Any, output: Blocks) -> None:
-    """A line of JSON (how many values each column has), and the columns as a stream without batches."""
+    """Send a line of JSON with the counts of rows and values, and the schema as a stream without batches."""
     counts = []
     groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
     leaf = 0
@@ -136,7 +136,7 @@ def send_head(file: Any, output: Blocks) -> None:
 
 
 def leaves(type_: Any) -> int:
-    """How many columns of a Parquet file hold an Arrow column of this type."""
+    """How many Parquet columns hold one Arrow column of this type."""
     if types.is_map(type_):
         return leaves(type_.key_type) + leaves(type_.item_type)
     if types.is_struct(type_):
@@ -145,12 +145,12 @@ def leaves(type_: Any) -> int:
     return leaves(type_.value_type) if listed else 1
 
 
-def send_batches(asked: dict[str, Any], schema: Any, output: Blocks) -> None:
-    """Batches of a Parquet file; a text that occurs often is sent once a batch."""
-    kinds = {name: schema.field(name).type for name in asked["columns"]}
+def send_batches(request: dict[str, Any], schema: Any, output: Blocks) -> None:
+    """Send batches of a Parquet file; a text that occurs several times is sent once per batch."""
+    kinds = {name: schema.field(name).type for name in request["columns"]}
     are_texts = [name for name, kind in kinds.items() if types.is_string(kind) or types.is_large_string(kind)]
-    with opened(asked["path"], are_texts) as file:
-        send(file.iter_batches(asked["rows"], columns=asked["columns"], use_threads=False), asked, output)
+    with opened(request["path"], are_texts) as file:
+        send(file.iter_batches(request["rows"], columns=request["columns"], use_threads=False), request, output)
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ from synib.own.verdict import Verdict
 from synib.training.device import choose_device
 
 PID_ROWS = 5000  # rows that are decomposed: clusters and counts need no more
-FEWEST_GROUPS = 3  # to train, choose and test on different ones
-# Shares of the work, for the progress bar.
+FEWEST_GROUPS = 3  # one each to train, choose and test on
+# Relative cost of each phase, for the progress bar.
 WORK = {
     "training": 60.0,
     "interactions": 4.0,
@@ -49,18 +49,19 @@ class Audit:
 
     Args:
         table: The data.
-        parts: How they were split.
-        findings: Facts and warnings about them.
+        parts: The folds.
+        findings: Facts and warnings about the data.
         outcome: The trained models.
         metric: How models are compared.
         evidence: The gains of fusion models and detectors over the additive model.
-        scores: Model → the metric on test rows.
+        scores: Model → its metric on test rows.
         over_additive: Model → its gain over the additive model on the same rows.
         synib: The form of SynIB that was trained.
         control: The same estimator with SynIB's weight at 0.
-        pid: Modality → decomposition of it and the others (of two modalities: the first), by clusters; of classes.
-        subset: The accuracy of fusions where every single modality is wrong; of classes.
-        verdict: The answer.
+        pid: Modality → partial information decomposition of it and all others, by clusters; for class targets only, and
+            for two modalities only the first.
+        subset: The accuracy of fusion models on rows where every unimodal model is wrong; for class targets only.
+        verdict: The verdict.
     """
 
     table: Table
@@ -97,24 +98,24 @@ def audit(
     seed: int = 0,
     on_progress: Progress = lambda done, total, what: None,
 ) -> Audit:
-    """Is there synergy in these rows, does plain fusion find it, would SynIB help?
+    """Test whether these rows have synergy, whether plain fusion learns it, and whether SynIB helps.
 
     Args:
         table: The data.
-        k: Number of folds, where the data have no split of their own.
+        k: Number of folds, if the data have no split column.
         seeds: Models from different initial weights for each candidate.
         budget: Candidates for each method in each fold.
         epochs: Passes over the training rows.
         metric: How models are compared; see :class:`~synib.own.metric.Metric` for the default.
-        judge: Whether to train SynIB and its control and to examine if plain fusion is trained to convergence. Without it
-            nothing is said about methods, and the detectors answer whether there is synergy.
+        judge: Whether to train SynIB and its control, and to check that plain fusion is trained to convergence. Without it
+            the verdict rests on plain fusion and the detectors, and methods are not compared.
         tries: Simulated targets for each kind and size of interaction, from which the statistical power is estimated.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         seed: Seed for the fold assignment, simulations and draws.
-        on_progress: Called with the work done, the total work, and what is being done.
+        on_progress: Called with the work done, the total work, and the current step.
     """
     if table.weight is not None:
-        raise ValueError("An audit weighs all rows equally: leave out the row weights.")
+        raise ValueError("An audit does not support row weights: leave out the weight column.")
     compared_by = Metric(table, metric)
     device = choose_device(device)
     dependent = dependence_groups(table)
@@ -124,7 +125,7 @@ def audit(
     findings = check(table, parts)
     if compared_by.chosen:
         findings.append(Finding("fact", compared_by.chosen))
-    pid = _decompose(table, dependent, seed)  # first: a missing package is missed before hours of training
+    pid = _decompose(table, dependent, seed)  # first, so that a missing package is reported before hours of training
     progress = _Phases(on_progress)
     progress.start("training")
     outcome = train(
@@ -161,14 +162,14 @@ def audit(
         bench.lead_of_methods(synib, other) if judge else unknown(len(bench.rows)) for other in (rival, "vanilla")
     )
     plain_fusion = bench.lead(scores["vanilla"], additive)
-    every = {**scores, **evidence.scores, "additive model": additive}
-    best_score = max(every.values(), key=lambda x: float(np.mean(x)))
+    row_scores = {**scores, **evidence.scores, "additive model": additive}
+    best_score = max(row_scores.values(), key=lambda x: float(np.mean(x)))
     rivals = (synib, rival) if curve is not None and curve.adequate else None
-    claims = claims_of(bench, synergy, additive, scores[f"unimodal-{single}"], every, chance, rivals)
+    claims = claims_of(bench, synergy, additive, scores[f"unimodal-{single}"], row_scores, chance, rivals)
     progress.start("synergy subset")
     on_subset = subset(bench, fusions, device=device) if judge else None
     progress.start("reliance")
-    words = compared_by.words
+    metric_name = compared_by.words
     verdict = Verdict(
         synergy=synergy,
         metric=compared_by.name,
@@ -187,25 +188,37 @@ def audit(
         reliance={method: reliance(bench, method, seed) for method in fusions},
         shortcuts=shortcuts(grouped, parts, seed) if table.kind != "multilabel" else [],
         sentences=[
-            *sentences.on_synergy(synergy, evidence, sizes, words),
-            sentences.on_pooling(pooling, single, claims, words),
-            *sentences.on_methods(synergy, plain_fusion, gain, over_vanilla, curve, claims, words, rival),
-            *sentences.on_chance(bench.estimate(best_score), bench.estimate(chance), claims, words),
+            *sentences.on_synergy(synergy, evidence, sizes, metric_name),
+            sentences.on_pooling(pooling, single, claims, metric_name),
+            *sentences.on_methods(synergy, plain_fusion, gain, over_vanilla, curve, claims, metric_name, rival),
+            *sentences.on_chance(bench.estimate(best_score), bench.estimate(chance), claims, metric_name),
         ],
     )
-    means = {method: bench.estimate(x) for method, x in scores.items()}
-    means |= {name: evidence.candidates[name].score for name in bench.detectors.names}
-    means |= {"additive model": evidence.additive, "constant prediction": bench.estimate(chance)}
-    over = {method: bench.lead(x, additive) for method, x in scores.items()}
-    over |= {name: bench.lead(evidence.scores[name], additive) for name in bench.detectors.names}
+    mean_scores = {method: bench.estimate(x) for method, x in scores.items()}
+    mean_scores |= {name: evidence.candidates[name].score for name in bench.detectors.names}
+    mean_scores |= {"additive model": evidence.additive, "constant prediction": bench.estimate(chance)}
+    leads = {method: bench.lead(x, additive) for method, x in scores.items()}
+    leads |= {name: bench.lead(evidence.scores[name], additive) for name in bench.detectors.names}
     progress.end()
     return Audit(
-        table, parts, findings, outcome, compared_by, evidence, means, over, synib, rival, pid, on_subset, verdict
+        table,
+        parts,
+        findings,
+        outcome,
+        compared_by,
+        evidence,
+        mean_scores,
+        leads,
+        synib,
+        rival,
+        pid,
+        on_subset,
+        verdict,
     )
 
 
 class _Phases:
-    """One bar for all that is done, each phase with its share."""
+    """One progress bar for all phases, each with its share."""
 
     def __init__(self, report: Progress) -> None:
         self._report, self._total = report, sum(WORK.values())
@@ -226,7 +239,7 @@ class _Phases:
 
 
 def _folds(table: Table, k: int) -> int:
-    """So many folds, or fewer where there are fewer groups."""
+    """The number of folds: ``k``, or the number of groups if that is smaller."""
     if table.group is None or table.split is not None:
         return k
     groups = len(np.unique(table.group))
@@ -244,7 +257,7 @@ def _best_single(outcome: Outcome) -> str:
 
 
 def _decompose(table: Table, groups: NDArray[np.generic] | None, seed: int) -> dict[str, PIDEstimate]:
-    """Each modality compared with all others combined, by clusters of the rows that have all; for classes with enough rows."""
+    """Decomposition of each modality and all others, on rows that have all modalities; needs 8 rows of every class."""
     (rows,) = np.nonzero(np.stack(list(table.present.values())).all(0))
     if len(rows) > PID_ROWS:
         rows = sample(table, rows, PID_ROWS, seed)

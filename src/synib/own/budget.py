@@ -1,17 +1,17 @@
-"""How much memory reading may take: asked before it is taken, so that no file ends the process or the machine."""
+"""A limit on the memory that reading a file may take, checked before allocation, so that no file exhausts the machine."""
 
 import os
 from pathlib import Path
 
-SHARE = 0.6  # of the memory that is available
+SHARE = 0.6  # of the available memory
 CGROUPS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 
 
 class Budget:
-    """Memory for what is read of one file.
+    """The memory for the content of one file.
 
     Args:
-        path: For the sentence.
+        path: The file, for error messages.
     """
 
     def __init__(self, path: Path) -> None:
@@ -20,22 +20,22 @@ class Budget:
 
     @property
     def limit(self) -> int:
-        """Bytes that may be taken."""
+        """The most bytes that may be taken."""
         return int(SHARE * self.available)
 
     def take(self, size: int) -> None:
-        """Raise ``ValueError`` if so many more bytes are too many."""
+        """Reserve ``size`` more bytes; ``ValueError`` if that exceeds the limit."""
         self.taken += size
         if self.taken > self.limit:
             raise ValueError(
-                f"{self.path} needs {in_words(self.taken)} of memory or more, and {in_words(self.available)} are available, of "
-                f"which {SHARE:.0%} may be used: read fewer modalities or rows, or save the vectors as float32 in a folder of "
-                ".npy files, which need not be held in memory."
+                f"{self.path} needs at least {in_words(self.taken)} of memory; {in_words(self.available)} are available, "
+                f"of which {SHARE:.0%} may be used. Read fewer modalities or rows, or save the vectors as float32 in a folder "
+                "of .npy files, which are not loaded into memory."
             )
 
 
 def available_memory() -> int:
-    """Bytes that can be had without swapping: what the machine says, or less where the process is confined to less."""
+    """Bytes that can be allocated without swapping: the machine's free memory, or the cgroup's if that is less."""
     free = 2**62
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -46,8 +46,8 @@ def available_memory() -> int:
             free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for limit, used in CGROUPS:
         try:
-            most = int(Path("/sys/fs/cgroup", limit).read_text())
-            free = min(free, max(0, most - int(Path("/sys/fs/cgroup", used).read_text())))
+            maximum = int(Path("/sys/fs/cgroup", limit).read_text())
+            free = min(free, max(0, maximum - int(Path("/sys/fs/cgroup", used).read_text())))
         except (OSError, ValueError):
             continue
     return free

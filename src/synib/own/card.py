@@ -1,4 +1,4 @@
-"""The model card of a fitted model: what it was trained on, how good it is, what it leans on, when it is unsure."""
+"""The model card of a fitted model: training data, scores, reliance on each modality, and confidence."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,19 +19,19 @@ SCORES = {
 
 
 def card(model: Predictor) -> str:
-    """The card as Markdown. Whatever a model's ``about`` lacks is left out."""
+    """The card as Markdown; sections without data in the model's ``about`` are left out."""
     about = model.about
     lines = [f"# Model card: {_code(about.get('source') or 'arrays')}", "", f"Written by synib. {_task(model)}", ""]
     lines += ["## Trained on", "", *_training(model), ""]
     lines += _encoders(model)
     lines += _scores(model)
-    lines += _leaning(model)
+    lines += _behaviour(model)
     lines += [
         "## Limits",
         "",
-        "- The scores hold for rows like those it was trained on: not for another source, language, camera or recording.",
+        "- The scores hold for rows like the training rows, not for another source, language, camera or recording.",
         f"- {_origin(model)}",
-        "- Do not base a decision about a person on predictions without a check by people who know the case.",
+        "- Do not base a decision about a person on a prediction alone; have someone who knows the case check it.",
         "",
         "## Use it",
         "",
@@ -45,9 +45,10 @@ def card(model: Predictor) -> str:
 
 def _task(model: Predictor) -> str:
     if model.kind == "regression":
-        return "It predicts a number, as a mean and a standard deviation."
-    what = {"multilabel": "the probability of each label", "ordinal": "probabilities of ordered classes"}
-    return f"It predicts {what.get(model.kind, 'probabilities of classes')}: {list_names([_code(c) for c in model.classes])}."
+        return "The model predicts a number, as a mean and a standard deviation."
+    description = {"multilabel": "the probability of each label", "ordinal": "probabilities of ordered classes"}
+    outputs = description.get(model.kind, "probabilities of classes")
+    return f"The model predicts {outputs}: {list_names([_code(c) for c in model.classes])}."
 
 
 def _training(model: Predictor) -> list[str]:
@@ -62,9 +63,9 @@ def _training(model: Predictor) -> list[str]:
     for name, width in model.widths.items():
         raw = model.raw.get(name)
         column = about.get("columns", {}).get(name, name) if isinstance(about.get("columns"), dict) else name
-        what = "vectors" if raw is None else raw.kind
+        kind = "vectors" if raw is None else raw.kind
         missing = ", missing in some rows" if name in model.missing else ""
-        lines.append(f"- {_code(name)}: {what}, column {_code(column)}, {width} numbers{missing}.")
+        lines.append(f"- {_code(name)}: {kind}, column {_code(column)}, {width} numbers{missing}.")
     lines.append(
         f"- Method: {in_words(model.method, model.kind)} (`{model.method}`). {about.get('choice', '')}".rstrip()
     )
@@ -80,7 +81,7 @@ def _encoders(model: Predictor) -> list[str]:
         f"| {_code(n)} | {_code(s.name)}{_tuned(s)} | {_code(s.revision)} | {s.width} | {printable(s.licence)} |"
         for n, s in states
     ]
-    return [*lines, "", "Another revision of an encoder is refused at `synib predict`.", ""]
+    return [*lines, "", "`synib predict` refuses other revisions of these encoders.", ""]
 
 
 def _tuned(state: EncoderState) -> str:
@@ -89,14 +90,14 @@ def _tuned(state: EncoderState) -> str:
 
 
 def _origin(model: Predictor) -> str:
-    """Whose data the encoders carry the biases of."""
+    """A sentence on where the encoders come from."""
     encoders = [state for raw in model.raw.values() for state in raw.encoders]
     if any(map(_tuned, encoders)):
         return (
-            "Encoders were pretrained by others and carry the biases of their training data. Those marked as tuned were also "
-            "trained on these data: their low-rank updates are in `encoders.safetensors`."
+            "The encoders were pretrained by third parties and carry the biases of their training data. Those marked as tuned "
+            "were also trained on these data: their low-rank updates are in `encoders.safetensors`."
         )
-    return "Encoders are frozen. They were pretrained by others and carry the biases of their training data."
+    return "The encoders are frozen. They were pretrained by third parties and carry the biases of their training data."
 
 
 def _scores(model: Predictor) -> list[str]:
@@ -109,40 +110,40 @@ def _scores(model: Predictor) -> list[str]:
         if isinstance(scores, dict) and scores:
             lines += [f"Measured by {how}:", "", "| measure | value (95 % interval) |", "|---|---|"]
             lines += [f"| {SCORES.get(n, n)} | {range_of(score)} |" for n, score in scores.items()] + [""]
-    return ["## How good it is", "", *lines] if lines else []
+    return ["## Scores", "", *lines] if lines else []
 
 
-def _leaning(model: Predictor) -> list[str]:
-    seen = model.about.get("behaviour")
-    if not isinstance(seen, Mapping) or not seen.get("without"):
+def _behaviour(model: Predictor) -> list[str]:
+    behaviour = model.about.get("behaviour")
+    if not isinstance(behaviour, Mapping) or not behaviour.get("without"):
         return []
-    lines = ["## What it leans on, and when it is unsure", ""]
+    lines = ["## Reliance on each modality, and confidence", ""]
     is_number = model.kind == "regression"
     head = "| withheld | change of the prediction |" + (
         "" if is_number else " answers that change | mean probability of the answer |"
     )
     lines += [head, "|---|---|" + ("" if is_number else "---|---|")]
-    if "confidence" in seen:
-        lines.append(f"| nothing | – | – | {seen['confidence']:.2f} |")
-    for name, change in seen["without"].items():
-        more = "" if is_number else f" {change['answers_changed']:.0%} | {change['confidence']:.2f} |"
-        lines.append(f"| {_code(name)} | {change['change']:.2f} |{more}")
-    lines += ["", *_reading(seen, is_number), ""]
+    if "confidence" in behaviour:
+        lines.append(f"| nothing | – | – | {behaviour['confidence']:.2f} |")
+    for name, change in behaviour["without"].items():
+        cells = "" if is_number else f" {change['answers_changed']:.0%} | {change['confidence']:.2f} |"
+        lines.append(f"| {_code(name)} | {change['change']:.2f} |{cells}")
+    lines += ["", *_behaviour_notes(behaviour, is_number), ""]
     return lines
 
 
-def _reading(seen: Mapping[str, Any], is_number: bool) -> list[str]:
+def _behaviour_notes(behaviour: Mapping[str, Any], is_number: bool) -> list[str]:
     unit = "in standard deviations of the predictions" if is_number else "total variation, from 0 to 1"
-    lines = [f"The change is a mean over {seen['rows']:,} training rows ({unit})."]
-    if "unsure" in seen:
-        lines.append(f"Its answer has a probability below 0.7 in {seen['unsure']:.0%} of these rows.")
+    lines = [f"The change is a mean over {behaviour['rows']:,} training rows ({unit})."]
+    if "unsure" in behaviour:
+        lines.append(f"The predicted answer has a probability below 0.7 in {behaviour['unsure']:.0%} of these rows.")
     lines.append(
-        f"In {seen['needs_both']:.0%} of them the answer needs more than one modality (`needs_both` above 0.1)."
+        f"In {behaviour['needs_both']:.0%} of them the answer needs more than one modality (`needs_both` above 0.1)."
     )
     return lines
 
 
 def _code(text: object) -> str:
-    """A name as Markdown shows it, whatever is in it."""
+    """A name as Markdown code, with control characters, backquotes and bars replaced."""
     plain = printable(str(text)).replace("`", "'").replace("|", "\\|")
     return f"`{plain}`"

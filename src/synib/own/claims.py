@@ -1,4 +1,4 @@
-"""The claims of an audit beside that of synergy, and their p-values, adjusted for how many there are."""
+"""The secondary claims of an audit, and their p-values, adjusted for the number of claims."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ GAIN, ABOVE_CHANCE = "SynIB differs from its control", "some model is better tha
 
 @dataclass(frozen=True)
 class Claims:
-    """The claims that an audit may make, each with its two-sided p-value.
+    """The secondary claims that an audit may make, each with its two-sided p-value.
 
-    Whether there is synergy is the primary question and keeps a level of its own. All other claims on the page are one family:
+    Whether there is synergy is the primary question, tested at its own level. All other claims on the page form one family:
     by Holm's procedure the chance that any of them is false is at most 5 %, whatever their dependence.
 
     Args:
-        p_values: Claim → the p-value of its opposite.
+        p_values: Claim → the p-value of its negation.
     """
 
     p_values: Mapping[str, float]
@@ -38,7 +38,7 @@ class Claims:
         return dict(zip(self.p_values, map(float, values), strict=True))
 
     def hold(self, name: str) -> bool:
-        """Whether a claim may be made."""
+        """Whether a claim is significant after the adjustment."""
         return self.adjusted.get(name, 1.0) <= LEVEL
 
 
@@ -57,9 +57,9 @@ def claims_of(
         bench: The tested rows.
         synergy: The answer to the primary question.
         additive: The additive model's score of each row.
-        single: That of the best single modality.
+        single: The best single modality's score of each row.
         scores: Model or detector → its score of each row.
-        chance: That of a constant prediction.
+        chance: A constant prediction's score of each row.
         rivals: SynIB's method and its control, if they are compared.
     """
 
@@ -67,32 +67,32 @@ def claims_of(
         return bench.lead(additive, single, level)
 
     p_values = {
-        POOLING: _more(pooling, 0.0),
-        NO_POOLING: _less(pooling, SMALL),
-        ABOVE_CHANCE: _above(bench, np.stack(list(scores.values())) - chance),
+        POOLING: _p_larger(pooling, 0.0),
+        NO_POOLING: _p_smaller(pooling, SMALL),
+        ABOVE_CHANCE: _p_above(bench, np.stack(list(scores.values())) - chance),
     }
     if rivals is not None:
-        ours, theirs = rivals
-        p_values[GAIN] = inverted_p_value(lambda level: bench.lead_of_methods(ours, theirs, level))
+        synib, control = rivals
+        p_values[GAIN] = inverted_p_value(lambda level: bench.lead_of_methods(synib, control, level))
         if synergy == "present":
 
             def plain(level: float) -> Estimate:
                 return bench.lead(scores["vanilla"], additive, level)
 
-            p_values |= {LEARNS: _more(plain, 0.0), LEARNS_LITTLE: _less(plain, SMALL)}
+            p_values |= {LEARNS: _p_larger(plain, 0.0), LEARNS_LITTLE: _p_smaller(plain, SMALL)}
     return Claims(p_values)
 
 
-def _more(interval: Callable[[float], Estimate], value: float) -> float:
+def _p_larger(interval: Callable[[float], Estimate], value: float) -> float:
     """The two-sided p-value of the claim that a quantity is larger than this; 1 if it is estimated not to be."""
     return inverted_p_value(interval, value) if interval(0.95).value > value else 1.0
 
 
-def _less(interval: Callable[[float], Estimate], value: float) -> float:
+def _p_smaller(interval: Callable[[float], Estimate], value: float) -> float:
     return inverted_p_value(interval, value) if interval(0.95).value < value else 1.0
 
 
-def _above(bench: Bench, leads: Numbers) -> float:
+def _p_above(bench: Bench, leads: Numbers) -> float:
     """Two-sided p-value of the best of several leads, corrected for choosing it (max-t)."""
     p = simultaneous(leads, bench.group, seed=bench.seed).p_values
     return float(min(1.0, 2 * np.nanmin(p))) if np.isfinite(p).any() else 1.0

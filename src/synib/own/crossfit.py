@@ -1,4 +1,4 @@
-"""Choosing and calibrating on out-of-fold predictions, and judging both on rows that had no part in them."""
+"""Model choice and calibration on out-of-fold predictions, both evaluated on rows that they did not use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,22 +16,23 @@ from synib.objective import Bernoulli, Family, Gaussian, MultiLabel
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]
-FREQUENCIES = "frequencies"  # a model that knows the target's distribution and nothing of the row
-CLEAR = 2.0  # standard errors of the difference by which a method must be better to replace one that is preferred
-LEAST_WEIGHT = 1e-3  # of a prediction: one that is worse than none counts for nearly nothing, never for its opposite
+FREQUENCIES = "frequencies"  # predicts the distribution of the target, whatever the row
+CLEAR = 2.0  # standard errors of the difference by which a method must be better to replace a preferred one
+LEAST_WEIGHT = 1e-3  # of a prediction: a useless one gets this weight, never a negative one
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to train, and the out-of-fold predictions of its models.
+    """One training configuration, and the out-of-fold predictions of its models.
 
     Args:
         method: Name of the method.
-        settings: What distinguishes it from other candidates of the method.
+        settings: The settings that distinguish it from other candidates of the method.
         seed: Seed of its training.
-        answers: What the model, or each of its experts, says: the family's parameters, ``(experts, rows, outputs)``.
-        calibrated: Whether a calibration is fitted to it; class frequencies need none.
-        paired: For each fold the same by models that were not trained on that fold either, ``(folds, experts, rows, outputs)``.
+        answers: Predictions of the model, or of each of its experts: the family's parameters, ``(experts, rows, outputs)``.
+        calibrated: Whether a calibration is fitted; class frequencies need none.
+        paired: For each fold, predictions by models that were not trained on that fold either,
+            ``(folds, experts, rows, outputs)``.
     """
 
     method: str
@@ -42,17 +43,17 @@ class Candidate:
     paired: Tensor | None = None
 
     def without(self, fold: int | None) -> Tensor:
-        """The answers by models that were not trained on a fold, as far as there are such models."""
+        """Predictions by models that were not trained on a fold, if there are such models."""
         return self.answers if fold is None or self.paired is None else self.paired[fold]
 
 
 @dataclass(frozen=True)
 class Calibration:
-    r"""From what experts say to a calibrated prediction: :math:`\sum_e w_e \ell_e + b`.
+    r"""Maps the predictions of experts to a calibrated prediction: :math:`\sum_e w_e \ell_e + b`.
 
     Args:
-        weights: One for each expert. For a single one it is 1 / temperature.
-        bias: One number for each output. Of a number's prediction it widens or narrows the standard deviation.
+        weights: One per expert; with a single expert, 1 / temperature.
+        bias: One number per output. For a Gaussian it scales the standard deviation.
     """
 
     weights: Tensor
@@ -63,25 +64,25 @@ class Calibration:
 
 
 def calibrate(family: Family, answers: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Calibration:
-    r"""The calibration that fits these rows best, shrunk towards the frequencies of the classes.
+    r"""The calibration that fits these rows best, shrunk towards the class frequencies.
 
     With :math:`\pi` the log-odds of the class frequencies it is
 
     .. math:: \pi + w (\ell - \pi) + b, \qquad \text{of several experts}\quad \pi + \textstyle\sum_e w_e \ell_e + b,
 
-    fitted by penalised logistic regression (Platt scaling; of several experts, stacked generalisation), with one more
-    example of each class thought to be there. A prediction that tells nothing gets the weight 0, which leaves the
-    class frequencies. A Gaussian's standard deviation is multiplied by one number.
+    fitted by penalised logistic regression (Platt scaling; with several experts, stacked generalisation), with one
+    pseudo-count per class. An uninformative prediction gets the weight 0, which leaves the class frequencies. A Gaussian's
+    standard deviation is multiplied by one factor.
 
-    A single prediction never counts for its opposite. Of several, one may have a negative weight to take out of another what
-    does not belong there, where that is clear. Otherwise it is chance: two folds that disagree by chance predict each other
-    below chance, so that the negative weight which one of them suggests is confirmed by the other, and by no further row.
+    The weight of a single prediction is never negative. With several experts, one may have a negative weight, which corrects
+    another, but only where that clearly lowers the loss. Otherwise a negative weight is likely to be noise: two folds that
+    differ by chance predict each other below chance, so each seems to confirm the negative weight fitted to the other.
 
     Args:
         family: The predictive distribution.
-        answers: ``(experts, rows, outputs)``, of rows that the experts were not trained on.
+        answers: ``(experts, rows, outputs)``, for rows that the experts were not trained on.
         target: Their targets.
-        sample_weight: How much each row counts.
+        sample_weight: Weight of each row.
     """
     answers = answers.double()
     experts, rows, outputs = answers.shape
@@ -105,36 +106,36 @@ def calibrate(family: Family, answers: Tensor, target: Tensor, sample_weight: Te
 
 
 def _fit_classes(scores: Tensor, truth: Tensor, prior: Tensor, sample_weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    """One weight for each expert, negative only where that is clearly better, and one bias for each logit.
+    """One weight per expert, negative only where that is clearly better, and one bias per logit.
 
-    While a weight is negative, the expert with the lowest is left out and the others are fitted again. All are kept where
-    leaving them out costs more than what ``CLEAR`` standard errors of a weight are in log-likelihood, each.
+    While a weight is negative, the expert with the lowest weight is dropped and the others are fitted again. All experts are
+    kept if dropping them lowers the log-likelihood by more than ``CLEAR`` squared / 2 for each dropped expert.
     """
     rows, experts = len(truth), len(scores)
 
     def fitted(kept: list[int]) -> tuple[Tensor, Tensor, float]:
-        found, bias = logistic.fit(
+        slopes, bias = logistic.fit(
             scores[kept], truth, ridge=1 / rows, bias_ridge=1 / rows, offset=prior, sample_weight=sample_weight
         )
-        weights = scores.new_zeros(experts).index_put((torch.tensor(kept),), found)
+        weights = scores.new_zeros(experts).index_put((torch.tensor(kept),), slopes)
         logits = torch.tensordot(weights, scores, 1) + prior + bias
         nll = binary_cross_entropy_with_logits if logits.shape[1] == 1 else cross_entropy
         losses = nll(logits, truth, reduction="none").reshape(rows)
         return weights, bias, rows * float(np.average(losses, weights=sample_weight))
 
     kept = list(range(experts))
-    every = weights, bias, loss = fitted(kept)
+    with_all = weights, bias, loss = fitted(kept)
     while (weights < 0).any():
         kept.remove(int(weights.argmin()))
         if not kept:
             return scores.new_zeros(experts), torch.zeros_like(prior)
         weights, bias, loss = fitted(kept)
-    clear = loss - every[2] > (experts - len(kept)) * CLEAR**2 / 2
-    return every[:2] if clear else (weights, bias)
+    clear = loss - with_all[2] > (experts - len(kept)) * CLEAR**2 / 2
+    return with_all[:2] if clear else (weights, bias)
 
 
 def _fit_labels(scores: Tensor, target: Tensor, prior: Tensor, sample_weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    """One weight for each expert, shared by all labels, and one bias for each label."""
+    """One weight per expert, shared by all labels, and one bias per label."""
     experts, rows, labels = scores.shape
     scale = scores.square().mean((1, 2)).sqrt().clamp(min=1e-12)
     x, truth = scores / scale[:, None, None], (target + 1 / rows) / (1 + 2 / rows)
@@ -150,7 +151,7 @@ def _fit_labels(scores: Tensor, target: Tensor, prior: Tensor, sample_weight: Te
 
 
 def frequencies(family: Family, target: Tensor, outputs: int, sample_weight: Tensor | None = None) -> Tensor:
-    """Parameters of the distribution of these targets, ``(outputs,)``; half an example of each class is added to them."""
+    """Parameters of the distribution of these targets, ``(outputs,)``, with half a pseudo-count per class."""
     weight = torch.ones(len(target)) if sample_weight is None else sample_weight / sample_weight.double().mean()
     weight = weight.double()
     if isinstance(family, Gaussian):
@@ -158,7 +159,7 @@ def frequencies(family: Family, target: Tensor, outputs: int, sample_weight: Ten
         mean = (weight * y).sum() / weight.sum()
         variance = ((weight * (y - mean).square()).sum() / weight.sum()).clamp(min=1e-12)
         return torch.stack([mean, variance.log()])
-    if isinstance(family, Bernoulli):  # and MultiLabel, which is one
+    if isinstance(family, Bernoulli):  # includes MultiLabel
         y = target.double().reshape(len(target), -1)
         return (((weight[:, None] * y).sum(0) + 0.5) / (weight.sum() + 1)).logit()
     counts = torch.zeros(outputs, dtype=torch.float64).index_add_(0, target.long(), weight) + 0.5
@@ -166,23 +167,23 @@ def frequencies(family: Family, target: Tensor, outputs: int, sample_weight: Ten
 
 
 class CrossFit:
-    """Choice and calibration over folds: nothing is judged on rows that it was fitted to.
+    """Cross-fitted model choice and calibration: neither is evaluated on rows that it was fitted to.
 
-    Every row's prediction comes from a model that was not trained on it. Calibration and choice are fitted to such predictions,
-    and have to be judged on other rows as well. For each fold in turn they are therefore made on the other folds alone, and
-    within these, candidates are compared by calibrations of yet other folds. That is nested cross-validation where the
-    models behind the predictions did not see the judged fold either (``Candidate.paired``). Where they did, a signal that two
-    folds share by chance is found in both, and the scores are a little too good.
+    Every row's prediction comes from a model that was not trained on it. Calibration and choice are fitted to these
+    out-of-fold predictions, so they need other rows for evaluation. For each fold in turn, both are made on the other folds
+    only; within these, candidates are compared with calibrations from yet other folds. This is nested cross-validation if
+    the models did not see the evaluated fold either (``Candidate.paired``). If they did, a pattern that two folds share by
+    chance helps in both, and the scores are slightly optimistic.
 
     Args:
         family: The predictive distribution.
-        candidates: What to choose from.
+        candidates: The candidates to choose from.
         target: The targets of the rows.
-        fold: The fold of each row, numbers from 0 on.
-        preferred: Methods in the order in which they are tried; see :meth:`choose`.
-        groups: What must stay together, as numbers; it decides how far losses are known.
-        sample_weight: How much each row counts.
-        errors: How many standard errors of the difference a method's log-loss may lie above the lowest to be kept.
+        fold: The fold of each row, numbered from 0.
+        preferred: Methods in order of preference; see :meth:`choose`.
+        groups: Group number of each row, for standard errors over groups.
+        sample_weight: Weight of each row.
+        errors: A method's log-loss may be this many standard errors of the difference above the lowest to be kept.
     """
 
     def __init__(
@@ -206,7 +207,7 @@ class CrossFit:
         self._losses: dict[tuple[int, int | None], Numbers] = {}
 
     def calibration(self, number: int, outer: int | None = None, inner: int | None = None) -> Calibration:
-        """The calibration of a candidate, fitted to all folds but these, on predictions that know nothing of the outer one."""
+        """The calibration of a candidate, fitted without the outer and the inner fold."""
         candidate, left_out = self.candidates[number], frozenset({outer, inner})
         if not candidate.calibrated:
             outputs = candidate.answers.shape[-1]
@@ -220,7 +221,7 @@ class CrossFit:
         return self._calibrations[key]
 
     def losses(self, number: int, outer: int | None = None) -> Numbers:
-        """A candidate's log-loss of every row, calibrated on the folds that the row is not in; NaN in the outer fold."""
+        """A candidate's log-loss of every row, calibrated on folds without the row; NaN in the outer fold."""
         if (number, outer) not in self._losses:
             result = np.full(len(self.fold), np.nan)
             for fold in self.folds:
@@ -233,20 +234,20 @@ class CrossFit:
         return self._losses[number, outer]
 
     def mean_loss(self, number: int) -> float:
-        """A candidate's mean log-loss, calibrated on folds that a row is not in."""
+        """A candidate's mean cross-validated log-loss."""
         return self._mean(self.losses(number))
 
     def more_rows(self, number: int) -> float:
-        """How much lower a candidate's log-loss may be when it is trained on all rows; 0 where nothing tells.
+        """How much lower a candidate's log-loss may be when it is trained on all rows; 0 if unknown.
 
-        It is extrapolated from models trained without two folds to those trained without one, as if it fell with 1 / rows.
+        It is extrapolated from models trained without two folds and without one, as if the loss fell with 1 / rows.
         """
         if self.candidates[number].paired is None:
             return 0.0
         parts = len(self.folds)
-        fewer = float(np.mean([self._mean(self.losses(number, outer)) for outer in self.folds]))
-        share = (1 / (parts - 1) - 1 / parts) / (1 / (parts - 2) - 1 / (parts - 1))
-        return max(0.0, share * (fewer - self.mean_loss(number)))
+        loss_on_fewer = float(np.mean([self._mean(self.losses(number, outer)) for outer in self.folds]))
+        factor = (1 / (parts - 1) - 1 / parts) / (1 / (parts - 2) - 1 / (parts - 1))
+        return max(0.0, factor * (loss_on_fewer - self.mean_loss(number)))
 
     def best(self, method: str, outer: int | None = None) -> int:
         """The candidate of a method with the lowest log-loss."""
@@ -254,14 +255,14 @@ class CrossFit:
         return min(numbers, key=lambda i: self._mean(self.losses(i, outer)))
 
     def choose(self, methods: Sequence[str], outer: int | None = None) -> int:
-        """The best candidate of the first method in the order of preference that is not clearly worse than the lowest.
+        """The best candidate of the first preferred method that is not clearly worse than the best one.
 
-        Not clearly worse: its log-loss is at most ``errors`` standard errors of the difference above the lowest. Class
-        frequencies come first where they are no worse than the first of the other methods, and last otherwise.
+        Not clearly worse means a log-loss at most ``errors`` standard errors of the difference above the lowest. Class
+        frequencies are tried first if they are at least as good as the first of the other methods, and last otherwise.
 
         Args:
-            methods: Which methods to choose from.
-            outer: A fold that has no part in the choice.
+            methods: The methods to choose from.
+            outer: A fold that is not used for the choice.
         """
         best = {method: self.best(method, outer) for method in methods}
         losses = {method: self.losses(number, outer) for method, number in best.items()}
@@ -290,11 +291,11 @@ class CrossFit:
         return float(np.average(losses[known], weights=self.counts[known]))
 
     def _standard_error(self, gap: Numbers) -> float:
-        """Of a weighted mean of rows, or of groups of them."""
+        """The standard error of a weighted mean over rows, or over groups."""
         known = ~np.isnan(gap)
         centred = self.counts[known] * (gap[known] - self._mean(gap))
         sums = centred if self.groups is None else np.bincount(self.groups[known], centred)
-        many = len(sums) if self.groups is None else len(np.unique(self.groups[known]))
-        if many < 2:
+        units = len(sums) if self.groups is None else len(np.unique(self.groups[known]))
+        if units < 2:
             return 0.0
-        return float(np.sqrt(np.square(sums).sum() * many / (many - 1)) / self.counts[known].sum())
+        return float(np.sqrt(np.square(sums).sum() * units / (units - 1)) / self.counts[known].sum())

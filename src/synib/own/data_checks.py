@@ -11,10 +11,10 @@ from synib.files.pages import blocks
 from synib.own.folds import Fold
 from synib.own.table import Table
 
-FEW = 30  # rows of a class, below which results on it mean little
-RARE = 0.05  # share of a class, below which accuracy says little about it
-GROUPS = 4  # fewer give no interval over groups
-ROWS = 1024  # in double precision at a time
+FEW = 30  # rows of a class; below that, results on the class mean little
+RARE = 0.05  # share of a class; below that, accuracy says little about the class
+GROUPS = 4  # fewer groups give no usable interval
+ROWS = 1024  # rows in double precision at a time
 
 Rows = NDArray[np.int64]
 
@@ -42,9 +42,11 @@ def check(table: Table, parts: Sequence[Fold]) -> list[Finding]:
         *_copies(table, parts),
         *_groups(table, parts),
     ]
-    begun = tuple(f.words.rstrip(".").partition(":")[0] for f in findings if f.level == "warning")
-    # A note that begins as a warning does repeats it.
-    return findings + [Finding("fact", note) for note in table.notes if not (begun and note.startswith(begun))]
+    warning_starts = tuple(f.words.rstrip(".").partition(":")[0] for f in findings if f.level == "warning")
+    # A note that begins like a warning repeats it.
+    return findings + [
+        Finding("fact", note) for note in table.notes if not (warning_starts and note.startswith(warning_starts))
+    ]
 
 
 def _sizes(table: Table) -> list[Finding]:
@@ -55,24 +57,27 @@ def _sizes(table: Table) -> list[Finding]:
 def _balance(table: Table) -> list[Finding]:
     if not table.classes:
         y = table.target
-        return [Finding("fact", f"The target is a number, {y.min():.3g} to {y.max():.3g}, {y.mean():.3g} in the mean.")]
+        return [Finding("fact", f"The target is a number from {y.min():.3g} to {y.max():.3g}, mean {y.mean():.3g}.")]
     several = table.kind == "multilabel"
     counts = table.target.sum(0) if several else np.bincount(table.target, minlength=len(table.classes))
     by_class, listed = [*zip(table.classes, counts, strict=True)], f"{counts.min():,} to {counts.max():,} rows each"
     if len(counts) <= 10:
         listed = ", ".join(f"{name} {n:,}" for name, n in by_class)
-    what = {"multilabel": "labels", "ordinal": "ordered classes"}.get(table.kind, "classes")
-    findings = [Finding("fact", f"{len(counts)} {what}: {listed}.")]
+    noun = {"multilabel": "labels", "ordinal": "ordered classes"}.get(table.kind, "classes")
+    findings = [Finding("fact", f"{len(counts)} {noun}: {listed}.")]
     if several and (none := int((table.target.sum(1) == 0).sum())):
         findings.append(Finding("fact", f"{none:,} rows have none of the labels."))
     rare = [name for name, n in by_class if n / len(table.target) < RARE and len(counts) <= 10]
     few = [name for name, n in by_class if n < FEW]
     if few:
-        findings.append(Finding("warning", f"Fewer than {FEW} rows of {_some(few)}: results on them mean little."))
+        findings.append(
+            Finding("warning", f"Fewer than {FEW} rows of {_first_names(few)}: results on such classes are unreliable.")
+        )
     elif rare:
         findings.append(
             Finding(
-                "warning", f"Less than {RARE:.0%} of the rows are of {_some(rare)}, so accuracy says little about it."
+                "warning",
+                f"Less than {RARE:.0%} of the rows belong to {_first_names(rare)}, so accuracy says little about it.",
             )
         )
     return findings
@@ -85,7 +90,7 @@ def _missing(table: Table) -> list[Finding]:
         if absent:
             share = absent / len(present)
             findings.append(
-                Finding("fact", f"{absent:,} rows ({share:.0%}) lack {name}; models learn what to do without it.")
+                Finding("fact", f"{absent:,} rows ({share:.0%}) lack {name}; models are trained to predict without it.")
             )
     empty = ~np.stack(list(table.present.values())).any(0)
     if empty.any():
@@ -102,14 +107,14 @@ def _missing(table: Table) -> list[Finding]:
                 findings.append(
                     Finding(
                         "warning",
-                        f"Whether a row has {name} depends on the class: {min(rates):.0%} to {max(rates):.0%} of it.",
+                        f"Whether a row has {name} depends on the class: {min(rates):.0%} to {max(rates):.0%} of the rows.",
                     )
                 )
     return findings
 
 
 def _columns(table: Table) -> list[Finding]:
-    """Columns that are constant."""
+    """Modalities with constant columns."""
     findings = []
     for name, x in table.modalities.items():
         low, high = np.full(x.shape[1], np.inf), np.full(x.shape[1], -np.inf)
@@ -129,17 +134,21 @@ def _columns(table: Table) -> list[Finding]:
 
 
 def _copies(table: Table, parts: Sequence[Fold]) -> list[Finding]:
-    """Rows that are equal or almost equal in all modalities, above all on both sides of a split."""
-    from synib.own.near_copies import near_copies  # which compares what is equal here
+    """Rows that are equal or almost equal in all modalities, especially on both sides of a split."""
+    from synib.own.near_copies import near_copies  # imports this module
 
-    _, which = np.unique(digests(table), return_inverse=True)
-    extra, across = len(which) - int(which.max()) - 1, _across(which, parts)
-    near = near_copies(table)
-    nearly = len(near) - int(near.max()) - 1
-    if nearly > extra:
-        copies = "1 row is almost a copy of another" if nearly == 1 else f"{nearly:,} rows are almost copies of others"
+    _, exact_labels = np.unique(digests(table), return_inverse=True)
+    extra, exact_across = len(exact_labels) - int(exact_labels.max()) - 1, _across(exact_labels, parts)
+    near_labels = near_copies(table)
+    near_extra = len(near_labels) - int(near_labels.max()) - 1
+    if near_extra > extra:
+        copies = (
+            "1 row is almost a copy of another"
+            if near_extra == 1
+            else f"{near_extra:,} rows are almost copies of others"
+        )
         words = f"{copies}: in every modality, their distance is below a thousandth of the usual distance between rows"
-        shared = _across(near, parts)
+        shared = _across(near_labels, parts)
         if not shared:
             return [Finding("fact", f"{words}; none is on both sides of a split.")]
         rows = "1 tested row is" if shared == 1 else f"{shared:,} tested rows are"
@@ -147,31 +156,31 @@ def _copies(table: Table, parts: Sequence[Fold]) -> list[Finding]:
             Finding(
                 "warning",
                 f"{words}. {rows} that close to rows used for training or model selection: remove copies, or name a group "
-                "column so that they stay together.",
+                "column that keeps them together.",
             )
         ]
     if not extra:
         return []
-    if across:
-        occur = "1 tested row also occurs" if across == 1 else f"{across:,} tested rows also occur"
+    if exact_across:
+        occur = "1 tested row also occurs" if exact_across == 1 else f"{exact_across:,} tested rows also occur"
         words = f"{occur}, with identical numbers, among the rows used for training or model selection"
-        return [Finding("warning", f"{words}: remove copies, or name a group column so that they stay together.")]
+        return [Finding("warning", f"{words}: remove copies, or name a group column that keeps them together.")]
     copies = "1 row is a copy of another" if extra == 1 else f"{extra:,} rows are copies of others"
     return [Finding("fact", f"{copies}; none is on both sides of a split.")]
 
 
-def _across(which: Rows, parts: Sequence[Fold]) -> int:
-    """How many tested rows share their number with a row that models are trained or chosen on."""
+def _across(labels: Rows, parts: Sequence[Fold]) -> int:
+    """How many tested rows share their label with a row used for training or model selection."""
     across = 0
     for part in parts:
-        known = np.zeros(int(which.max()) + 1, dtype=bool)
-        known[which[np.concatenate([part.train, part.validation])]] = True
-        across += int(known[which[part.test]].sum())
+        in_training = np.zeros(int(labels.max()) + 1, dtype=bool)
+        in_training[labels[np.concatenate([part.train, part.validation])]] = True
+        across += int(in_training[labels[part.test]].sum())
     return across
 
 
 def digests(table: Table) -> NDArray[np.uint64]:
-    """A number for each row that is equal for equal rows; of all others equal by chance once in 2^64."""
+    """A 64-bit hash of each row: the same for equal rows, and for different ones with probability 2^-64."""
     total = np.zeros(len(table.target), dtype=np.uint64)
     random = np.random.default_rng(0)
     for name, x in table.modalities.items():
@@ -200,13 +209,15 @@ def _groups(table: Table, parts: Sequence[Fold]) -> list[Finding]:
         )
     shared = 0
     for part in parts:
-        known = np.unique(table.group[np.concatenate([part.train, part.validation])])
-        shared += int(np.isin(np.unique(table.group[part.test]), known).sum())
+        training_groups = np.unique(table.group[np.concatenate([part.train, part.validation])])
+        shared += int(np.isin(np.unique(table.group[part.test]), training_groups).sum())
     if shared:
-        words = f"{shared:,} groups are on both sides of the given split: test rows are not new to the models."
+        words = (
+            f"{shared:,} groups are on both sides of the given split: test rows are not independent of training rows."
+        )
         return [*findings, Finding("warning", words)]
     return [*findings, Finding("fact", f"{len(names):,} groups; none is on both sides of a split.")]
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

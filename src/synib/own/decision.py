@@ -6,23 +6,25 @@ from typing import Literal
 from synib.own.evidence import Evidence
 
 Answer = Literal["present", "absent", "unclear"]
-SMALL = 0.02  # of the metric: a smaller gain is none worth having
-LARGEST = 0.2  # of the metric: where only larger interactions would be found, nothing can be concluded
+SMALL = 0.02  # of the metric: a smaller gain is not relevant
+LARGEST = 0.2  # of the metric: if only larger interactions would be detected, the audit is inconclusive
 
 
 def decide(evidence: Evidence, detectable: Mapping[str, float | None]) -> Answer:
-    """Present, absent or unclear.
+    """Decide whether synergy is present, absent or unclear.
 
-    *Present* where some candidate gains over the additive model in log-likelihood, at a level corrected for the number of
-    candidates, and by a point or more in the metric. Log-likelihood alone does not suffice: of two models that know
-    the same one can be more confident where it is right.
+    *Present*: some candidate gains over the additive model in log-likelihood, at a level corrected for the number of
+    candidates, and by a point or more in the metric. Log-likelihood alone does not suffice: of two models with the same
+    information, one can be better calibrated.
 
-    *Absent* where interactions of every kind that was planted would have been found with 80 % power down to a stated size of at
-    most 20 points, and every candidate rules out a lead of that size.
+    *Absent*: simulated interactions of every kind would have been detected with 80 % power at a stated size of at most
+    20 points, and for every candidate the interval excludes a gain of that size.
+
+    *Unclear*: otherwise.
 
     Args:
         evidence: The gains of all candidates.
-        detectable: Kind of interaction → the smallest size found with 80 % power; ``None`` where none up to 40 points is.
+        detectable: Kind of interaction → the smallest size detected with 80 % power; ``None`` if 40 points are not enough.
     """
     if any(candidate.sure for candidate in evidence.candidates.values()):
         return "present"
@@ -33,7 +35,7 @@ def decide(evidence: Evidence, detectable: Mapping[str, float | None]) -> Answer
 
 
 def stated_size(detectable: Mapping[str, float | None]) -> float | None:
-    """The size of interaction that every planted kind would have been found at; ``None`` if some kind would not."""
+    """The size at which every simulated kind of interaction would have been detected; ``None`` if there is no such size."""
     if not detectable or None in detectable.values():
         return None
     return max(SMALL, *(size for size in detectable.values() if size is not None))

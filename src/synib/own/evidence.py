@@ -33,12 +33,12 @@ from synib.training.lazy_rows import in_order
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]
-PARTS = 5  # that regressions are fitted on and tested on in turn
-ROWS = 20_000  # that detectors look at
-PROBED = 100_000  # tested rows up to which networks are probed on all of them; of more, on those that detectors look at
-DRAWS = 16  # rows whose other modalities a network's prediction is averaged over
-SURE = 0.025  # one-sided, as of a two-sided 95 % interval
-WORTH = 0.01  # of the metric: from many rows a smaller gain cannot be told from an additive model that is not perfect
+PARTS = 5  # folds of the regressions
+ROWS = 20_000  # rows used by detectors, at most
+PROBED = 100_000  # networks are evaluated on all tested rows up to this number, and beyond it on the detectors' rows
+DRAWS = 16  # background rows over which a network's prediction is averaged
+SURE = 0.025  # one-sided level, as for a two-sided 95 % interval
+WORTH = 0.01  # of the metric: with many rows a smaller gain could come from an imperfect additive model
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Candidate:
         evidence: The gain of its interaction over the additive model in log-likelihood, in nats per row, beyond the
             candidate's unimodal parts; with a simultaneous interval.
         p: Adjusted p-value of no gain (single-step max-t over all candidates).
-        lead: The same in the audit's metric, with an interval of its own.
-        bound: The same with a simultaneous interval.
+        lead: The same gain in the audit's metric, with its own interval.
+        bound: The same gain with a simultaneous interval.
         score: The metric.
     """
 
@@ -62,7 +62,7 @@ class Candidate:
 
     @property
     def sure(self) -> bool:
-        """Whether both log-likelihood and the metric show a gain, of one point at least."""
+        """Whether log-likelihood and the metric both show a gain, of at least one point in the metric."""
         return self.p <= SURE and self.lead.low > 0 and self.lead.value >= WORTH
 
 
@@ -76,8 +76,8 @@ class Evidence:
         additive: The metric of the additive model.
         additive_scores: The same for each row.
         scores: Fusion method or detector → its score of each row.
-        critical: How many standard errors a candidate needs, corrected for the number of candidates.
-        note: Which rows were evaluated, if not all.
+        critical: Critical value in standard errors, corrected for the number of candidates.
+        note: A sentence on which rows were evaluated, if not all.
     """
 
     rows: Rows
@@ -90,7 +90,7 @@ class Evidence:
 
     @property
     def best(self) -> str:
-        """The candidate with the strongest evidence; those that gain in log-likelihood and in the metric first."""
+        """The candidate with the strongest evidence; candidates that gain in log-likelihood and in the metric come first."""
         return max(self.candidates, key=lambda name: (self.candidates[name].sure, -self.candidates[name].p))
 
 
@@ -99,10 +99,10 @@ class Bench:
 
     Args:
         outcome: The trained models, an additive network among them.
-        metric: How predictions are compared.
-        group: For each row of the table what it depends on (groups, near-copies); ``None`` if rows are independent.
-        device: Where detectors compute.
-        seed: Seed for the choice of rows, the parts, landmarks and clusters.
+        metric: The metric by which predictions are compared.
+        group: For each row of the table its dependence group (user groups, near-copies); ``None`` if rows are independent.
+        device: Device of the detectors.
+        seed: Seed for the choice of rows, the folds, landmarks and clusters.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Bench:
     ) -> None:
         table = outcome.table
         self.outcome, self.metric, self.device, self.seed = outcome, metric, device, seed
-        self.rows, self.probed, self.note = _chosen(outcome, seed)
+        self.rows, self.probed, self.note = _evaluated_rows(outcome, seed)
         self._scales: dict[str, Scale] = {}
         self.group = None if group is None else np.unique(group[self.rows], return_inverse=True)[1]
         self.part = self._parts(table)
@@ -136,7 +136,7 @@ class Bench:
         return self.outcome.table.target[self.rows]
 
     def compare(self, target: NDArray[np.generic]) -> Comparison:
-        """What detectors add to the additive model, for this target of the rows."""
+        """The gain of the detectors over the additive model, for this target of the rows."""
         return self.detectors.compare(self.response(target), self.base.to(self.device), self.offset.to(self.device))
 
     def response(self, target: NDArray[np.generic]) -> Response:
@@ -152,12 +152,12 @@ class Bench:
         The additive part of a network is the mean of its predictions over the other modalities' values, one for each modality.
         """
         response, eta = self.response(self.target), compared.additive
-        alone = torch.from_numpy(additive_parts(self.outcome, method, self.seed, self.probed)[:, self.rows]).to(
-            self.device
-        )
+        unimodal_parts = torch.from_numpy(
+            additive_parts(self.outcome, method, self.seed, self.probed)[:, self.rows]
+        ).to(self.device)
         joint = self._eta(method).to(self.device)
-        alone = alone - alone.mean(1, keepdim=True)
-        interaction = (joint - joint.mean(0) - alone.sum(0))[None]
+        unimodal_parts = unimodal_parts - unimodal_parts.mean(1, keepdim=True)
+        interaction = (joint - joint.mean(0) - unimodal_parts.sum(0))[None]
         result = Extension(
             torch.empty_like(eta),
             torch.empty_like(eta),
@@ -166,7 +166,7 @@ class Bench:
         )
         for fold in range(int(self.part.max()) + 1):
             test, train = (torch.from_numpy(np.flatnonzero(x)).to(self.device) for x in self._sides(fold))
-            extend(response, eta, alone, interaction, train, test, result)
+            extend(response, eta, unimodal_parts, interaction, train, test, result)
         return result
 
     def scores(self, method: str) -> Numbers:
@@ -176,29 +176,29 @@ class Bench:
         return np.mean([self.metric.scores(eta[:, columns], self.target) for eta in predictions], 0)
 
     def mean(self, x: Numbers) -> Estimate:
-        """The mean of a number for each row, with an interval that knows which rows depend on each other."""
+        """The mean over rows, with an interval that accounts for dependent rows."""
         return mean(x, self.group)
 
     def estimate(self, scores: Numbers) -> Estimate:
-        """The metric from the scores of rows, with such an interval, which also knows of cross-validation."""
+        """The metric from the scores of rows, with an interval that accounts for dependent rows and cross-validation."""
         return self.metric.estimate(scores, self.group, len(self.outcome.parts))
 
     def lead(self, scores: Numbers, other: Numbers, level: float = 0.95) -> Estimate:
-        """How much better one model is than another, with such an interval."""
+        """The difference between two models' scores, with an interval that accounts for dependent rows."""
         return self.metric.lead(scores, other, self.group, level)
 
-    def lead_of_methods(self, ours: str, theirs: str, level: float = 0.95) -> Estimate:
-        """What one method gains over another: the wider of the interval over rows and that over trained models.
+    def lead_of_methods(self, method: str, rival: str, level: float = 0.95) -> Estimate:
+        """The gain of one method over another, with the wider of two intervals.
 
-        Rows tell how far the test rows happen to favour one of them; folds and seeds how far the training does (corrected
+        One is over rows and covers the sampling of test rows; the other is over folds and covers the training (corrected
         resampled t, since folds share training rows).
         """
-        scores, other = self.scores(ours), self.scores(theirs)
-        by_rows, parts = self.lead(scores, other, level), self.outcome.parts
-        if ours == theirs or len(parts) < 3:
+        scores, rival_scores = self.scores(method), self.scores(rival)
+        by_rows, parts = self.lead(scores, rival_scores, level), self.outcome.parts
+        if method == rival or len(parts) < 3:
             return by_rows
         tested = [np.isin(self.rows, fold.test) for fold in parts]
-        differences = np.array([(scores - other)[rows].mean() for rows in tested if rows.any()])
+        differences = np.array([(scores - rival_scores)[rows].mean() for rows in tested if rows.any()])
         share = len(parts[0].test) / len(parts[0].train)
         by_models = corrected_resampled_t(differences, share, level)
         low, high = min(by_rows.low, by_models.low), max(by_rows.high, by_models.high)
@@ -235,19 +235,19 @@ def collect(bench: Bench, fusions: Sequence[str]) -> Evidence:
         gains[name], leads[name] = extension.gain.cpu().numpy(), (extended, without)
         scores[name] = bench.scores(name) if name in fusions else extended
     names = list(gains)
-    together = simultaneous(np.stack([gains[n] for n in names]), bench.group, seed=bench.seed)
-    each = simultaneous(np.stack([a - b for a, b in leads.values()]), bench.group, seed=bench.seed).level_each
+    adjusted = simultaneous(np.stack([gains[n] for n in names]), bench.group, seed=bench.seed)
+    adjusted_level = simultaneous(np.stack([a - b for a, b in leads.values()]), bench.group, seed=bench.seed).level_each
     candidates = {
         name: Candidate(
-            together.estimates[i],
-            float(together.p_values[i]),
+            adjusted.estimates[i],
+            float(adjusted.p_values[i]),
             bench.lead(*leads[name]),
-            bench.lead(*leads[name], each) if 0 < each < 1 else unknown(len(bench.rows)),
+            bench.lead(*leads[name], adjusted_level) if 0 < adjusted_level < 1 else unknown(len(bench.rows)),
             bench.estimate(scores[name]),
         )
         for i, name in enumerate(names)
     }
-    return Evidence(bench.rows, candidates, bench.estimate(additive), additive, scores, together.critical, bench.note)
+    return Evidence(bench.rows, candidates, bench.estimate(additive), additive, scores, adjusted.critical, bench.note)
 
 
 def linear_predictor(outcome: Outcome, method: str) -> Numbers:
@@ -263,7 +263,7 @@ def linear_predictor(outcome: Outcome, method: str) -> Numbers:
 
 
 class _Rows:
-    """Some rows of a modality in single precision, read when they are asked for and not kept."""
+    """Some rows of a modality in single precision, read on access and not kept."""
 
     def __init__(self, x: NDArray[np.generic], rows: Rows, device: str) -> None:
         self._reader, self._rows, self._device = RowReader(np.asarray(x)), torch.from_numpy(rows), device
@@ -274,21 +274,23 @@ class _Rows:
 
 
 def additive_parts(outcome: Outcome, method: str, seed: int = 0, rows: Rows | None = None) -> Numbers:
-    """The unimodal parts of a fusion model, ``(modalities, rows, columns)``: its mean over the values of the others.
+    """The unimodal parts of a fusion model: its mean prediction over the values of the other modalities.
 
-    At those of ``rows`` that are tested, by the models that were not trained on them, with mean 0 over each fold; NaN
-    elsewhere. All rows of a fold use the same values of the other modalities, so that the result is a function of one
-    modality alone, without noise from the draws: noise would hide part of the unimodal effects, and that part would then
-    look like an interaction.
+    They are computed for those of ``rows`` that are tested, by the models that were not trained on them. All rows of a fold
+    use the same values of the other modalities, so that a part is a function of one modality only, without noise from the
+    draws. Noise would hide some of the unimodal effect, which would then look like an interaction.
+
+    Returns:
+        ``(modalities, rows, columns)`` with mean 0 over each fold; NaN for rows that are not tested.
     """
     recipe, names = outcome.recipe, list(outcome.table.modalities)
     columns = 1 if outcome.table.kind == "regression" else recipe.outputs
     parts = np.full((len(names), len(outcome.table.target), columns), np.nan)
     for i, fold in enumerate(outcome.parts):
         split = recipe.view(i, fold.test)
-        asked = np.arange(len(fold.test)) if rows is None else np.flatnonzero(np.isin(fold.test, rows))
-        at = torch.from_numpy(asked)
-        own = {name: in_order(x, at) if len(at) < len(split) else x for name, x in split.modalities.items()}
+        positions = np.arange(len(fold.test)) if rows is None else np.flatnonzero(np.isin(fold.test, rows))
+        at = torch.from_numpy(positions)
+        inputs = {name: in_order(x, at) if len(at) < len(split) else x for name, x in split.modalities.items()}
         learners = outcome.methods[method].learners[i]
         background = keys.permutation(keys.fold(keys.key(seed), "others"), len(split))[:DRAWS]
         others = {name: take(x, background) for name, x in split.modalities.items()}
@@ -296,31 +298,31 @@ def additive_parts(outcome: Outcome, method: str, seed: int = 0, rows: Rows | No
             total = np.zeros((len(at), columns))
             for start in range(0, len(at), PREDICTED):
                 block = slice(start, start + PREDICTED)
-                for eta in _with_others(learners, name, take(own[name], block), others, len(at[block])):
+                for eta in _with_others(learners, name, take(inputs[name], block), others, len(at[block])):
                     total[block] += recipe.scaling(i).undo(outcome.family, eta)[:, :columns]
-            parts[m, fold.test[asked]] = (total - total.mean(0)) / (len(background) * len(learners))
+            parts[m, fold.test[positions]] = (total - total.mean(0)) / (len(background) * len(learners))
     return parts
 
 
 def _with_others(
-    learners: Sequence[Learner], name: str, own: Modality, others: Mapping[str, Modality], rows: int
+    learners: Sequence[Learner], name: str, inputs: Modality, others: Mapping[str, Modality], rows: int
 ) -> Iterator[Numbers]:
-    """Predictions of some rows of a modality with each background row of the others.
+    """Predictions for some rows of one modality, combined with each background row of the others.
 
-    A model that predicts by its fusion encodes a modality once, and only the fusion is repeated.
+    If the method predicts with the model's fusion, each modality is encoded once and only the fusion is repeated.
     """
     count = len(values(next(iter(others.values()))))
-    brought: list[dict[str, Any]] = []
+    encoded: list[dict[str, Any]] = []
     with torch.no_grad():
         for learner in learners:
             learner.eval()
-            model, x = learner.model, {**others, name: own}
+            model, x = learner.model, {**others, name: inputs}
             if learner.method.predicts_by_fusion:
                 x = {n: model.project(n, model.encode(n, part)) for n, part in x.items()}
-            brought.append(x)
+            encoded.append(x)
         for number in range(count):
             row = torch.full((rows,), number)
-            for learner, x in zip(learners, brought, strict=True):
+            for learner, x in zip(learners, encoded, strict=True):
                 mixed = {n: part if n == name else take(part, row) for n, part in x.items()}
                 fused = learner.method.predicts_by_fusion
                 eta = learner.model.combine(mixed) if fused else learner.method.predict(learner.model, mixed)
@@ -328,12 +330,12 @@ def _with_others(
 
 
 def _additive_models(outcome: Outcome) -> list[str]:
-    """Models that use no interaction: one of each modality, and an additive network, last."""
+    """Models without interactions: one per modality and, last, an additive network."""
     return [*(f"unimodal-{name}" for name in outcome.table.modalities), "additive"]
 
 
-def _chosen(outcome: Outcome, seed: int) -> tuple[Rows, Rows, str]:
-    """The tested rows, or a stratified choice of many; those on which networks are probed; and a note on the choice."""
+def _evaluated_rows(outcome: Outcome, seed: int) -> tuple[Rows, Rows, str]:
+    """The tested rows, or a stratified sample of them; the rows on which networks are evaluated; and a note on the sample."""
     tested = np.flatnonzero(~np.isnan(outcome.methods["additive"].predictions[0, :, 0]))
     if len(tested) <= ROWS:
         return tested, tested, ""

@@ -1,4 +1,4 @@
-"""What a trained model needs to be used: its calibration as numbers, and values that stand for missing modalities."""
+"""Turn a trained model into a predictor: its calibration, and background values that replace missing modalities."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +17,8 @@ from synib.own.scaling import Scaling
 from synib.own.search_space import LINEAR
 from synib.tokens import optional
 
-LEARNED = 32  # training rows that lack a modality: from so many on, what the model learned of its absence is used
-BACKGROUND = 64  # training rows of each modality that stand for all its values
+LEARNED = 32  # training rows without a modality, from which on the model has learned to predict without it
+BACKGROUND = 64  # training rows of each modality that represent its distribution
 
 
 def predictor_of(
@@ -31,17 +31,17 @@ def predictor_of(
     train_rows: Rows,
     about: Mapping[str, Any],
 ) -> Predictor:
-    """A trained model with its calibration, and with what stands for missing modalities.
+    """A trained model with its calibration and the background for missing modalities.
 
     Args:
-        recipe: Of the table.
-        method: What trained the model.
+        recipe: The recipe of the table.
+        method: The method that trained the model.
         answers: The model in parts.
-        scaling: Of its training rows.
-        settings: How it was trained.
-        calibration: Of what it says.
+        scaling: The scaling of its training rows.
+        settings: Its training settings.
+        calibration: The calibration of its predictions.
         train_rows: The rows it was trained on.
-        about: How it came to be, in plain values.
+        about: Provenance and scores, as plain values.
     """
     table = recipe.table
     lacking = {name: int((~table.present[name][train_rows]).sum()) for name in recipe.missing}
@@ -66,14 +66,14 @@ def predictor_of(
 
 
 def temperature_of(calibration: Calibration, gaussian: bool, stacked: bool) -> float:
-    """What divides the logits, or multiplies a number's standard deviation; experts have their weights instead."""
+    """The factor that divides the logits or multiplies a Gaussian's standard deviation; 1 for experts, which have weights."""
     if gaussian:
         return float((calibration.bias[1] / 2).exp())
     return 1.0 if stacked else 1 / float(calibration.weights[0])
 
 
 def background_of(recipe: TableRecipe, answers: Any, scaling: Scaling, train_rows: Rows) -> dict[str, Tensor]:
-    """What training rows bring to the fusion: the same rows for all modalities, where they have them."""
+    """Encoded training rows of each modality: the same rows for all modalities, as far as they have them."""
     shuffled = train_rows[keys.permutation(keys.fold(keys.key(0), "background"), len(train_rows)).numpy()]
     background = {}
     with torch.no_grad():

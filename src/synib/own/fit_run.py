@@ -1,4 +1,4 @@
-"""The training behind a fit: everything that is compared, what is chosen, and its model of rows that lack modalities."""
+"""The training of a fit: all candidates, the chosen model, and its second model for rows that lack modalities."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ from synib.own.search_space import LINEAR, RIDGES, candidates
 from synib.own.table import Table
 from synib.training import Cell, Learner
 
-FEW = 5000  # rows below which weights for rows that lack modalities are fitted on all folds, and not on one
+FEW = 5000  # below this number of rows, the weights of the second model are fitted on all folds, otherwise on one
 Progress = Callable[[float, float], None]
 
 
 @dataclass
 class FitRun:
-    """Training of everything that is compared, and of what is chosen."""
+    """Trains all candidates of a fit, and the chosen model."""
 
     table: Table
     folds: Sequence[Fold]
@@ -48,26 +48,26 @@ class FitRun:
     def __post_init__(self) -> None:
         self.recipe = TableRecipe(self.table, self.folds, self.epochs)
         self.pairs = [(i, j) for i in range(len(self.folds)) for j in range(i)] if self.nested else []
-        both = [self._without_both(i, j) for i, j in self.pairs]
+        pair_folds = [self._without_both(i, j) for i, j in self.pairs]
         self.work: list[tuple[str, bool, TableRecipe, list[Cell]]] = []
         for method in self.methods:
-            for single, parts in ((True, self.folds), (False, both)):
+            for single, parts in ((True, self.folds), (False, pair_folds)):
                 if parts and method not in (FREQUENCIES, LINEAR):
                     recipe = self._recipe(method, parts)
                     cells = recipe.cells(method, self.budget, self.seeds, self.seed)
                     self.work.append((method, single, recipe, cells))
         costs = [cost_of(recipe, cells) for _, _, recipe, cells in self.work]
-        each = [total / len(cells) for total, (*_, cells) in zip(costs, self.work, strict=True)]
-        self.last = max(each, default=0.0)  # of the final model, and of each that rows without a modality need
-        again = len(self.folds) if len(self.table.target) < FEW else 1
-        self.total, self.done = sum(costs) + (2 + again) * self.last, 0.0
+        cost_per_model = [total / len(cells) for total, (*_, cells) in zip(costs, self.work, strict=True)]
+        self.last_cost = max(cost_per_model, default=0.0)  # cost of the final model, and of each second model
+        refits = len(self.folds) if len(self.table.target) < FEW else 1
+        self.total, self.done = sum(costs) + (2 + refits) * self.last_cost, 0.0
 
     def candidates(self, rows: Rows) -> tuple[list[Candidate], dict[int, list[Learner]]]:
-        """Every candidate with its predictions of these rows, by models that were not trained on them, and these models."""
+        """Every candidate with its out-of-fold predictions for these rows, and its models of the folds."""
         self.on_progress(0.0, self.total)
         result = [self._frequencies(rows)]
-        of_folds: dict[tuple[str, int, int], list[Learner]] = {}
-        said: dict[tuple[str, int, int, bool], list[NDArray[Any]]] = {}
+        fold_learners: dict[tuple[str, int, int], list[Learner]] = {}
+        predictions: dict[tuple[str, int, int, bool], list[NDArray[Any]]] = {}
         for method, single, recipe, cells in self.work:
             work = cost_of(recipe, cells) / len(cells)
             trained = train_cells(recipe, cells, self.device, after_epoch=partial(self._advance, work=work))
@@ -78,60 +78,65 @@ class FitRun:
                         cell = Cell("own", method, {"fold": fold}, recipe.settings(method, settings, fold), seed)
                         learner = trained[cell.id].learner().eval()
                         scales = expert_scales(learner, recipe.view(fold, part.train))
-                        of_test = (answers_of(learner, recipe.view(fold, part.test)) / scales[:, None, None]).numpy()
-                        answers.append(recipe.scaling(fold).undo(recipe.family, of_test))
+                        test_answers = (
+                            answers_of(learner, recipe.view(fold, part.test)) / scales[:, None, None]
+                        ).numpy()
+                        answers.append(recipe.scaling(fold).undo(recipe.family, test_answers))
                         learners.append(learner)
-                    said[method, number, seed, single] = answers
+                    predictions[method, number, seed, single] = answers
                     if single:
-                        of_folds[method, number, seed] = learners
+                        fold_learners[method, number, seed] = learners
         for single, parts in ((True, self.folds), (False, [self._without_both(i, j) for i, j in self.pairs])):
             if LINEAR in self.methods and parts:
                 for number, (answers, learners) in enumerate(self._regressions(parts)):
-                    said[LINEAR, number, self.seed, single] = answers
+                    predictions[LINEAR, number, self.seed, single] = answers
                     if single:
-                        of_folds[LINEAR, number, self.seed] = learners
-        kept: dict[int, list[Learner]] = {}
-        for method, number, seed in (key[:3] for key in said if key[3]):
-            answers = said[method, number, seed, True]
-            paired = self._paired(rows, said[method, number, seed, False]) if self.pairs else None
-            kept[len(result)] = of_folds[method, number, seed]
+                        fold_learners[LINEAR, number, self.seed] = learners
+        candidate_learners: dict[int, list[Learner]] = {}
+        for method, number, seed in (key[:3] for key in predictions if key[3]):
+            answers = predictions[method, number, seed, True]
+            paired = self._paired(rows, predictions[method, number, seed, False]) if self.pairs else None
+            candidate_learners[len(result)] = fold_learners[method, number, seed]
             settings = candidates(method, self.budget)[number]
             result.append(Candidate(method, settings, seed, self._joined(rows, answers), paired=paired))
-        return result, kept
+        return result, candidate_learners
 
     def _regressions(self, parts: Sequence[Fold]) -> list[tuple[list[NDArray[Any]], list[Learner]]]:
-        """For each penalty, the predictions of logistic regressions for the test rows of each part, and the regressions."""
+        """For each penalty, the predictions of logistic regressions for the test rows of each fold, and the regressions."""
         recipe = self.recipe if parts is self.folds else TableRecipe(self.table, parts, self.epochs, self.recipe.width)
         fitted = [Regression(recipe, k, part.train).learners() for k, part in enumerate(recipe.parts)]
         tests = [recipe.split(k, part.test) for k, part in enumerate(recipe.parts)]
         by_penalty = [[of_part[number] for of_part in fitted] for number in range(len(RIDGES))]
-        return [([answers_of(one, x).numpy() for one, x in zip(of, tests, strict=True)], of) for of in by_penalty]
+        return [
+            ([answers_of(learner, x).numpy() for learner, x in zip(regressions, tests, strict=True)], regressions)
+            for regressions in by_penalty
+        ]
 
     def _joined(self, rows: Rows, answers: Sequence[NDArray[Any]]) -> Tensor:
-        """Predictions of all folds as those of all rows."""
+        """Predictions of all folds, in the order of the rows."""
         joined = np.empty((len(answers[0]), len(rows), answers[0].shape[-1]))
         for part, of_fold in zip(self.folds, answers, strict=True):
             joined[:, np.searchsorted(rows, part.test)] = of_fold
         return torch.from_numpy(joined)
 
     def _paired(self, rows: Rows, answers: Sequence[NDArray[Any]]) -> Tensor:
-        """For each fold, predictions of all other rows by models that were trained without it."""
+        """For each fold, predictions for all other rows by models that were trained without this fold."""
         joined = np.full((len(self.folds), len(answers[0]), len(rows), answers[0].shape[-1]), np.nan)
         for (i, j), of_both in zip(self.pairs, answers, strict=True):
-            both = self._without_both(i, j).test
+            test_rows = self._without_both(i, j).test
             for outer, inner in ((i, j), (j, i)):
-                of_inner = np.isin(both, self.folds[inner].test)
-                joined[outer][:, np.searchsorted(rows, both[of_inner])] = of_both[:, of_inner]
+                of_inner = np.isin(test_rows, self.folds[inner].test)
+                joined[outer][:, np.searchsorted(rows, test_rows[of_inner])] = of_both[:, of_inner]
         return torch.from_numpy(joined)
 
     def _without_both(self, i: int, j: int) -> Fold:
-        """A fold that tests two of the folds, and is trained on the others."""
+        """A fold with two of the folds as test rows, and the others as training rows."""
         test = np.union1d(self.folds[i].test, self.folds[j].test)
         train = np.setdiff1d(self.folds[i].train, test)
         return Fold(train, train[: max(2, len(train) // 5)], test)
 
     def _recipe(self, method: str, parts: Sequence[Fold]) -> TableRecipe:
-        """A method that looks at validation rows while it trains gets some of its own, from its training rows."""
+        """The recipe of a method; one that uses validation rows during training gets them from the training rows."""
         if self._revises(method):
             parts = [Fold(*held_out(self.table, fold.train, seed=self.seed), fold.test) for fold in parts]
         elif parts is self.folds:
@@ -141,7 +146,7 @@ class FitRun:
     def final(
         self, chosen: Candidate, rows: Rows, calibration: Calibration, trained: Learner | None = None, fold: int = 0
     ) -> tuple[Any, Scaling, dict[str, Any]]:
-        """The chosen model, trained on these rows (unless it is, on a fold's), what scales them, and all its settings."""
+        """The chosen model, trained on these rows unless a trained one is given; its scaling; and all its settings."""
         scaling = Scaling.fit(self.table, rows)
         if chosen.method == FREQUENCIES:
             constant = Frequencies(tuple(self.table.modalities), self._constant(rows))
@@ -156,20 +161,22 @@ class FitRun:
             settings, learner = recipe.settings(chosen.method, chosen.settings, fold), trained
             scaling = recipe.scaling(fold)
         else:
-            own = Fold(*held_out(self.table, rows, seed=self.seed), rows[:0]) if self._revises(chosen.method) else None
-            # Nothing is chosen or fitted on these validation rows.
-            part = own or Fold(rows, held_out(self.table, rows, seed=self.seed)[1], rows[:0])
+            revising_part = (
+                Fold(*held_out(self.table, rows, seed=self.seed), rows[:0]) if self._revises(chosen.method) else None
+            )
+            # The recipe needs validation rows, but nothing is chosen or fitted on these.
+            part = revising_part or Fold(rows, held_out(self.table, rows, seed=self.seed)[1], rows[:0])
             recipe = TableRecipe(self.table, [part], self.epochs, self.recipe.width)
             settings = recipe.settings(chosen.method, chosen.settings, 0)
             cell = Cell("own", chosen.method, {"fold": 0}, settings, chosen.seed)
-            shard = train_cells(recipe, [cell], self.device, after_epoch=lambda s: self._advance(s, self.last))
+            shard = train_cells(recipe, [cell], self.device, after_epoch=lambda s: self._advance(s, self.last_cost))
             learner, scaling = shard[cell.id].learner().eval(), recipe.scaling(0)
         method = learner.method
         if isinstance(method, Experts):
             scales = expert_scales(learner, recipe.view(fold, recipe.parts[fold].train))
             method.weights = (calibration.weights / scales).to(method.weights)
             method.bias = calibration.bias.to(method.bias)
-        # In double precision a row's prediction does not depend on the rows beside it.
+        # In double precision a row's prediction does not depend on the other rows of its batch.
         return Answers(learner, self.recipe.outputs).double(), scaling, settings
 
     def predictor(
@@ -180,7 +187,7 @@ class FitRun:
         rows: Rows,
         about: Mapping[str, Any],
     ) -> Predictor:
-        """The chosen model as it is used."""
+        """The predictor of the chosen model."""
         learner, scaling, settings = trained
         return predictor_of(self.recipe, chosen.method, learner, scaling, settings, calibration, rows, about)
 
@@ -192,13 +199,13 @@ class FitRun:
         calibration: Callable[[int], Calibration],
         rows: Rows,
     ) -> Predictor:
-        """The model with a second one for rows that lack modalities, weighed on rows that neither has seen.
+        """The model with a second one for rows that lack modalities, weighted on rows that neither was trained on.
 
         Args:
             model: The final model.
-            chosen: What was chosen.
+            chosen: The chosen candidate.
             learners: Its models of the folds.
-            calibration: Of the chosen candidate, without a fold.
+            calibration: Fold → the calibration of the chosen candidate without this fold.
             rows: The rows that the final model was trained on.
         """
         folds = self.folds if len(rows) < FEW else self.folds[:1]
@@ -210,7 +217,7 @@ class FitRun:
                 trained = self.final(chosen, fold.train, of_fold, learner, number)
                 part = self.predictor(chosen, trained, of_fold, fold.train, {})
             parts.append(TrainedPart(self.table, part, fold.train, fold.test))
-        after = partial(self._advance, work=self.last)
+        after = partial(self._advance, work=self.last_cost)
         trainer = SecondTrainer(self.epochs, self.recipe.width, self.seed, self.device, after)
         return trainer.complete(parts, TrainedPart(self.table, model, rows, rows[:0]))
 
@@ -227,8 +234,10 @@ class FitRun:
         constants = [self._constant(part.train).expand(1, len(part.test), -1).numpy() for part in self.folds]
         paired = None
         if self.pairs:
-            both = [self._without_both(i, j) for i, j in self.pairs]
-            paired = self._paired(rows, [self._constant(f.train).expand(1, len(f.test), -1).numpy() for f in both])
+            pair_folds = [self._without_both(i, j) for i, j in self.pairs]
+            paired = self._paired(
+                rows, [self._constant(f.train).expand(1, len(f.test), -1).numpy() for f in pair_folds]
+            )
         joined = self._joined(rows, constants)
         return Candidate(FREQUENCIES, {}, self.seed, joined, calibrated=False, paired=paired)
 

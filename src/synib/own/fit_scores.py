@@ -1,4 +1,4 @@
-"""How good a fitted model is: scores of rows that had no part in it, with intervals, and sentences that say so."""
+"""Scores of a fitted model on held-out rows, with intervals, and sentences about them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,36 +17,36 @@ from synib.own.table import Table
 
 Numbers = NDArray[np.float64]
 Score = dict[str, float | None]
-SEARCHED = ("lr", "dropout", "weight_decay", "weight", "ridge")  # settings that a search chooses
-BIN = 30  # rows of a bin of confidence, at least
-BINS = 15  # at most
-BLOCKS = 400  # of rows that are resampled together, at most: it saves time and changes nothing
+SEARCHED = ("lr", "dropout", "weight_decay", "weight", "ridge")  # settings that are searched
+BIN = 30  # rows per confidence bin, at least
+BINS = 15  # confidence bins, at most
+BLOCKS = 400  # blocks of rows for the bootstrap, at most; resampling blocks of random rows saves time
 
 
 def scores_of(table: Table, parameters: Numbers, rows: Rows, folds: int = 1) -> dict[str, Score]:
-    r"""Scores of predictions, each with its 95 % interval: ``log_loss`` in nats, and what else the target has.
+    r"""Scores of predictions, each with its 95 % interval: ``log_loss`` in nats, and others by the kind of target.
 
-    Classes have ``accuracy`` and ``calibration_error`` (expected calibration error), labels both over all labels;
-    numbers have ``error`` (root mean square), ``explained_variance`` and ``within_deviation`` (the share of rows
-    within one predicted standard deviation of the mean, 0.68 for a calibrated model).
+    Classes have ``accuracy`` and ``calibration_error`` (expected calibration error); labels have both, averaged over all
+    labels. Numbers have ``error`` (root mean square), ``explained_variance`` and ``within_deviation`` (the share of rows
+    within one predicted standard deviation of the mean, 0.68 for a calibrated Gaussian).
 
     Args:
         table: The data.
         parameters: The family's parameters for each of the rows.
-        rows: Which rows.
-        folds: By how many models, each for its part of the rows. Models trained on other rows would have other scores, too:
-            intervals are wider by the factor of Nadeau and Bengio (2003), :math:`\sqrt{1 + K / (K - 1)}`.
+        rows: The rows.
+        folds: Number of cross-validation folds. Models trained on other rows would have other scores, so intervals are
+            widened by the factor of Nadeau and Bengio (2003), :math:`\sqrt{1 + K / (K - 1)}`.
     """
     family, _ = family_of(table)
-    said, y = torch.from_numpy(parameters), np.asarray(table.target)[rows]
+    predicted, y = torch.from_numpy(parameters), np.asarray(table.target)[rows]
     groups = None if table.group is None else np.asarray(table.group)[rows]
     weight = np.ones(len(rows)) if table.weight is None else np.asarray(table.weight, dtype=np.float64)[rows]
     weight = weight / weight.mean()
 
     def estimate(values: Any) -> Estimate:
-        return _wider(mean(weight * np.asarray(values, dtype=np.float64), groups), folds)
+        return _widened(mean(weight * np.asarray(values, dtype=np.float64), groups), folds)
 
-    result = {"log_loss": estimate(family.nll(said, torch.as_tensor(y)))}
+    result = {"log_loss": estimate(family.nll(predicted, torch.as_tensor(y)))}
     kind = kind_of(table)
     if kind == "regression":
         squares, deviation = np.square(parameters[:, 0] - y), np.exp(parameters[:, 1] / 2)
@@ -62,23 +62,23 @@ def scores_of(table: Table, parameters: Numbers, rows: Rows, folds: int = 1) -> 
         result["within_deviation"] = estimate(np.sqrt(squares) <= deviation)
         return {name: as_plain(score) for name, score in result.items()}
     if kind == "multilabel":
-        p = said.sigmoid().numpy()
+        p = predicted.sigmoid().numpy()
         confidence, hits = np.maximum(p, 1 - p), ((p > 0.5) == y).astype(np.float64)
     else:
         p = (
-            torch.cat([torch.zeros_like(said), said], 1).softmax(1).numpy()
-            if said.shape[1] == 1
-            else said.softmax(1).numpy()
+            torch.cat([torch.zeros_like(predicted), predicted], 1).softmax(1).numpy()
+            if predicted.shape[1] == 1
+            else predicted.softmax(1).numpy()
         )
         confidence, hits = p.max(1)[:, None], (p.argmax(1) == y).astype(np.float64)[:, None]
     counts_alike = table.weight is None
-    share = _wider(proportion(hits, groups=groups), folds) if counts_alike else estimate(hits.mean(1))
+    share = _widened(proportion(hits, groups=groups), folds) if counts_alike else estimate(hits.mean(1))
     result["accuracy"] = replace(share, low=float(np.maximum(share.low, 0.0)), high=float(np.minimum(share.high, 1.0)))
     result["calibration_error"] = calibration_error(confidence, hits, weight, groups)
     return {name: as_plain(score) for name, score in result.items()}
 
 
-def _wider(score: Estimate, folds: int) -> Estimate:
+def _widened(score: Estimate, folds: int) -> Estimate:
     factor = np.sqrt(1 + folds / (folds - 1)) if folds > 1 else 1.0
     return replace(
         score,
@@ -88,27 +88,27 @@ def _wider(score: Estimate, folds: int) -> Estimate:
 
 
 def calibration_error(confidence: Numbers, hits: Numbers, weight: Numbers, groups: NDArray[Any] | None) -> Estimate:
-    """The expected calibration error over bins of equally many predictions.
+    """The expected calibration error over bins with equal numbers of predictions.
 
-    Noise makes it too large, and resampling larger still: the lower end of the interval is the bootstrap's basic one,
-    which allows for that, the upper end the percentile.
+    Sampling noise biases it upwards, and resampling does so again. The lower end of the interval is therefore from the basic
+    bootstrap, which corrects for the bias, and the upper end from the percentile bootstrap.
 
     Args:
-        confidence: Probability of what is predicted, ``(rows, labels)``; one column for classes.
-        hits: Whether it is right.
-        weight: How much each row counts.
-        groups: What is resampled together; rows by default.
+        confidence: Probability of the prediction, ``(rows, labels)``; one column for classes.
+        hits: Whether the prediction is correct.
+        weight: Weight of each row.
+        groups: Groups that are resampled together; single rows by default.
     """
     rows, labels = confidence.shape
     bins = int(np.clip(rows // BIN, 1, BINS))
     order = np.argsort(confidence, axis=None, kind="stable")
-    which = np.empty(confidence.size, dtype=np.int64)
-    which[order] = np.arange(confidence.size) * bins // confidence.size
+    bin_of = np.empty(confidence.size, dtype=np.int64)
+    bin_of[order] = np.arange(confidence.size) * bins // confidence.size
     gaps = np.zeros((rows, bins))
     np.add.at(
-        gaps, (np.repeat(np.arange(rows), labels), which), ((hits - confidence) * weight[:, None]).ravel() / labels
+        gaps, (np.repeat(np.arange(rows), labels), bin_of), ((hits - confidence) * weight[:, None]).ravel() / labels
     )
-    if groups is None:  # rows come in no order that matters
+    if groups is None:  # any assignment of rows to blocks will do
         block = np.random.default_rng(0).permutation(rows) % min(rows, BLOCKS)
     else:
         block = np.unique(groups, return_inverse=True)[1]
@@ -119,34 +119,37 @@ def calibration_error(confidence: Numbers, hits: Numbers, weight: Numbers, group
 
 
 def _error(*sums: Numbers, axis: int) -> Numbers:
-    """The absolute gaps of all bins, relative to the rows: sums of blocks for each bin, and their weight."""
+    """The calibration error from sums over blocks: the gap of each bin, and last the weight."""
     *gaps, weight = (column.sum(axis) for column in sums)
     return np.asarray(sum(np.abs(gap) for gap in gaps) / weight)
 
 
 def as_plain(score: Estimate) -> Score:
-    """A score for a file; its ends are ``None`` where nothing is known of them, as with a single group."""
+    """A score for a file; the ends of its interval are ``None`` if unknown, as with a single group."""
     ends = {"low": float(score.low), "high": float(score.high)}
     return {"value": float(score.value), **{name: end if np.isfinite(end) else None for name, end in ends.items()}}
 
 
-def choice_in_words(chosen: str, is_choice: bool, cross: CrossFit, among: Sequence[str], kind: str) -> str:
-    """Why this method."""
+def choice_in_words(chosen: str, is_choice: bool, cross: CrossFit, methods: Sequence[str], kind: str) -> str:
+    """A sentence on why this method was chosen."""
     if not is_choice:
-        return f"{chosen} was asked for."
-    losses = {method: cross.mean_loss(cross.best(method)) for method in among}
+        return f"{chosen} was requested."
+    losses = {method: cross.mean_loss(cross.best(method)) for method in methods}
     lowest = min(losses, key=lambda method: losses[method])
-    of = f"{len(among)} models were compared by cross-validated log-loss"
+    best = (
+        f"{len(methods)} models were compared by cross-validated log-loss; the lowest is that of {in_words(lowest, kind)}, "
+        f"{losses[lowest]:.3f} nats."
+    )
     if lowest == chosen:
-        return f"{of}; the lowest is that of {in_words(chosen, kind)}, {losses[chosen]:.3f} nats."
+        return best
     return (
-        f"{of}; the lowest is that of {in_words(lowest, kind)}, {losses[lowest]:.3f} nats. Not clearly worse, and therefore "
-        f"kept: {in_words(chosen, kind)}, {losses[chosen]:.3f}, within {cross.errors:g} standard errors of the difference."
+        f"{best} Kept, because it is not clearly worse: {in_words(chosen, kind)}, {losses[chosen]:.3f} nats, within "
+        f"{cross.errors:g} standard errors of the difference."
     )
 
 
 def in_words(method: str, kind: str = "classification") -> str:
-    """What a method is called in a sentence."""
+    """The name of a method in a sentence."""
     if method == FREQUENCIES:
         constant = {
             "regression": "the mean and the spread of the target",
@@ -167,25 +170,25 @@ def in_words(method: str, kind: str = "classification") -> str:
 def range_of(score: Mapping[str, float | None], places: str = ".3f") -> str:
     """A score with its interval, in words."""
     if score["low"] is None or score["high"] is None:
-        return f"{score['value']:{places}} (of one group, so that its interval is not known)"
+        return f"{score['value']:{places}} (only one group, so no interval)"
     return f"{score['value']:{places}} (95 % CI {score['low']:{places}} to {score['high']:{places}})"
 
 
 def test_scores(model: Predictor, table: Table) -> dict[str, Score]:
-    """Scores of a model on the rows that the split column keeps for testing; see :func:`scores_of`."""
+    """Scores of a model on the test rows of the split column; see :func:`scores_of`."""
     rows = np.flatnonzero(np.asarray(table.split) == "test")
     return scores_of(table, predicted_parameters(model, table, rows), rows)
 
 
 def predicted_parameters(model: Predictor, table: Table, rows: Rows) -> Numbers:
-    """The parameters of a model's predictions of some rows: logits; of a number, mean and log-variance."""
-    said = model.predict(
+    """The parameters of a model's predictions for some rows: logits, or mean and log-variance of a number."""
+    predictions = model.predict(
         {name: x[rows] for name, x in table.modalities.items()},
         {name: has[rows] for name, has in table.present.items()},
     )
     if model.kind == "regression":
-        return np.stack([said[:, 0], 2 * np.log(said[:, 1])], 1)
-    p = np.clip(said, 1e-12, 1 - 1e-12)
+        return np.stack([predictions[:, 0], 2 * np.log(predictions[:, 1])], 1)
+    p = np.clip(predictions, 1e-12, 1 - 1e-12)
     logits = np.log(p)
     if model.kind == "multilabel":
         return np.asarray(logits - np.log1p(-p))
@@ -197,22 +200,22 @@ def sentences(model: Predictor) -> list[str]:
     about, scores = model.about, model.about["scores"]
     rows = about["rows"]
     chosen = ", ".join(f"{name} {model.settings[name]:g}" for name in SEARCHED if name in model.settings)
-    who = _start(in_words(model.method, model.kind))
-    trained = f"{who}, trained on {rows['train']:,} rows{f' ({chosen})' if chosen else ''}."
+    model_name = _capitalised(in_words(model.method, model.kind))
+    trained = f"{model_name}, trained on {rows['train']:,} rows{f' ({chosen})' if chosen else ''}."
     result = [about["choice"], trained]
-    result.append(f"By {about['judged']}: {_listed(scores, model.kind)}.")
+    result.append(f"Scores by {about['judged']}: {_in_full(scores, model.kind)}.")
     others = {m: s for m, s in about["of_methods"].items() if m != model.method}
     if others:
-        compared = "; ".join(f"{in_words(m, model.kind)}: {_short(s, model.kind)}" for m, s in others.items())
-        result.append(f"Measured in the same way: {compared}.")
+        compared = "; ".join(f"{in_words(m, model.kind)}: {_in_short(s, model.kind)}" for m, s in others.items())
+        result.append(f"The other models by the same evaluation: {compared}.")
     if "tuned" in about and not about["tuned"]["kept"]:
         result.append(about["tuned"]["words"])
     if "test_scores" in about:
-        result.append(f"On {rows['test']:,} test rows: {_listed(about['test_scores'], model.kind)}.")
+        result.append(f"On {rows['test']:,} test rows: {_in_full(about['test_scores'], model.kind)}.")
     return result
 
 
-def _listed(scores: Mapping[str, Score], kind: str) -> str:
+def _in_full(scores: Mapping[str, Score], kind: str) -> str:
     loss = f"log-loss {range_of(scores['log_loss'])} nats"
     if kind == "regression":
         return (
@@ -226,12 +229,12 @@ def _listed(scores: Mapping[str, Score], kind: str) -> str:
     )
 
 
-def _short(scores: Mapping[str, Score], kind: str) -> str:
+def _in_short(scores: Mapping[str, Score], kind: str) -> str:
     loss = f"log-loss {scores['log_loss']['value']:.3f}"
     if kind == "regression":
         return f"root mean square error {scores['error']['value']:.3g}, {loss}"
     return f"accuracy {scores['accuracy']['value']:.3f}, {loss}"
 
 
-def _start(words: str) -> str:
+def _capitalised(words: str) -> str:
     return words[:1].upper() + words[1:]

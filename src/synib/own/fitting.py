@@ -1,4 +1,4 @@
-"""Training on a user's rows: every method over folds, candidates and seeds at once, choices on validation rows alone."""
+"""Training on a user's rows: each method over folds, candidates and seeds; choices use validation rows only."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,9 +27,9 @@ from synib.training.device import choose_device
 from synib.training.stacked import StackedModels
 
 Numbers = NDArray[np.float64]
-ROWS = 4096  # predicted at a time
-HELD = 1 << 29  # bytes of rows that models trained together may take on a CPU, which holds a copy for each
-WIDE = 128  # width of layers from which on several threads share a matrix product
+ROWS = 4096  # rows predicted at a time
+HELD = 1 << 29  # bytes of rows for models trained together on a CPU, with one copy per model
+WIDE = 128  # layer width from which on several threads are used
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class TrainedMethod:
     """The models of one method, and their predictions.
 
     Args:
-        predictions: The family's parameters for every row, from models that never saw it, ``(seeds, rows, outputs)``:
-            logits; of a number its mean and log-variance. NaN for rows that are in no test part.
-        validation: For each fold the same of its validation rows, on which settings and temperature were chosen.
+        predictions: The family's parameters for every row, by models that were not trained on it,
+            ``(seeds, rows, outputs)``: logits, or mean and log-variance of a number. NaN for rows that are never tested.
+        validation: For each fold the predictions for its validation rows, on which settings and temperature were chosen.
         chosen: For each fold the settings of the candidate with the lowest validation log-loss, averaged over seeds.
         losses: That log-loss, in nats and after the temperature, of every candidate in every fold, ``(folds, candidates)``.
-        temperature: What divides the logits (multiplies a number's standard deviation) so that the validation rows' log-loss is
-            least, ``(seeds, folds)``.
+        temperature: The factor that divides the logits (multiplies a number's standard deviation) and minimises the
+            validation log-loss, ``(seeds, folds)``.
         learners: For each fold and seed the trained model of the chosen candidate with its method, in evaluation mode.
     """
 
@@ -60,7 +60,7 @@ class Outcome:
     """The result of :func:`train`.
 
     Args:
-        recipe: How rows become what models see; its ``parts`` are the folds as they were trained.
+        recipe: The recipe that prepares rows and settings; its ``parts`` are the folds used in training.
         methods: Method → its models and predictions.
         budget: How many candidates every method had, in every fold.
         seeds: How many models every candidate had, from different initial weights.
@@ -81,11 +81,11 @@ class Outcome:
 
     @property
     def parts(self) -> list[Fold]:
-        """The folds as they were trained."""
+        """The folds used in training."""
         return self.recipe.parts
 
     def calibrated(self, method: str) -> Numbers:
-        """A method's predictions after each model's temperature, as logits (of a number: mean and log-variance)."""
+        """A method's predictions after temperature scaling, as logits (or mean and log-variance of a number)."""
         trained = self.methods[method]
         result = trained.predictions.copy()
         for i, fold in enumerate(self.parts):
@@ -96,14 +96,14 @@ class Outcome:
         models = len(self.parts) * self.budget * self.seeds * len(self.methods)
         return (
             f"{len(self.methods)} methods, {self.budget} candidates for each in each of {len(self.parts)} folds, {self.seeds} "
-            f"seed{'s' * (self.seeds != 1)}: {models:,} models. Chosen by validation log-loss after one temperature; test rows "
-            "were predicted once, by the chosen models."
+            f"seed{'s' * (self.seeds != 1)}: {models:,} models. Candidates were chosen by validation log-loss after "
+            "temperature scaling; test rows were predicted once, by the chosen models."
         )
 
 
 @dataclass(frozen=True)
 class TrainedCell:
-    """A trained cell: how to get its learner, its predictions of validation rows, its temperature, its log-loss after it."""
+    """A trained cell: a function that returns its learner, its validation predictions, temperature and calibrated log-loss."""
 
     learner: Callable[[], Learner]
     validation: Tensor
@@ -124,9 +124,9 @@ def train(
     together: int | None = None,
     on_progress: Callable[[float, float], None] = lambda done, total: None,
 ) -> Outcome:
-    """Train methods on every fold, with an equal number of candidates each, and predict the test rows.
+    """Train methods on every fold, with the same number of candidates each, and predict the test rows.
 
-    Test rows influence nothing but their own predictions: they are not scaled by, trained on or chosen on.
+    Test rows are not used for scaling, training or model selection.
 
     Args:
         table: The data.
@@ -142,12 +142,14 @@ def train(
     """
     check_whole("seeds", seeds)
     check_whole("seed", seed, None)
-    methods = _checked(methods, table)
+    methods = _checked_methods(methods, table)
     device = choose_device(device)
     recipe = TableRecipe(table, parts, epochs)
     cells = {method: recipe.cells(method, budget, seeds, seed) for method in methods}
-    costs = {method: _cost(recipe, mine[0]) for method, mine in cells.items()}
-    total = sum(costs[method] * cell.settings["epochs"] for method, mine in cells.items() for cell in mine)
+    costs = {method: _cost(recipe, method_cells[0]) for method, method_cells in cells.items()}
+    total = sum(
+        costs[method] * cell.settings["epochs"] for method, method_cells in cells.items() for cell in method_cells
+    )
     done = 0.0
     on_progress(done, total)
 
@@ -157,9 +159,11 @@ def train(
         on_progress(done, total)
 
     trained = {}
-    for method, mine in cells.items():
-        by_cell = train_cells(recipe, mine, device, together, after_epoch)
-        trained[method] = _best(recipe, method, [by_cell[cell.id] for cell in mine], candidates(method, budget), seeds)
+    for method, method_cells in cells.items():
+        by_cell = train_cells(recipe, method_cells, device, together, after_epoch)
+        trained[method] = _best(
+            recipe, method, [by_cell[cell.id] for cell in method_cells], candidates(method, budget), seeds
+        )
     recipe.release()
     return Outcome(recipe, trained, budget, seeds)
 
@@ -171,7 +175,7 @@ def train_cells(
     together: int | None = None,
     after_epoch: Callable[[Sequence[Cell]], None] = lambda shard: None,
 ) -> dict[str, TrainedCell]:
-    """Train cells, as many together as there is memory for; cell id → the trained cell."""
+    """Train cells, as many together as the memory allows; returns cell id → the trained cell."""
     trained: dict[str, TrainedCell] = {}
     for shard in grouped(cells, lambda same: _at_once(recipe, same, device, together)):
         shard_trained = _train_shard(recipe, shard, device, partial(after_epoch, shard))
@@ -191,7 +195,7 @@ def log_loss(
 
 
 def predict(learner: Learner, split: Split) -> Tensor:
-    """A trained learner's predictions, some rows at a time, in double precision."""
+    """A trained learner's predictions in double precision, computed in blocks of rows."""
     learner.eval()
     used = {name: x for name, x in split.modalities.items() if learner.method.uses(name)}
     with torch.no_grad():
@@ -203,7 +207,7 @@ def predict(learner: Learner, split: Split) -> Tensor:
 
 
 def answers_of(learner: Learner, split: Split) -> Tensor:
-    """What a trained learner says, or each of its experts before they are weighed, ``(experts, rows, outputs)``."""
+    """Predictions of a trained learner, or of each of its experts before weighting, ``(experts, rows, outputs)``."""
     method = learner.method
     if not isinstance(method, Experts):
         return predict(learner, split)[None]
@@ -219,7 +223,7 @@ def answers_of(learner: Learner, split: Split) -> Tensor:
 def expert_scales(learner: Learner, split: Split) -> Tensor:
     """The root mean square of each expert's predictions for these rows, ``(experts,)``; 1 for any other learner.
 
-    A synergy expert is as right at a confidence of .53 in one fold as at .6 in another: divided by this, both say the same.
+    Equally accurate experts of different folds can differ in confidence; dividing by this makes them comparable.
     """
     if not isinstance(learner.method, Experts):
         return torch.ones(1, dtype=torch.float64)
@@ -235,28 +239,28 @@ def _train_shard(
     recipe: TableRecipe, shard: Sequence[Cell], device: str, on_epoch: Callable[[], None]
 ) -> list[TrainedCell]:
     with _threads(device, recipe.width):
-        done = fleet.train(recipe, shard, device, on_epoch, accuracies=False)
+        result = fleet.train(recipe, shard, device, on_epoch, accuracies=False)
     splits = [recipe.data(cell).validation for cell in shard]
-    predictions = _predict_validation(done.fleet, splits).cpu()
+    predictions = _predict_validation(result.fleet, splits).cpu()
     if not predictions.isfinite().all():
         failed = shard[int((~predictions.isfinite().flatten(1).all(1)).nonzero()[0])]
         raise ValueError(
-            f"Training {failed.method} at lr {failed.settings['lr']:g} ended in predictions that are not finite: are some "
-            "values very far from the others?"
+            f"Training {failed.method} at lr {failed.settings['lr']:g} gave predictions that are not finite: check the data "
+            "for extreme values."
         )
-    done.fleet.retire()
+    result.fleet.retire()
     trained = []
     for i, (parameters, split) in enumerate(zip(predictions, splits, strict=True)):
         t = temperature(parameters, split.target, recipe.family, 1.0, split.sample_weight)
         calibrated = tempered(recipe.family, parameters.numpy(), t)
         loss = log_loss(recipe.family, calibrated, split.target, split.sample_weight)
-        trained.append(TrainedCell(partial(done.fleet.learner, i), parameters, t, loss))
+        trained.append(TrainedCell(partial(result.fleet.learner, i), parameters, t, loss))
     return trained
 
 
 @contextlib.contextmanager
 def _threads(device: str, width: int) -> Iterator[None]:
-    """One thread where matrices are small: a second does not help, and on a busy machine they wait for each other."""
+    """Use one thread if matrices are small: more do not help, and on a busy machine they wait for each other."""
     before = torch.get_num_threads()
     if device == "cpu" and width < WIDE:
         torch.set_num_threads(1)
@@ -267,7 +271,7 @@ def _threads(device: str, width: int) -> Iterator[None]:
 
 
 def _predict_validation(trained: StackedModels, splits: Sequence[Split]) -> Tensor:
-    """Predictions of every model of a fleet for its validation rows, ``(models, rows, outputs)``."""
+    """Validation predictions of every model of a fleet, ``(models, rows, outputs)``."""
     trained.template.eval()
     stacked = trained.stack(splits)
     pieces = []
@@ -282,7 +286,7 @@ def _predict_validation(trained: StackedModels, splits: Sequence[Split]) -> Tens
 def _best(
     recipe: TableRecipe, method: str, cells: Sequence[TrainedCell], tried: Sequence[dict[str, float]], seeds: int
 ) -> TrainedMethod:
-    """The best candidate of each fold, and its predictions of the rows that it was not trained or chosen on."""
+    """The best candidate of each fold, and its predictions for the test rows."""
     parts = recipe.parts
     losses = np.array([cell.loss for cell in cells]).reshape(len(parts), len(tried), seeds).mean(2)
     best = losses.argmin(1)
@@ -303,27 +307,29 @@ def _best(
 
 
 def _at_once(recipe: TableRecipe, cells: Sequence[Cell], device: str, together: int | None) -> int:
-    """How many cells of one program to train together: ``together``, or as many as the memory holds."""
+    """How many cells of one program to train together: ``together``, or as many as fit into memory."""
     if together is not None:
         return check_whole("together", together)
     if device.startswith("cuda"):
         return fleet.capacity(recipe, cells, device, "float32")
-    each = max(recipe.bytes(fold_of(cell)) for cell in cells)
-    return max(1, min(fleet.ON_CPU, HELD // (3 * each)))  # as stacked, in the order of an epoch, and prepared
+    bytes_per_model = max(recipe.bytes(fold_of(cell)) for cell in cells)
+    return max(
+        1, min(fleet.ON_CPU, HELD // (3 * bytes_per_model))
+    )  # three copies: stacked, in the order of an epoch, and prepared
 
 
 def _cost(recipe: TableRecipe, cell: Cell) -> float:
     return cost(recipe.method(cell, recipe.data(cell)))
 
 
-def _checked(methods: Sequence[str], table: Table) -> list[str]:
+def _checked_methods(methods: Sequence[str], table: Table) -> list[str]:
     if isinstance(methods, str) or not methods:
-        raise ValueError(f"methods are one or more names, such as ['vanilla', 'experts']; got {shown(methods)}.")
+        raise ValueError(f"methods must be a list of names, such as ['vanilla', 'experts']; got {shown(methods)}.")
     for method in methods:
         check_method(method)
         modality = method.removeprefix("unimodal-")
         if modality != method and modality not in table.modalities:
             raise ValueError(
-                f"There is no modality {modality!r} to train alone: there are {', '.join(table.modalities)}."
+                f"There is no modality {modality!r} to train on; the modalities are {', '.join(table.modalities)}."
             )
     return list(dict.fromkeys(methods))

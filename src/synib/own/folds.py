@@ -1,4 +1,4 @@
-"""Which rows to train on, to choose on and to test on: disjoint, no group in two of them, every class in its share."""
+"""Training, validation and test rows: disjoint, stratified by class, and with every group in one part."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from synib.own.table import Table
 
 Rows = NDArray[np.int64]
-VALIDATION = 5  # one in so many of the rows that are not tested validates
-LEAST = 3  # folds: one to test on, one to choose on, one to train on
-FOLDS = 5  # of a fit
-BANDS = 5  # of a target that is a number: from low to high, dealt out as classes are
+VALIDATION = 5  # one fifth of the rows that are not tested become validation rows
+LEAST = 3  # folds: one each to test, choose and train on
+FOLDS = 5  # folds of a fit
+BANDS = 5  # quantile bands of a numeric target, stratified like classes
 NAMES = ("train", "validation", "test")
 
 
@@ -24,9 +24,9 @@ class Fold(NamedTuple):
     """Row numbers, in ascending order.
 
     Args:
-        train: To fit parameters on.
-        validation: To choose settings on.
-        test: To be predicted when everything is fixed.
+        train: Rows to fit parameters on.
+        validation: Rows to choose settings on.
+        test: Rows to predict once everything else is fixed.
     """
 
     train: Rows
@@ -35,20 +35,19 @@ class Fold(NamedTuple):
 
 
 def folds(table: "Table", k: int = 5, seed: int = 0) -> list[Fold]:
-    """Folds of a table, every row in the test part of one of them; or the one that its split column names.
+    """Folds of a table in which every row is tested once; or the single fold of its split column.
 
-    Without a split column rows are dealt into ``k`` parts. Each part is tested once; of the other rows a fifth
-    validates, and the rest is trained on. Rows of one group stay together. Classes (of a number: five bands from low
-    to high) are dealt evenly: exactly, up to one row, where there are no groups, and as well as a greedy choice can,
-    largest group first, where there are.
+    Without a split column, rows are divided into ``k`` parts. Each part is tested once; one fifth of the other rows are
+    validation rows, and the rest are training rows. Rows of one group stay together. Parts are stratified by class (a numeric
+    target by five quantile bands): exactly, up to one row, without groups; greedily, largest group first, with groups.
 
-    With a split column there is one fold. If the column names no validation rows, a ``k``-th of the training rows
-    becomes them.
+    With a split column there is one fold. If the column names no validation rows, one ``k``-th of the training rows
+    become validation rows.
 
     Args:
         table: The data.
-        k: How many parts.
-        seed: Decides who goes where.
+        k: Number of folds.
+        seed: Seed for the assignment of rows.
     """
     k, seed = check_whole("k", k, LEAST), check_whole("seed", seed, None)
     if table.split is not None:
@@ -67,7 +66,7 @@ def folds(table: "Table", k: int = 5, seed: int = 0) -> list[Fold]:
 
 
 def final(table: "Table", k: int = 5, seed: int = 0) -> Fold:
-    """The fold of a last fit, on all rows but those that a split column keeps for testing; a ``k``-th of them validates."""
+    """The fold of a final fit: all rows except test rows of a split column, one ``k``-th of them for validation."""
     if table.split is not None:
         return _split_by_column(table, k, seed, needed=("train",))
     train, validation = held_out(table, np.arange(len(table.target)), k, seed)
@@ -77,27 +76,27 @@ def final(table: "Table", k: int = 5, seed: int = 0) -> Fold:
 
 
 def cross_validation(table: "Table", seed: int = 0) -> tuple[list[Fold], Rows, Rows]:
-    """How a fit is judged: folds, the rows that they test, and the part of each of these rows.
+    """The folds of a fit, the rows that they test, and the part of each of these rows.
 
-    What is fitted to predictions, such as a temperature, is judged by leaving out one part of the rows after the other.
+    The parts are for cross-fitting: a calibration, for example, is fitted to all parts but one and evaluated on that one.
 
-    All rows but those that a split column keeps for testing are cut into 5 parts, or as many as there are groups. A fold
-    tests one part and trains on all others; its validation rows, one of these, are trained on, too. Where the split column
-    names validation rows there is one fold, which tests them, and they are cut into parts instead.
+    All rows except test rows of a split column are divided into 5 parts, or as many as there are groups. A fold tests one
+    part and trains on all others; its validation rows are one of the training parts. If the split column names validation
+    rows, there is one fold, which tests these, and they are divided into parts instead.
 
     Args:
         table: The data.
-        seed: Decides who goes where.
+        seed: Seed for the assignment of rows.
     """
     every = np.arange(len(table.target))
     if table.split is None:
-        return _crossed(table, every, seed)
+        return _k_folds(table, every, seed)
     train, validation, test = (np.flatnonzero(np.asarray(table.split) == name) for name in NAMES)
     _check_named(table, ("train",))
     if table.group is not None:
         _check_groups(table.group, Fold(train, validation, test))
     if not len(validation):
-        return _crossed(table, train, seed)
+        return _k_folds(table, train, seed)
     fold = Fold(train, validation, validation)
     _check(table, fold, "the split column")
     if len(validation) < LEAST:
@@ -114,7 +113,7 @@ def cross_validation(table: "Table", seed: int = 0) -> tuple[list[Fold], Rows, R
     )
 
 
-def _crossed(table: "Table", rows: Rows, seed: int) -> tuple[list[Fold], Rows, Rows]:
+def _k_folds(table: "Table", rows: Rows, seed: int) -> tuple[list[Fold], Rows, Rows]:
     k = min(FOLDS, len(rows) if table.group is None else len(np.unique(table.group[rows])))
     part = _assign(table, rows, max(k, LEAST), seed)
     parts = [Fold(rows[part != i], rows[part == (i + 1) % k], rows[part == i]) for i in range(k)]
@@ -124,13 +123,13 @@ def _crossed(table: "Table", rows: Rows, seed: int) -> tuple[list[Fold], Rows, R
 
 
 def held_out(table: "Table", rows: Rows, k: int = 5, seed: int = 0) -> tuple[Rows, Rows]:
-    """Some rows cut in two: to train on, and a ``k``-th of them to choose on, dealt as :func:`folds` deals them."""
+    """Rows divided into training rows and a ``k``-th for validation, stratified and grouped like :func:`folds`."""
     chosen = _assign(table, rows, check_whole("k", k, 2), seed) == 0
     return rows[~chosen], rows[chosen]
 
 
 def sample(table: "Table", rows: Rows, count: int, seed: int = 0) -> Rows:
-    """About so many of the rows, drawn at random within each class (or band of a number); all, if there are no more."""
+    """About ``count`` of the rows, drawn at random within each class or band; all rows if there are no more."""
     if len(rows) <= count:
         return rows
     random, labels = np.random.default_rng(seed), strata(table)[rows]
@@ -139,7 +138,7 @@ def sample(table: "Table", rows: Rows, count: int, seed: int = 0) -> Rows:
 
 
 def strata(table: "Table") -> NDArray[np.int64]:
-    """The class of every row; of a number its band, from low to high; of several labels the rarest that the row has."""
+    """The stratum of every row: its class, its quantile band for a numeric target, or the rarest of its labels."""
     if kind_of(table) == "multilabel":
         labels = np.asarray(table.target, dtype=np.int64)
         order = np.argsort(labels.sum(0), kind="stable")
@@ -153,7 +152,7 @@ def strata(table: "Table") -> NDArray[np.int64]:
 
 
 def kind_of(table: "Table") -> str:
-    """What the target is: ``"classification"``, ``"ordinal"``, ``"multilabel"`` or ``"regression"``."""
+    """The kind of the target: ``"classification"``, ``"ordinal"``, ``"multilabel"`` or ``"regression"``."""
     return table.kind
 
 
@@ -175,11 +174,11 @@ def _check_named(table: "Table", needed: Sequence[str]) -> None:
     for name in needed:
         if name not in split:
             named = ", ".join(sorted({str(s) for s in split})) or "nothing"
-            raise ValueError(f"The split column needs rows to {name}; it names {named}.")
+            raise ValueError(f"The split column has no {name} rows; it has {named}.")
 
 
 def _check_groups(group: NDArray[Any], fold: Fold) -> None:
-    """Raise ``ValueError`` where a group is on both sides of a split that the user made."""
+    """Raise ``ValueError`` if a group is in two parts of a split column."""
     part_of: dict[Any, str] = {}
     for name, rows in zip(NAMES, fold, strict=True):
         for member in np.unique(group[rows]).tolist():
@@ -199,29 +198,31 @@ def _assign(table: "Table", rows: Rows, k: int, seed: int) -> Rows:
         return assign(len(rows), k, seed, strata(table)[rows])
     names, group = np.unique(np.asarray(table.group)[rows], return_inverse=True)
     if len(names) < k:
-        raise ValueError(f"{k} folds need at least {k} groups, since no group is in two; there are {len(names)}.")
+        raise ValueError(
+            f"{k} folds need at least {k} groups, since a group stays in one fold; there are {len(names)}."
+        )
     return assign(len(rows), k, seed, strata(table)[rows], group)
 
 
 def _check(table: "Table", fold: Fold, where: str) -> None:
-    """Raise ``ValueError`` where nothing could be learned from the training rows."""
+    """Raise ``ValueError`` if the training rows lack a class, a label or a modality."""
     several = kind_of(table) == "multilabel"
     if several:
-        known = np.asarray(table.target)[fold.train].sum(0)
+        counts = np.asarray(table.target)[fold.train].sum(0)
     else:
-        known = np.bincount(table.target[fold.train], minlength=len(table.classes)) if table.classes else np.ones(1)
-    if (known == 0).any():
-        lacking = int(np.argmin(known))
+        counts = np.bincount(table.target[fold.train], minlength=len(table.classes)) if table.classes else np.ones(1)
+    if (counts == 0).any():
+        lacking = int(np.argmin(counts))
         rows = np.flatnonzero(table.target[:, lacking] if several else table.target == lacking)
         where_it_is = f"{len(rows)} row{'s' * (len(rows) != 1)}"
         if table.group is not None:
             groups = len(np.unique(np.asarray(table.group)[rows]))
             where_it_is += f" of {groups} group{'s' * (groups != 1)}"
-        advice = "leave that label out" if several else "join it with another class, or leave its rows out"
+        advice = "leave that label out" if several else "merge it with another class, or leave its rows out"
         raise ValueError(
-            f"{'Label' if several else 'Class'} {table.classes[lacking]!r} has {where_it_is}, and {where} would train without "
-            f"it: {advice}."
+            f"{'Label' if several else 'Class'} {table.classes[lacking]!r} has {where_it_is}, none of "
+            f"them among the training rows of {where}: {advice}."
         )
     for name, present in table.present.items():
         if not np.asarray(present)[fold.train].any():
-            raise ValueError(f"No row that {where} trains on has {name!r}: leave that modality out.")
+            raise ValueError(f"No training row of {where} has {name!r}: leave that modality out.")

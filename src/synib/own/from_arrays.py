@@ -1,4 +1,4 @@
-"""A user's arrays: .npz, .safetensors, a folder of .npy. Heads are parsed here, numbers are mapped, nothing is unpickled."""
+"""A user's arrays: .npz, .safetensors, or a folder of .npy. Headers are parsed here, data are memory-mapped, not unpickled."""
 
 import json
 import math
@@ -17,14 +17,14 @@ from synib.own.budget import Budget
 from synib.own.columns import LONGEST, STEP, Array, Cell, Column, Source, check_unpacked, short_columns, texts
 from synib.own.stored import Stored, zipped
 
-HEAD = 2**20  # bytes of an .npy's head at most
+HEAD = 2**20  # bytes of the header of an .npy, at most
 TENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1"} | {
     f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)
 }
 
 
 class Arrays(Source):
-    """Arrays by name, a row of each for each example."""
+    """Arrays by name, with one row per example."""
 
     is_spreadsheet = False
 
@@ -37,7 +37,7 @@ class Arrays(Source):
         return super().one_value(name) or self._stored[name].shape[1:] == (1,)
 
     def arrays(self, names: Sequence[str]) -> dict[str, Array]:
-        """Arrays as they are, in memory."""
+        """Arrays in memory, without conversion."""
         missing = [name for name in names if name not in self._stored]
         if missing:
             known = ", ".join(sorted(self._stored)) or "none"
@@ -63,7 +63,7 @@ class Arrays(Source):
             yield {name: [_cell(v) for v in x[start : start + rows].reshape(-1).tolist()] for name, x in arrays.items()}
 
     def _size(self, name: str) -> int:
-        """Bytes that a column of one value for each row takes: itself, and as Python's texts."""
+        """Bytes of a column of one value per row, including Python's strings."""
         stored = self._stored[name]
         return stored.size * (stored.dtype.itemsize + (64 if stored.kind == "text" else 0))
 
@@ -73,23 +73,27 @@ class Arrays(Source):
             return first.vectors()
         lengths = {self._stored[name].shape[0] for name in columns}
         if len(lengths) > 1:
-            raise ValueError(f"{self.path}: {columns[0]} and those numbered after it should have as many rows each.")
-        together = np.empty((first.shape[0], len(columns)), np.float32)
-        for place, name in enumerate(columns):
-            together[:, place] = self._stored[name].read(np.dtype(np.float32))
-        return together
+            raise ValueError(
+                f"{self.path}: {columns[0]} and the columns numbered after it must have equally many rows."
+            )
+        matrix = np.empty((first.shape[0], len(columns)), np.float32)
+        for column, name in enumerate(columns):
+            matrix[:, column] = self._stored[name].read(np.dtype(np.float32))
+        return matrix
 
     def _single(self, name: str) -> Column:
         stored = self._stored[name]
         if stored.kind == "text" and stored.dtype.itemsize > 4 * LONGEST:
-            raise ValueError(f"{self.path}: {name} holds texts of more than {LONGEST} characters, too long for names.")
+            raise ValueError(
+                f"{self.path}: {name} holds texts of more than {LONGEST} characters, which are too long for names."
+            )
         values = (stored.read(np.dtype(np.float32)) if stored.bfloat else stored.read()).reshape(-1)
         values = values.astype(values.dtype.newbyteorder("="))
         if stored.kind == "text":
             try:
                 decoded = [x.decode() if isinstance(x, bytes) else x for x in values.tolist()]
-            except (ValueError, SystemError) as mistake:
-                raise ValueError(f"{self.path} is damaged: {name} holds texts that are none.") from mistake
+            except (ValueError, SystemError) as error:
+                raise ValueError(f"{self.path} is damaged: {name} holds text that cannot be decoded.") from error
             values = texts(self.path, name, decoded)
             return Column(values, values != "")
         return Column(values, np.ones(len(values), np.bool_))
@@ -102,16 +106,16 @@ def _cell(value: Any) -> Cell:
 
 
 def npz(path: Path) -> Arrays:
-    """What ``np.savez`` or ``np.savez_compressed`` wrote."""
+    """A file written by ``np.savez`` or ``np.savez_compressed``."""
     size, stored = path.stat().st_size, {}
     with zipped(path) as archive:
         check_unpacked(path, size, sum(info.file_size for info in archive.infolist()))
-        unpacked = 0  # as the float32 that vectors become
+        unpacked = 0  # bytes after conversion of vectors to float32
         for info in archive.infolist():
             name = info.filename.removesuffix(".npy")
             if ".." in re.split(r"[/\\]", info.filename) or info.filename.startswith(("/", "\\")):
                 raise ValueError(
-                    f"{path} holds {shown(info.filename)}, which points outside of it: an array has a name, no path."
+                    f"{path} holds {shown(info.filename)}, which points outside of it: an array needs a name, not a path."
                 )
             if name in stored:
                 raise ValueError(f"{path} has two arrays called {name!r}.")
@@ -122,7 +126,7 @@ def npz(path: Path) -> Arrays:
             if info.compress_type == zipfile.ZIP_STORED:
                 start = _start(path, info)
                 if start + info.file_size > size:
-                    raise ValueError(f"{path} is truncated or damaged: {name} ends after the file.")
+                    raise ValueError(f"{path} is truncated or damaged: {name} extends beyond the end of the file.")
                 checked = (name, start, info.file_size, info.CRC)
                 at = start + head.offset
                 stored[name] = Stored(path, at, head.dtype, head.shape, head.fortran, checked=checked)
@@ -136,42 +140,42 @@ def npz(path: Path) -> Arrays:
 
 
 def safetensors(path: Path) -> Arrays:
-    """What ``safetensors.numpy.save_file`` (or torch's) wrote; labels are a tensor of whole numbers."""
+    """A file written by ``safetensors``; labels are a tensor of integers."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         if not 2 <= length <= size - 8:
             raise ValueError(
-                f"{path} is not a .safetensors file, or is truncated or damaged: its head is longer than the file."
+                f"{path} is not a .safetensors file, or is truncated or damaged: its header is longer than the file."
             )
         try:
-            head = json.loads(stream.read(length), object_pairs_hook=_once)
+            head = json.loads(stream.read(length), object_pairs_hook=_without_duplicates)
             tensors = {name: _tensor(path, 8 + length, entry) for name, entry in head.items() if name != "__metadata__"}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as mistake:
-            raise ValueError(f"{path} is not a .safetensors file, or is truncated or damaged ({mistake}).") from mistake
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+            raise ValueError(f"{path} is not a .safetensors file, or is truncated or damaged ({error}).") from error
     _check_disjoint(path, tensors, 8 + length)
     end = max((s.offset + math.prod(s.shape) * s.dtype.itemsize for s in tensors.values()), default=0)
     if end != size:
         raise ValueError(
-            f"{path} is truncated or damaged: its tensors should end at byte {end:,}, the file has {size:,}."
+            f"{path} is truncated or damaged: its tensors should end at byte {end:,}, but the file has {size:,} bytes."
         )
     return Arrays(path, tensors)
 
 
 def npy_folder(path: Path, files: Iterable[Path]) -> Arrays:
-    """A folder of .npy files, each a column."""
+    """A folder of .npy files, each of which is a column."""
     stored = {}
     for file in files:
         inside(path, file.name)
         if not file.is_file():
-            raise ValueError(f"{file} is a device or a pipe; expected a file: copy what it gives into one first.")
+            raise ValueError(f"{file} is a device or a pipe; expected a file: copy its content into a file first.")
         with file.open("rb") as stream:
             stored[file.stem] = npy_head(file, file.stem, stream, file.stat().st_size)
     return Arrays(path, stored)
 
 
 def _start(path: Path, info: zipfile.ZipInfo) -> int:
-    """Where a stored member's bytes begin: after its own head, whose length the archive's list does not know."""
+    """Where the data of a stored member begin: after its local header, whose length is not in the central directory."""
     with path.open("rb") as stream:
         stream.seek(info.header_offset + 26)
         name, extra = struct.unpack("<HH", stream.read(4))
@@ -179,7 +183,7 @@ def _start(path: Path, info: zipfile.ZipInfo) -> int:
 
 
 def npy_head(path: Path, name: str, stream: BinaryIO, size: int) -> Stored:
-    """The header of an .npy of ``size`` bytes, if it is complete. numpy would evaluate the header; this function does not."""
+    """Parse the header of an .npy of ``size`` bytes, without evaluating it as numpy would."""
     magic = stream.read(8)
     wide = magic[6:7] in (b"\x02", b"\x03")
     length = int.from_bytes(stream.read(4 if wide else 2), "little")
@@ -191,8 +195,8 @@ def npy_head(path: Path, name: str, stream: BinaryIO, size: int) -> Stored:
     shape = re.search(r"'shape': *\(([\d, ]*)\)", head)
     if descr is not None and descr[1][1] == "O":
         raise ValueError(
-            f"{path} holds objects as {name}, which are pickles, and pickles are not read here: save it as numbers, or "
-            "as texts with dtype=str."
+            f"{path}: {name} is an array of objects, which would have to be unpickled: save it as numbers, or as texts with "
+            "dtype=str."
         )
     try:
         if descr is None or order is None or shape is None:
@@ -205,12 +209,12 @@ def npy_head(path: Path, name: str, stream: BinaryIO, size: int) -> Stored:
         raise ValueError(f"{path}: {name} is not a plain array of numbers or strings, or is damaged.") from None
     offset = len(magic) + (4 if wide else 2) + length
     if offset + math.prod(sides) * dtype.itemsize != size:
-        raise ValueError(f"{path} is truncated or damaged: {name} has other than {sides} numbers in it.")
+        raise ValueError(f"{path} is truncated or damaged: {name} does not hold {sides} values as its header states.")
     return Stored(path, offset, dtype, sides, order[1] == "True" and len(sides) > 1)
 
 
 def _check_disjoint(path: Path, tensors: Mapping[str, Stored], start: int) -> None:
-    """Raise ``ValueError`` if tensors share bytes, so that a small file would become a large one, or leave some out."""
+    """Raise ``ValueError`` if tensors overlap, so that a small file would expand to a large one, or leave gaps."""
     for name, stored in sorted(tensors.items(), key=lambda item: (item[1].offset, item[1].size)):
         if stored.offset < start:
             raise ValueError(f"{path} is damaged: {name} begins at byte {stored.offset:,}, inside another tensor.")
@@ -221,9 +225,9 @@ def _check_disjoint(path: Path, tensors: Mapping[str, Stored], start: int) -> No
         start = stored.offset + stored.size * stored.dtype.itemsize
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
-        raise ValueError("it has two tensors of one name")
+        raise ValueError("two tensors have the same name")
     return dict(pairs)
 
 
@@ -234,18 +238,21 @@ def _tensor(path: Path, start: int, entry: Mapping[str, Any]) -> Stored:
     if not all(type(side) is int and 0 <= side < 2**62 for side in sizes):
         raise ValueError("a shape is invalid")
     if entry["dtype"] in TENSORS and last - first != math.prod(shape) * dtype.itemsize:
-        raise ValueError("a tensor has other numbers than its shape")
+        raise ValueError("the size of a tensor does not match its shape")
     if entry["dtype"] not in TENSORS:
         return Stored(path, start + first, dtype, (last - first,))
     return Stored(path, start + first, dtype, shape, bfloat=entry["dtype"] == "BF16")
 
 
 def read_npz(path: str | Path, names: Iterable[str]) -> dict[str, Array]:
-    """The arrays of these names, of numbers or texts; anything else or any damage is one ``ValueError``.
+    """Read arrays of numbers or texts by name.
 
     Args:
-        path: A file that ``np.savez`` or ``np.savez_compressed`` wrote.
+        path: A file written by ``np.savez`` or ``np.savez_compressed``.
         names: The arrays to read.
+
+    Raises:
+        ValueError: If an array is missing or of another type, or the file is damaged.
     """
     path = Path(path)
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""A user's .parquet, and folders that Hugging Face's ``datasets`` saved: read batch by batch, nothing of it executed."""
+"""A user's .parquet, or a folder saved by Hugging Face's ``datasets``: read in batches, without executing any content."""
 
 import json
 from abc import abstractmethod
@@ -32,27 +32,25 @@ from synib.own.columns import (
     texts,
 )
 
-END = (
-    b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream of batches; without it a cut between two of them would go unseen
-)
+END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # end-of-stream marker; reveals a file that was cut between two batches
 
 
 class Batches(Source):
-    """Batches of rows with typed columns; null is a missing value."""
+    """Data in batches of rows with typed columns; null is a missing value."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         twice = first_repeated(schema.names)
         if twice is not None:
             raise ValueError(f"{path} has two columns called {twice!r}: rename one.")
         super().__init__(
-            path, {field.name: _kind(field.type) for field in schema}, {f.name: f"{f.type} each row" for f in schema}
+            path, {field.name: _kind(field.type) for field in schema}, {f.name: f"{f.type} per row" for f in schema}
         )
         self._class_names = _class_names(schema)
         self.binary = {field.name for field in schema if _is_binary(field.type)}
 
     @abstractmethod
     def batches(self, names: Sequence[str], rows: int = STEP) -> Iterator[Mapping[str, Any]]:
-        """Arrays of these columns, so many rows at a time."""
+        """Batches of these columns, at most ``rows`` rows each."""
 
     def cells(self, names: Sequence[str], rows: int = STEP) -> Iterator[dict[str, list[Cell]]]:
         with damage(self.path):
@@ -76,14 +74,14 @@ class Batches(Source):
                     parts[name].append(_single(self.path, name, batch[name]))
                     budget.take(parts[name][-1].values.nbytes)
                 for name in set(optional) & parts.keys():
-                    kept = short_columns(partial(_from_batch, self.path, batch), [name])
-                    parts[name].append(kept[name]) if kept else parts.pop(name)
+                    short = short_columns(partial(_from_batch, self.path, batch), [name])
+                    parts[name].append(short[name]) if short else parts.pop(name)
                 for name, columns in vectors.items():
                     if self.kinds[columns[0]] == "vector":
                         _add_lists(collected[name], batch[columns[0]])
                     else:
                         _add_numbers(collected[name], [batch[column] for column in columns])
-            columns_read = {name: self._joined(name, held) for name, held in parts.items()}
+            columns_read = {name: self._joined(name, pieces) for name, pieces in parts.items()}
         return columns_read, {name: v.done() for name, v in collected.items()}
 
     def _joined(self, name: str, parts: Sequence[Column]) -> Column:
@@ -93,13 +91,13 @@ class Batches(Source):
         has_value = np.concatenate([part.present for part in parts])
         names = self._class_names.get(name, ())
         if names and values.dtype.kind in "iu":
-            has_value &= values >= 0  # how a label that is not known is written there
+            has_value &= values >= 0  # datasets writes an unknown label as -1
             return Column(values, has_value, names)
         return Column(values, has_value)
 
 
 class Parquet(Batches):
-    """A .parquet file, decoded by a process of its own."""
+    """A .parquet file, decoded in a worker process."""
 
     def __init__(self, path: Path) -> None:
         pyarrow(path)
@@ -108,7 +106,7 @@ class Parquet(Batches):
             super().__init__(path, schema)
 
     def batches(self, names: Sequence[str], rows: int = STEP) -> Iterator[Mapping[str, Any]]:
-        # Texts are sent once each, however often they occur.
+        # Texts are not counted: a repeated text is sent only once.
         numbers = sum(self._values[name] for name in names if self.kinds[name] != "text")
         check_unpacked(self.path, self.path.stat().st_size, 4 * numbers)
         for batch in arrow_batches(self.path, names, rows):
@@ -116,7 +114,7 @@ class Parquet(Batches):
 
 
 class HuggingFace(Batches):
-    """What ``Dataset.save_to_disk`` or ``DatasetDict.save_to_disk`` wrote: files of batches, and lists of these files."""
+    """A folder written by ``Dataset.save_to_disk`` or ``DatasetDict.save_to_disk``."""
 
     def __init__(self, path: Path) -> None:
         pa = pyarrow(path)
@@ -126,7 +124,9 @@ class HuggingFace(Batches):
             schema = self._columns(self._parts[0][1])
             for _, file in self._parts[1:]:
                 if not self._columns(file).equals(schema):
-                    raise ValueError(f"{path}: {file.name} has other columns than {self._parts[0][1].name}.")
+                    raise ValueError(
+                        f"{path}: the columns of {file.name} differ from those of {self._parts[0][1].name}."
+                    )
             super().__init__(path, schema)
         if self._parts[0][0] and "split" not in self.kinds:
             self.split = "split"
@@ -144,12 +144,14 @@ class HuggingFace(Batches):
         with file.open("rb") as stream:
             stream.seek(max(0, file.stat().st_size - len(END)))
             if stream.read() != END:
-                raise ValueError(f"{file} is not a file of batches, or is truncated or damaged: it has no end.")
+                raise ValueError(
+                    f"{file} is not an Arrow stream, or is truncated or damaged: its end marker is missing."
+                )
         return arrow_head(file)[0]
 
 
 def pyarrow(path: Path) -> ModuleType:
-    """The library, or a sentence that says how to get it."""
+    """The module ``pyarrow``; ``ValueError`` with the command to install it if it is missing."""
     try:
         import pyarrow as pa  # type: ignore[import-untyped]
     except ImportError as e:
@@ -159,61 +161,61 @@ def pyarrow(path: Path) -> ModuleType:
 
 @contextmanager
 def damage(path: Path) -> Iterator[None]:
-    """Convert all errors of pyarrow on a damaged file to one kind of error."""
+    """Convert pyarrow's errors on a damaged file to ``ValueError``."""
     import pyarrow as pa
 
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, OverflowError) as mistake:
-        said = " ".join(str(mistake).split())
-        raise ValueError(f"{path} cannot be read, or is truncated or damaged ({said[:120]}).") from mistake
+    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, OverflowError) as error:
+        message = " ".join(str(error).split())
+        raise ValueError(f"{path} cannot be read, or is truncated or damaged ({message[:120]}).") from error
 
 
 def _parts(path: Path) -> list[tuple[str, Path]]:
-    """Every file of batches with the part of the data it belongs to, which has no name where there are no parts."""
+    """Every Arrow file with its split, which is ``""`` for a dataset without splits."""
     if (path / "dataset_dict.json").is_file():
-        splits = _said(path / "dataset_dict.json", "splits")
+        splits = _json_list(path / "dataset_dict.json", "splits")
         folders = [(str(split), inside(path, str(split))) for split in splits]
     else:
         folders = [("", path)]
     files_of_parts = []
     for split, folder in folders:
         if not (folder / "state.json").is_file():
-            raise ValueError(f"{path}: the folder {folder.name} should hold a state.json, as save_to_disk writes it.")
+            raise ValueError(f"{path}: the folder {folder.name} has no state.json, which save_to_disk writes.")
         files = [entry.get("filename") if isinstance(entry, dict) else entry
-                 for entry in _said(folder / "state.json", "_data_files")]  # fmt: skip
+                 for entry in _json_list(folder / "state.json", "_data_files")]  # fmt: skip
         files_of_parts += [(split, inside(folder, str(file))) for file in files]
     twice = first_repeated([str(file) for _, file in files_of_parts])
     if twice is not None:
-        raise ValueError(f"{path} names {Path(twice).name} twice: each file of data should be listed once.")
+        raise ValueError(f"{path} lists the data file {Path(twice).name} twice.")
     for _, file in files_of_parts:
         if not file.is_file():
-            raise ValueError(f"{path} must contain {file.name}, which is missing.")
+            raise ValueError(f"{path}: the data file {file.name} is missing.")
     if not files_of_parts:
-        raise ValueError(f"{path} is a folder of datasets without files of data.")
+        raise ValueError(f"{path} is a datasets folder without data files.")
     return files_of_parts
 
 
-def _said(file: Path, key: str) -> list[Any]:
+def _json_list(file: Path, key: str) -> list[Any]:
     try:
         content = json.loads(file.read_bytes())
         if content.get("_indices_data_files") or content.get("_indices_files"):
             raise ValueError("it is a selection of rows: call flatten_indices() before save_to_disk()")
         if not isinstance(content[key], list):
             raise ValueError(f"{key} is {shown(content[key])}")
-    except (ValueError, KeyError, AttributeError, RecursionError) as mistake:
-        raise ValueError(f"{file} should be what save_to_disk writes, with a list of {key} ({mistake}).") from mistake
+    except (ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{file} is not a valid file of save_to_disk with a list of {key} ({error}).") from error
     return list(content[key])
 
 
 def _class_names(schema: Any) -> dict[str, tuple[str, ...]]:
-    """Column → the names of its classes, which ``datasets`` notes beside the columns."""
+    """Column → its class names, from the metadata that ``datasets`` writes."""
     try:
         features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
         return {
-            name: tuple(map(printable, map(str, of["names"])))
-            for name, of in features.items()
-            if of.get("_type") == "ClassLabel"
+            name: tuple(map(printable, map(str, feature["names"])))
+            for name, feature in features.items()
+            if feature.get("_type") == "ClassLabel"
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
@@ -236,7 +238,7 @@ def _kind(type_: Any) -> Kind:
 
 
 def _is_binary(type_: Any) -> bool:
-    """Bytes, or the struct of bytes and a path that ``datasets`` keeps images and sounds in."""
+    """Whether a column holds bytes, or the struct of bytes and path in which ``datasets`` stores images and sounds."""
     from pyarrow import types
 
     if types.is_struct(type_):
@@ -258,18 +260,22 @@ def _from_batch(path: Path, batch: Mapping[str, Any], name: str) -> Column:
 def _single(path: Path, name: str, array: Any) -> Column:
     from pyarrow import types
 
-    held = array.dictionary if types.is_dictionary(array.type) else array
-    if types.is_string(held.type) or types.is_large_string(held.type):
+    values = array.dictionary if types.is_dictionary(array.type) else array
+    if types.is_string(values.type) or types.is_large_string(values.type):
         import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-        check_length(path, name, pc.max(pc.utf8_length(held)).as_py() or 0)  # before a long text is there for every row
+        check_length(
+            path, name, pc.max(pc.utf8_length(values)).as_py() or 0
+        )  # before a long text is copied for every row
     if types.is_dictionary(array.type):
         array = array.dictionary_decode()
     has_value = array.is_valid().to_numpy(zero_copy_only=False)
     if types.is_string(array.type) or types.is_large_string(array.type):
         return Column(texts(path, name, [text or "" for text in array.to_pylist()]), has_value)
     filled = array.fill_null(False if types.is_boolean(array.type) else 0) if array.null_count else array
-    return Column(np.array(filled.to_numpy(zero_copy_only=False)), has_value)  # a view would hold the whole batch
+    return Column(
+        np.array(filled.to_numpy(zero_copy_only=False)), has_value
+    )  # a view would keep the whole batch in memory
 
 
 def _add_lists(vectors: Vectors, array: Any) -> None:

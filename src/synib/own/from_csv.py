@@ -1,4 +1,4 @@
-"""A user's .csv: vectors as numbered columns or as cells such as ``"[0.1, 0.2]"``."""
+"""A user's .csv. Vectors are numbered columns, or cells such as ``"[0.1, 0.2]"``."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,14 +12,14 @@ from synib.checks import shown
 from synib.own.budget import Budget
 from synib.own.columns import LONGEST, STEP, Array, Cell, Column, Kind, Source, Vectors, first_repeated, ragged, texts
 
-CELL = 16 * 2**20  # characters: Python's own limit is a vector of some 6,000 numbers
-LINES = 256  # parsed together
-CELL_SIZE = 64  # bytes that Python holds a short text in
+CELL = 16 * 2**20  # characters of a cell; Python's default allows a vector of only about 6,000 numbers
+LINES = 256  # lines parsed at a time
+CELL_SIZE = 64  # bytes of a short string in Python
 FLAGS = {"true": True, "false": False}
 
 
 class CSV(Source):
-    """Commas, a line of names, UTF-8; an empty cell is a missing value."""
+    """A UTF-8 file with commas and a header line; an empty cell is a missing value."""
 
     cells_are_texts = True
 
@@ -37,7 +37,7 @@ class CSV(Source):
         if empty:
             raise ValueError(f"{path} has no rows.")
         self._header = header
-        super().__init__(path, {name: kinds.get(name, "other") for name in header}, _empty(header, kinds))
+        super().__init__(path, {name: kinds.get(name, "other") for name in header}, _empty_columns(header, kinds))
 
     def load(
         self, singles: Sequence[str], vectors: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
@@ -60,13 +60,13 @@ class CSV(Source):
                         _add_numbers(
                             collected[name], columns, [[line[at[column]] for column in columns] for line in block]
                         )
-        return {name: _typed(self.path, name, held) for name, held in cells.items()}, {
+        return {name: _typed(self.path, name, column_cells) for name, column_cells in cells.items()}, {
             name: v.done() for name, v in collected.items()
         }
 
     def cells(self, names: Sequence[str], rows: int = STEP) -> Iterator[dict[str, list[Cell]]]:
-        wanted = set(names)
-        at = {name: place for place, name in enumerate(self._header) if name in wanted}
+        requested = set(names)
+        at = {name: place for place, name in enumerate(self._header) if name in requested}
         with _lines(self.path) as (_, lines):
             while block := list(islice(lines, rows)):
                 yield {name: [line[place].strip() or None for line in block] for name, place in at.items()}
@@ -74,28 +74,28 @@ class CSV(Source):
 
 @contextmanager
 def _lines(path: Path) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
-    """The names of the columns, and the lines after them, each with as many cells."""
+    """The column names, and the lines after the header, checked to have as many cells."""
     limit = csv.field_size_limit()
     csv.field_size_limit(max(limit, CELL))
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream, strict=True)
             header = _names(path, next(reader, []))
-            yield header, _whole(path, reader, len(header))
-    except UnicodeDecodeError as mistake:
-        raise ValueError(f"{path} is not UTF-8 text (byte {mistake.start:,}): save it as CSV UTF-8.") from mistake
-    except csv.Error as mistake:
-        raise ValueError(f"{path} is not a .csv file, or is truncated or damaged ({mistake}).") from mistake
+            yield header, _checked_lines(path, reader, len(header))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text (byte {error.start:,}): save it as CSV UTF-8.") from error
+    except csv.Error as error:
+        raise ValueError(f"{path} is not a .csv file, or is truncated or damaged ({error}).") from error
     finally:
         csv.field_size_limit(limit)
 
 
 def _names(path: Path, cells: list[str]) -> list[str]:
-    # The index that pandas writes has no name.
+    # pandas writes its index as a column without a name.
     names = [cell.strip() or f"(column {place})" for place, cell in enumerate(cells)]
     if len(names) < 2:
         raise ValueError(
-            f"{path}: the first line should name the columns, between commas; it is {shown(','.join(cells))}."
+            f"{path}: the first line should be column names separated by commas; it is {shown(','.join(cells))}."
         )
     twice = first_repeated(names)
     if twice is not None:
@@ -103,12 +103,12 @@ def _names(path: Path, cells: list[str]) -> list[str]:
     return names
 
 
-def _whole(path: Path, reader: Iterator[list[str]], width: int) -> Iterator[list[str]]:
+def _checked_lines(path: Path, reader: Iterator[list[str]], width: int) -> Iterator[list[str]]:
     for row, line in enumerate(line for line in reader if line):
         if len(line) != width:
             cells = "1 cell" if len(line) == 1 else f"{len(line)} cells"
             raise ValueError(
-                f"{path}: row {row} (from 0) has {cells}, but the first line names {width} columns. Separate cells with "
+                f"{path}: row {row} (from 0) has {cells}, but the header has {width} columns. Separate cells with "
                 "commas, and put a text that contains a comma into double quotes."
             )
         yield line
@@ -122,8 +122,8 @@ def _kind(cell: str) -> Kind:
     return "text" if _number(cell) is None else "number"
 
 
-def _empty(header: Sequence[str], kinds: Mapping[str, Kind]) -> dict[str, str]:
-    return {name: "nothing in any row" for name in header if name not in kinds}
+def _empty_columns(header: Sequence[str], kinds: Mapping[str, Kind]) -> dict[str, str]:
+    return {name: "no value in any row" for name in header if name not in kinds}
 
 
 def _number(cell: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Data that are in memory already: arrays, a pandas DataFrame, a Hugging Face dataset."""
+"""Data in memory: arrays, a pandas DataFrame, or a Hugging Face dataset."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,12 +15,12 @@ KINDS: dict[str, Kind] = {"b": "flag", "i": "number", "u": "number", "f": "numbe
 
 
 class Memory(Source):
-    """Arrays by name: (rows,) or (rows, width). They are never written to.
+    """Arrays by name, ``(rows,)`` or ``(rows, width)``. They are never modified.
 
     Args:
-        name: What sentences call it.
+        name: The name of the source in messages.
         arrays: Column → its values.
-        class_names: Column → the names that its whole numbers stand for.
+        class_names: Column → the class names of the numbers 0, 1, ….
     """
 
     shared = True
@@ -42,7 +42,7 @@ class Memory(Source):
     ) -> tuple[dict[str, Column], dict[str, Array]]:
         columns = {name: self._single(name) for name in singles}
         return columns | short_columns(self._single, optional), {
-            name: self._vectors(name, of) for name, of in vectors.items()
+            name: self._vectors(name, column_names) for name, column_names in vectors.items()
         }
 
     def cells(self, names: Sequence[str], rows: int = STEP) -> Iterator[dict[str, list[Cell]]]:
@@ -64,20 +64,20 @@ class Memory(Source):
             Budget(self.path).take(4 * first.size)
             with np.errstate(over="ignore", invalid="ignore"):  # infinite and NaN are looked for in the end
                 return first.astype(np.float32)
-        together = np.empty((len(first), len(columns)), np.float32)
+        matrix = np.empty((len(first), len(columns)), np.float32)
         for place, column in enumerate(columns):
-            one = self._single(column)
-            if len(one.values) != len(first):
+            single = self._single(column)
+            if len(single.values) != len(first):
                 raise ValueError(
-                    f"{self.path}: {columns[0]} and those numbered after it should have as many rows each."
+                    f"{self.path}: {columns[0]} and the columns numbered after it must have equally many rows."
                 )
             with np.errstate(over="ignore", invalid="ignore"):
-                together[:, place] = np.where(one.present, one.values, np.nan)
-        return together
+                matrix[:, place] = np.where(single.present, single.values, np.nan)
+        return matrix
 
 
 class HuggingFaceObject(Batches):
-    """A ``datasets.Dataset``, or a ``DatasetDict`` whose parts are the split, through the Arrow tables that it gives."""
+    """A ``datasets.Dataset``, or a ``DatasetDict`` whose keys become the split; read through its Arrow tables."""
 
     def __init__(self, data: Any) -> None:
         path = Path("dataset")
@@ -86,14 +86,14 @@ class HuggingFaceObject(Batches):
         for part in parts.values():
             if not all(hasattr(part, needed) for needed in ("with_format", "features", "__len__", "__getitem__")):
                 raise ValueError(
-                    f"A dataset is a datasets.Dataset or DatasetDict, not streamed; got {type(part).__name__}."
+                    f"A dataset must be a datasets.Dataset or DatasetDict, not streamed; got {type(part).__name__}."
                 )
         if not parts or not any(len(part) for part in parts.values()):
             raise ValueError("The dataset has no rows.")
         self._parts = {name: part.with_format("arrow") for name, part in parts.items()}
         schemas = [part.features.arrow_schema for part in parts.values()]
         if any(schema.names != schemas[0].names for schema in schemas):
-            raise ValueError("The parts of the dataset should have the same columns.")
+            raise ValueError("All splits of the dataset must have the same columns.")
         super().__init__(path, schemas[0])
         if "" not in self._parts and "split" not in self.kinds:
             self.split = "split"
@@ -103,15 +103,15 @@ class HuggingFaceObject(Batches):
         for part, dataset in self._parts.items():
             for start in range(0, len(dataset), rows):
                 batch = dataset[start : start + rows]
-                held = {name: batch.column(name).combine_chunks() for name in names if name != self.split}
-                columns = {name: x.combine_chunks() if hasattr(x, "chunks") else x for name, x in held.items()}
+                arrays = {name: batch.column(name).combine_chunks() for name in names if name != self.split}
+                columns = {name: x.combine_chunks() if hasattr(x, "chunks") else x for name, x in arrays.items()}
                 if self.split is not None and self.split in names:
                     columns[self.split] = self._pa.repeat(part, batch.num_rows)
                 yield columns
 
 
 def frame(data: Any) -> Memory:
-    """The columns of a pandas DataFrame: numbers, texts, or one list or array in each cell."""
+    """The columns of a pandas DataFrame: numbers, texts, or a list or array in each cell."""
     if not hasattr(data, "columns") or not hasattr(data, "iloc"):
         raise ValueError(f"from_dataframe takes a pandas DataFrame; got {type(data).__name__} (try its .to_pandas()).")
     names = [str(name) for name in data.columns]
@@ -122,7 +122,7 @@ def frame(data: Any) -> Memory:
 
 
 def as_array(name: str, values: Any) -> Array:
-    """An array of what a user gives as one: lists, NumPy, PyTorch, pandas."""
+    """Convert lists, PyTorch tensors or pandas columns to a NumPy array."""
     if hasattr(values, "detach") and hasattr(values, "cpu"):
         values = values.detach().cpu()
         values = values.float().numpy() if "bfloat16" in str(values.dtype) else values.numpy()
@@ -131,15 +131,15 @@ def as_array(name: str, values: Any) -> Array:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError):
-        array = np.empty(len(values), object)  # lists of different lengths: cells
+        array = np.empty(len(values), object)  # lists of different lengths
         array[:] = list(values)
     if not array.ndim:
-        raise ValueError(f"{name} should be an array with a value or a vector for each row; got {shown(values)}.")
+        raise ValueError(f"{name} must be an array with a value or a vector for each row; got {shown(values)}.")
     return array
 
 
 def as_column(path: Path, name: str, values: Array, names: tuple[str, ...] = ()) -> Column:
-    """One value for each row, from an array of numbers, texts or objects; None, NaN and pandas' NA are missing."""
+    """A column of one value per row, from an array of numbers, texts or objects; None, NaN and pandas' NA are missing."""
     if values.dtype.kind == "S":
         values = np.array([x.decode("utf-8", "replace") for x in values.tolist()])
     if values.dtype.kind == "U":
@@ -157,28 +157,26 @@ def as_column(path: Path, name: str, values: Array, names: tuple[str, ...] = ())
             np.array([bool(cell) if has else False for cell, has in zip(cells, present, strict=True)]), present
         )
     if all(isinstance(cell, int | np.integer) for cell in known) and max(map(abs, known)) < 2**63:
-        whole = [int(cell) if has else 0 for cell, has in zip(cells, present, strict=True)]
-        return Column(np.array(whole, np.int64), present, names)
+        integers = [int(cell) if has else 0 for cell, has in zip(cells, present, strict=True)]
+        return Column(np.array(integers, np.int64), present, names)
     try:
         numbers = np.array([float(cell) if has else 0.0 for cell, has in zip(cells, present, strict=True)])
     except (TypeError, ValueError):
-        odd = next(cell for cell in known if not isinstance(cell, str))
-        raise ValueError(
-            f"{path}: {name} should hold texts or numbers, one kind of them; it has {shown(odd)}."
-        ) from None
+        wrong = next(cell for cell in known if not isinstance(cell, str))
+        raise ValueError(f"{path}: {name} must hold either texts or numbers; it also has {shown(wrong)}.") from None
     return Column(numbers, present, names)
 
 
 def is_missing(cell: object) -> bool:
-    """Whether a cell stands for nothing: None, NaN, or pandas' NA and NaT."""
+    """Whether a cell is a missing value: None, NaN, or pandas' NA and NaT."""
     return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
 
 
 def as_cell(value: object) -> Cell:
-    """A value of an array of objects, as a file would have it."""
+    """Convert a value of an array of objects to a cell of a file."""
     if is_missing(value):
         return None
-    if isinstance(value, dict):  # of an image or a sound, as datasets gives it
+    if isinstance(value, dict):  # an image or a sound of datasets
         inner = value.get("bytes")
         value = inner if isinstance(inner, bytes) else value.get("path")
     return value if isinstance(value, str | bytes | int | float | bool | None) else str(value)
@@ -209,7 +207,7 @@ def _kind(values: Array) -> Kind:
 
 
 def _stacked(path: Path, name: str, cells: Array) -> Array:
-    """(rows, width) from one list or array in each cell."""
+    """Stack cells with one list or array each to ``(rows, width)``."""
     vectors = Vectors(path, name)
     for start in range(0, len(cells), STEP):
         block = cells[start : start + STEP].tolist()

@@ -1,4 +1,4 @@
-"""Is plain fusion trained well enough to be judged? The same model with more epochs, more width, and fewer rows."""
+"""Whether plain fusion is trained to convergence: the same model with more epochs, more width, or fewer rows."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,13 +33,13 @@ class LearningCurve(NamedTuple):
 
     @property
     def adequate(self) -> bool:
-        """Whether neither longer training nor a wider network would lower the log-loss by much."""
+        """Whether neither longer training nor a wider network lowers the log-loss by much."""
         return not any(change.high < 0 and change.value < -WORTH for change in (self.epochs, self.width))
 
     def sentence(self) -> str:
         """The conclusion for plain fusion."""
         if self.adequate:
-            return "Plain fusion is not shown to be undertrained: neither twice the epochs nor twice the width clearly helps."
+            return "Plain fusion shows no sign of undertraining: neither twice the epochs nor twice the width clearly helps."
         which, change = min((("epochs", self.epochs), ("width", self.width)), key=lambda item: item[1].value)
         return (
             f"Plain fusion is not trained to convergence: twice the {which} lowers its validation log-loss by "
@@ -48,11 +48,11 @@ class LearningCurve(NamedTuple):
 
 
 def learning_curve(outcome: Outcome, device: str = "auto") -> LearningCurve:
-    """Train plain fusion with the settings chosen for it, changed in one way each, and compare on validation rows.
+    """Train plain fusion with its chosen settings, changed in one respect each, and compare on validation rows.
 
     Args:
         outcome: The trained models.
-        device: Where to train.
+        device: Device to train on.
     """
     half = [Fold(_half(fold.train, i), fold.validation, fold.test) for i, fold in enumerate(outcome.parts)]
     recipes = {"same": outcome.recipe, "rows": TableRecipe(outcome.table, half, outcome.recipe.given_epochs)}
@@ -62,7 +62,7 @@ def learning_curve(outcome: Outcome, device: str = "auto") -> LearningCurve:
     }
     group = outcome.table.group
     rows = np.concatenate([fold.validation for fold in outcome.parts])
-    dependent = rows if group is None else group[rows]  # a row may validate more than one fold
+    dependent = rows if group is None else group[rows]  # a row may be a validation row of several folds
     return LearningCurve(*(mean(losses[name] - losses["same"], dependent) for name in ("epochs", "width", "rows")))
 
 
@@ -76,7 +76,7 @@ def _losses(recipe: TableRecipe, outcome: Outcome, change: str, device: str) -> 
             settings["hidden"] = [2 * width for width in settings["hidden"]]
         if change == "rows":
             settings["rows"] = [len(recipe.parts[fold].train), len(recipe.parts[fold].validation)]
-            settings["epochs"] = 2 * settings["epochs"]  # as many steps
+            settings["epochs"] = 2 * settings["epochs"]  # for the same number of steps
         cells.append(Cell("own", METHOD, {"fold": fold}, settings, 0))
     trained = train_cells(recipe, cells, device)
     return np.concatenate([_row_losses(recipe, cell, trained[cell.id]) for cell in cells])

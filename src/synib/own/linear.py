@@ -1,4 +1,4 @@
-"""Ridge regression on all features of a modality, a block of rows at a time."""
+"""Ridge regression on all features of a modality, in blocks of rows."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from synib.files.pages import release
 from synib.measure.stats.scaling import standardisation
 
-PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # against standardised features
+PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # for standardised features
 BLOCK = 1024  # rows in double precision at a time
 
 Numbers = NDArray[np.float64]
@@ -16,15 +16,15 @@ Rows = NDArray[np.int64]
 
 
 def ridge_predictions(x: NDArray[np.generic], y: Numbers, fitted: Rows, tested: Rows) -> Numbers:
-    """Predictions of some rows by a ridge regression that was fitted to others.
+    """Predictions for some rows by a ridge regression fitted to other rows.
 
-    The penalty with the least squared leave-one-out error over the fitted rows is used. Leave-one-out errors follow from the
-    leverages, which the eigenvectors of the matrix of second moments give.
+    The penalty minimises the squared leave-one-out error over the fitted rows. Leave-one-out errors follow from the
+    leverages, which are computed from the eigenvectors of the matrix of second moments.
 
     Args:
-        x: Features ``(rows, width)``, possibly the pages of a file.
-        y: What is predicted ``(rows, columns)``.
-        fitted, tested: Row numbers.
+        x: Features ``(rows, width)``, possibly memory-mapped.
+        y: Targets ``(rows, columns)``.
+        fitted, tested: Row numbers to fit to and to predict.
 
     Returns:
         ``(tested rows, columns)``.
@@ -42,7 +42,7 @@ def ridge_predictions(x: NDArray[np.generic], y: Numbers, fitted: Rows, tested: 
         for _, z in blocks(fitted):
             moments += z.T @ z
         values, vectors = np.linalg.eigh(moments)
-    else:  # fewer rows than features: the same directions from the rows' inner products
+    else:  # fewer rows than features: the same eigenvectors from the Gram matrix
         z = scale(x[fitted])
         values, coefficients = np.linalg.eigh(z @ z.T)
         kept = values > 1e-9 * values.max()
@@ -52,9 +52,9 @@ def ridge_predictions(x: NDArray[np.generic], y: Numbers, fitted: Rows, tested: 
     weights = np.einsum("dp,dc->pdc", shrunk, slopes)
     errors = np.zeros(len(PENALTIES))
     for at, z in blocks(fitted):
-        turned = z @ vectors
-        residual = target[at] - turned @ weights
-        leverage = np.minimum(np.square(turned, out=turned) @ shrunk + 1 / len(fitted), 0.999)  # and of the intercept
+        rotated = z @ vectors
+        residual = target[at] - rotated @ weights
+        leverage = np.minimum(np.square(rotated, out=rotated) @ shrunk + 1 / len(fitted), 0.999)  # and of the intercept
         errors += np.square(residual / (1 - leverage.T[..., None])).sum((1, 2))
     best = vectors @ weights[int(errors.argmin())]
     predicted = np.empty((len(tested), y.shape[1]))

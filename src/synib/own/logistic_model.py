@@ -1,7 +1,7 @@
-"""Logistic regression on all numbers of all modalities, as a model in the same form as networks.
+"""Logistic regression on all features of all modalities, in the form of a network.
 
-A network that is 128 wide learns noise from a thousand columns, such as those of TF-IDF, before it has learned what they say.
-A penalised linear model has one answer, and gives every word its own weight.
+On a thousand columns, such as those of TF-IDF, a network 128 units wide overfits before it has learned the signal. A penalised
+linear model is convex and gives every word its own weight.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,25 +20,25 @@ from synib.own.search_space import LINEAR, RIDGES
 from synib.tokens import Tokens
 from synib.training import Learner
 
-STEPS = 150  # of L-BFGS at most, for each penalty
-SMALL = 1 << 22  # numbers that are fitted in double precision
+STEPS = 150  # L-BFGS steps per penalty, at most
+SMALL = 1 << 22  # values; smaller feature matrices are fitted in double precision
 
 
 class Regression:
-    """Logistic regressions of one fold, from the largest penalty to the smallest; each begins where the last one ended.
+    """Logistic regressions of one fold, from the largest penalty to the smallest, each started from the previous solution.
 
-    The penalty is one of the encoders' own units. Columns of one encoder share a scale, so that components with a small
-    variance, which say little, are held back more than those with a large one; and encoders count alike.
+    Columns of one encoder share a scale, so that the penalty shrinks components with a small variance more than those with a
+    large one; scales are normalised per encoder, so that encoders have equal influence.
 
     Args:
-        recipe: How rows become what models see.
-        fold: Whose scaling.
-        rows: To fit to.
+        recipe: The recipe that prepares rows.
+        fold: The fold whose scaling is used.
+        rows: The rows to fit to.
     """
 
     def __init__(self, recipe: TableRecipe, fold: int, rows: Rows) -> None:
         self.recipe, self.fold = recipe, fold
-        self.relative = {name: torch.from_numpy(v) for name, v in _relative(recipe, fold).items()}
+        self.relative_scale = {name: torch.from_numpy(v) for name, v in _relative_scales(recipe, fold).items()}
         split = recipe.split(fold, rows)
         features = torch.cat([self._columns(name, x) for name, x in split.modalities.items()], 1)
         self.features = features.double() if features.numel() <= SMALL else features
@@ -46,18 +46,18 @@ class Regression:
         self.point = self.features.new_zeros(features.shape[1] + 1, self.outputs)
 
     def learners(self, ridges: Sequence[float] = RIDGES) -> list[Learner]:
-        """A model for each penalty, in this order; penalties fall."""
-        found = []
+        """A model for each penalty; penalties must be in descending order."""
+        models = []
         for ridge in ridges:
             self.point = self._fitted(ridge)
-            found.append(self._learner())
-        return found
+            models.append(self._learner())
+        return models
 
     def _columns(self, name: str, x: Any) -> Tensor:
-        """A modality's numbers, 0 where a row lacks it; then whether it does."""
+        """A modality's features, 0 for rows without it, followed by an indicator that it is missing."""
         if not isinstance(x, Tokens):
-            return torch.as_tensor(x * self.relative[name])
-        return torch.cat([x.values[:, 0] * self.relative[name], x.padding.float()], 1)
+            return torch.as_tensor(x * self.relative_scale[name])
+        return torch.cat([x.values[:, 0] * self.relative_scale[name], x.padding.float()], 1)
 
     def _fitted(self, ridge: float) -> Tensor:
         x, target, weight = self.features, self.split.target, self.split.sample_weight
@@ -75,7 +75,7 @@ class Regression:
             else:
                 losses = cross_entropy(logits, target, reduction="none")
             mean = losses.mean() if counts is None else (counts * losses).mean()
-            loss = mean + 0.5 * ridge * point[:-1].square().sum()  # the intercept is free
+            loss = mean + 0.5 * ridge * point[:-1].square().sum()  # the intercept is not penalised
             torch.autograd.backward([loss])
             return loss
 
@@ -90,21 +90,21 @@ class Regression:
         model = make_model(self._widths(), self.outputs, self.recipe.missing, settings_of(self.outputs))
         for p in model.parameters():
             p.zero_()
-        both = torch.cat([torch.eye(self.outputs), -torch.eye(self.outputs)])
+        plus_minus = torch.cat([torch.eye(self.outputs), -torch.eye(self.outputs)])
         at = 0
         for name, width in self._widths().items():
-            slopes = point[at : at + width] * self.relative[name][:, None]
+            slopes = point[at : at + width] * self.relative_scale[name][:, None]
             at += width
             encoder: Any = model.encoders[name]
             if isinstance(encoder, OptionalEncoder):
-                encoder.missing.copy_((both @ point[at]).relu())
+                encoder.missing.copy_((plus_minus @ point[at]).relu())
                 at += 1
                 encoder = encoder.encoder
             first, second = (layer for layer in encoder if isinstance(layer, nn.Linear))
-            first.weight.copy_(both @ slopes.mT)
+            first.weight.copy_(plus_minus @ slopes.mT)
             second.weight.copy_(torch.eye(2 * self.outputs))
             head: Any = next(layer for layer in model.heads[name].modules() if isinstance(layer, nn.Linear))
-            head.weight.copy_(both.mT)
+            head.weight.copy_(plus_minus.mT)
             if name == model.names[0]:
                 head.bias.copy_(point[-1])
         return Learner(model, make_method(LINEAR, self.recipe.family, {})).eval()
@@ -114,18 +114,20 @@ class Regression:
 
 
 def settings_of(outputs: int) -> dict[str, Any]:
-    """The settings that make the network which a regression is written into."""
+    """The settings of the network that represents a regression."""
     return {"hidden": [2 * outputs, 2 * outputs], "dropout": 0.0}
 
 
-def _relative(recipe: TableRecipe, fold: int) -> Mapping[str, NDArray[np.float32]]:
-    """For each standardised column its standard deviation over the root mean square of those of its encoder."""
+def _relative_scales(recipe: TableRecipe, fold: int) -> Mapping[str, NDArray[np.float32]]:
+    """For each standardised column, its standard deviation divided by the root mean square of those of its encoder."""
     raw = recipe.table.raw
     result = {}
     for name, scale in recipe.scaling(fold).columns.items():
         deviation = np.divide(1.0, scale.factor, out=np.zeros_like(scale.factor), where=scale.factor != 0)
-        known = raw is not None and name in raw.modalities
-        widths = [s.width for s in raw.modalities[name].encoders] if raw is not None and known else [len(deviation)]
+        has_encoders = raw is not None and name in raw.modalities
+        widths = (
+            [s.width for s in raw.modalities[name].encoders] if raw is not None and has_encoders else [len(deviation)]
+        )
         blocks = np.split(deviation, np.cumsum(widths)[:-1])
         sizes = [np.sqrt(np.square(block[block > 0]).mean()) if block.any() else 1.0 for block in blocks]
         result[name] = np.concatenate([block / size for block, size in zip(blocks, sizes, strict=True)]).astype(

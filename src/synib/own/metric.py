@@ -1,9 +1,9 @@
-"""How good predictions are: a score for each row whose mean is the metric.
+"""Metrics of predictions, as a score per row whose mean is the metric.
 
 Accuracy is a mean over rows. Average precision, AUC and explained variance are not; for them a row's score is the metric
-plus the row's influence on it (the infinitesimal jackknife: what the metric would gain if the row counted a little more).
-The mean of these scores is the metric, and their spread gives its standard error, so that every metric has the same
-intervals.
+plus the row's influence on it (the infinitesimal jackknife: the derivative of the metric by the row's weight). The mean of
+these scores is the metric, and their spread gives its standard error, so that intervals are computed in the same way for
+every metric.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ from synib.own.table import Table
 
 MetricName = Literal["accuracy", "average_precision", "auc", "closeness", "explained_variance"]
 Numbers = NDArray[np.float64]
-SHARES = ("accuracy", "closeness")  # metrics that are means of rows' scores between 0 and 1
-RARE = 0.1  # share of the rarest class (or label) below which accuracy says little
+SHARES = ("accuracy", "closeness")  # metrics that are means of row scores between 0 and 1
+RARE = 0.1  # share of the rarest class (or label); below it, accuracy says little
 WORDS: dict[MetricName, str] = {
     "accuracy": "accuracy",
     "average_precision": "average precision",
@@ -43,7 +43,7 @@ class Metric:
 
     Args:
         table: The data.
-        name: ``"accuracy"``; ``"average_precision"`` or ``"auc"`` (for two classes that of the rarer one, otherwise the
+        name: ``"accuracy"``; ``"average_precision"`` or ``"auc"`` (with two classes for the rarer one, otherwise the
             one-versus-rest mean over classes or labels); ``"closeness"`` for ordered classes, 1 minus the distance
             between the predicted median and the true class in units of the largest distance; ``"explained_variance"``
             for real targets. By default accuracy, or average precision if a class or label has less than a tenth of the
@@ -75,8 +75,8 @@ class Metric:
         """The score of each row.
 
         Args:
-            eta: Linear predictors ``(rows, columns)``: log-odds of the second of two classes, logits of more, of each label, or
-                the mean of a number.
+            eta: Linear predictors ``(rows, columns)``: log-odds of the second of two classes, logits of more classes or of
+                labels, or the mean of a number.
             y: The true targets.
         """
         if self.name == "explained_variance":
@@ -85,14 +85,16 @@ class Metric:
             median = (np.cumsum(probabilities(eta), 1) < 0.5).sum(1)
             return 1 - np.abs(median - y) / max(self.classes - 1, 1)
         if self.name == "accuracy":
-            return _right(eta, y, self.kind == "multilabel")
-        of = _average_precision if self.name == "average_precision" else _auc
+            return _is_correct(eta, y, self.kind == "multilabel")
+        metric = _average_precision if self.name == "average_precision" else _auc
         truth, score = _against_rest(eta, y, self.kind == "multilabel", self.classes)
-        each = [_influence(of, score[:, i], truth[:, i]) for i in range(truth.shape[1]) if 0 < truth[:, i].mean() < 1]
-        return np.mean(each, 0) if each else np.full(len(y), np.nan)
+        influences = [
+            _influence(metric, score[:, i], truth[:, i]) for i in range(truth.shape[1]) if 0 < truth[:, i].mean() < 1
+        ]
+        return np.mean(influences, 0) if influences else np.full(len(y), np.nan)
 
     def estimate(self, scores: Numbers, groups: NDArray[Any] | None = None, folds: int = 1) -> Estimate:
-        """The metric from the scores of rows: a score interval for a share, so that 12 of 12 correct is not certainty.
+        """The metric from the scores of rows; shares have score intervals, which do not degenerate at 12 of 12 correct.
 
         Args:
             scores: The score of each row.
@@ -107,7 +109,7 @@ class Metric:
     def lead(
         self, scores: Numbers, other: Numbers, groups: NDArray[Any] | None = None, level: float = 0.95
     ) -> Estimate:
-        """How much better one model is than another, from their scores of the same rows."""
+        """The difference between two models' metrics, from their scores of the same rows."""
         if self.name in SHARES:
             return difference(scores.clip(0.0, 1.0), other.clip(0.0, 1.0), groups=groups, level=level)
         return mean(scores - other, groups, level)
@@ -129,7 +131,7 @@ class Metric:
 
 
 def rarest(table: Table) -> float:
-    """The share of rows of the rarest class; of labels, of the rarest state of a label."""
+    """The share of rows of the rarest class; for labels, of the rarest value (0 or 1) of any label."""
     if table.kind == "multilabel":
         share = np.mean(table.target, 0)
         return float(np.minimum(share, 1 - share).min())
@@ -150,7 +152,7 @@ def _explained(predicted: Numbers, y: NDArray[Any]) -> Numbers:
     return np.asarray(1 - error / variance + error.mean() / variance * (deviation / variance - 1))
 
 
-def _right(eta: Numbers, y: NDArray[Any], labels: bool) -> Numbers:
+def _is_correct(eta: Numbers, y: NDArray[Any], labels: bool) -> Numbers:
     if labels:
         return ((eta > 0) == (y > 0)).mean(1)
     predicted = eta[:, 0] > 0 if eta.shape[1] == 1 else eta.argmax(1)
@@ -158,7 +160,7 @@ def _right(eta: Numbers, y: NDArray[Any], labels: bool) -> Numbers:
 
 
 def _against_rest(eta: Numbers, y: NDArray[Any], labels: bool, classes: int) -> tuple[Numbers, Numbers]:
-    """Whether each row is of each class, and how strongly that is predicted; of two classes for the rarer one alone."""
+    """Class membership of each row and its predicted score, ``(rows, classes)``; of two classes only the rarer one."""
     if labels:
         return y.astype(np.float64), eta
     truth = np.eye(classes)[y.astype(np.int64)]
@@ -169,17 +171,19 @@ def _against_rest(eta: Numbers, y: NDArray[Any], labels: bool, classes: int) -> 
     return truth[:, [rarer]], p[:, [rarer]]
 
 
-def _influence(of: Callable[[Tensor, Tensor, Tensor], Tensor], score: Numbers, truth: Numbers) -> Numbers:
-    """A metric plus each row's influence on it: its derivative by the row's weight, in units of one row."""
+def _influence(metric: Callable[[Tensor, Tensor, Tensor], Tensor], score: Numbers, truth: Numbers) -> Numbers:
+    """A metric plus each row's influence on it, the derivative by the row's weight, in units of one row."""
     weight = torch.ones(len(truth), dtype=torch.float64, requires_grad=True)
     order = np.argsort(-score, kind="stable")
-    value = of(weight[torch.from_numpy(order)], torch.from_numpy(truth[order]), torch.from_numpy(score[order].copy()))
+    value = metric(
+        weight[torch.from_numpy(order)], torch.from_numpy(truth[order]), torch.from_numpy(score[order].copy())
+    )
     (slope,) = torch.autograd.grad(value, weight)
     return np.asarray(float(value.detach()) + len(truth) * slope.numpy())
 
 
 def _average_precision(weight: Tensor, truth: Tensor, score: Tensor) -> Tensor:
-    """The mean precision at each positive row; rows of one score have the precision at the last of them."""
+    """The mean precision at each positive row; tied rows have the precision at the last of them."""
     hits = weight * truth
     last = _last_of_ties(score)
     precision = hits.cumsum(0)[last] / weight.cumsum(0)[last]
@@ -194,11 +198,11 @@ def _auc(weight: Tensor, truth: Tensor, score: Tensor) -> Tensor:
     first = torch.unique_consecutive(last, return_counts=True)[1]
     starts = torch.repeat_interleave(first.cumsum(0) - first, first)
     before = torch.cat([above.new_zeros(1), above])[starts]
-    right = misses.sum() - (before + upto) / 2
-    return (weight * truth * right).sum() / ((weight * truth).sum() * misses.sum())
+    ranked_below = misses.sum() - (before + upto) / 2
+    return (weight * truth * ranked_below).sum() / ((weight * truth).sum() * misses.sum())
 
 
 def _last_of_ties(score: Tensor) -> Tensor:
-    """For each row of a sorted score the place of the last row with the same score."""
+    """For each row of a sorted score, the position of the last row with the same score."""
     counts = torch.unique_consecutive(score, return_counts=True)[1]
     return torch.repeat_interleave(counts.cumsum(0) - 1, counts)

@@ -1,4 +1,4 @@
-"""From a path to the reader of its format."""
+"""Open a file or folder with the reader of its format."""
 
 import difflib
 import os
@@ -23,7 +23,7 @@ METADATA: dict[str, Callable[[Path], Source]] = {"metadata.csv": CSV, "metadata.
 
 @contextmanager
 def one_kind_of_error(path: object) -> Iterator[None]:
-    """A file that cannot be read raises ``ValueError``, whatever the reason."""
+    """Convert memory and operating system errors to ``ValueError``."""
     try:
         yield
     except MemoryError as e:
@@ -32,11 +32,11 @@ def one_kind_of_error(path: object) -> Iterator[None]:
         raise ValueError(f"{path} cannot be read: {e.strerror or e}.") from e
 
 
-def open_source(given: str | os.PathLike[str]) -> Source:
-    """The columns of a file or folder, known from its head."""
-    if not isinstance(given, str | os.PathLike) or not str(given) or "\0" in str(given):
-        raise ValueError(f"path is that of a file or a folder; got {shown(given)}.")
-    path = Path(given)
+def open_source(location: str | os.PathLike[str]) -> Source:
+    """Open a file or folder; its columns are known from the header, the data are read later."""
+    if not isinstance(location, str | os.PathLike) or not str(location) or "\0" in str(location):
+        raise ValueError(f"path must be that of a file or a folder; got {shown(location)}.")
+    path = Path(location)
     if path.is_dir():
         if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
             return HuggingFace(path)
@@ -46,17 +46,17 @@ def open_source(given: str | os.PathLike[str]) -> Source:
         arrays = sorted(path.glob("*.npy"))
         if not arrays:
             raise ValueError(
-                f"The folder {path} holds neither metadata.csv, nor what datasets' save_to_disk writes, nor .npy files."
+                f"The folder {path} holds neither metadata.csv nor .npy files, and was not written by datasets' save_to_disk."
             )
         return npy_folder(path, arrays)
     if not path.exists():
         folder = path.parent if path.parent.is_dir() else Path()
-        near = difflib.get_close_matches(path.name, (entry.name for entry in folder.iterdir()), 1)
-        raise ValueError(f"{path} does not exist{f'; did you mean {folder / near[0]}?' if near else '.'}")
+        suggestions = difflib.get_close_matches(path.name, (entry.name for entry in folder.iterdir()), 1)
+        raise ValueError(f"{path} does not exist{f'; did you mean {folder / suggestions[0]}?' if suggestions else '.'}")
     if path.suffix.lower() not in READERS:
-        raise ValueError(f"{path} should end in {', '.join(READERS)}, or be a folder; it ends in {path.suffix!r}.")
+        raise ValueError(f"{path} must end in {', '.join(READERS)}, or be a folder; it ends in {path.suffix!r}.")
     if not path.is_file():
-        raise ValueError(f"{path} is a device or a pipe; expected a file: copy what it gives into one first.")
+        raise ValueError(f"{path} is a device or a pipe; expected a file: copy its content into a file first.")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
     return READERS[path.suffix.lower()](path)

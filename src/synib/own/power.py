@@ -1,8 +1,8 @@
-"""Statistical power: the smallest interaction, of each of several kinds, that the detectors would have found in these rows.
+"""Statistical power: the smallest interaction of each of several kinds that the detectors would have found in these rows.
 
-Targets are simulated from the additive network and an interaction of known size, with everything else as in the data:
-the rows, the modalities, what each predicts alone, and whether all rows of a group share a label. The detectors are
-then tested on them with the same rule as on the real target. Networks are not retrained for it: they can only add to the power.
+Targets are simulated from the additive network plus an interaction of known size. Everything else is as in the data: the
+rows, the modalities, their unimodal effects, and whether all rows of a group share a label. The detectors are then tested
+with the same rule as on the real target. Networks are not retrained for this; they could only add to the power.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,27 +22,28 @@ Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]
 KINDS = ("product", "lookup", "gate")
 POWER = 0.8
-NORMAL = 1.96  # half a 95 % interval, in standard errors
-FIRST, SMALLEST, LARGEST = 0.1, 0.0125, 0.4  # sizes, in units of the metric: the search starts at the first
-CLUSTERS = 4  # of each modality in a lookup table
-LEAST = 20  # rows that have both modalities
+NORMAL = 1.96  # half-width of a 95 % interval, in standard errors
+FIRST, SMALLEST, LARGEST = 0.1, 0.0125, 0.4  # sizes in units of the metric; the search starts at FIRST
+CLUSTERS = 4  # per modality, for a lookup table
+LEAST = 20  # rows that have both modalities, at least
 BLOCK = 4096  # rows in double precision at a time
 
 
 def detectable(bench: Bench, critical: float, *, tries: int = 6) -> dict[str, float | None]:
-    """Kind of interaction → the smallest size that would be found with 80 % power, in units of the metric.
+    """The smallest interaction of each kind that would be detected with 80 % power.
 
-    - ``product``: a product of one direction in each of two modalities;
-    - ``lookup``: a table over four clusters of each of two modalities, without the effects of rows and columns;
-    - ``gate``: the side of a direction in one modality decides the sign with which a direction in the other counts.
+    - ``product``: a product of the signs of one direction in each of two modalities;
+    - ``lookup``: a table over four clusters of each of two modalities, without row and column effects;
+    - ``gate``: the sign of a direction in one modality flips the effect of a direction in the other.
 
     Args:
         bench: The rows, with detectors prepared.
-        critical: How many standard errors a detector needs, as in the real test.
+        critical: Critical value in standard errors, as in the real test.
         tries: Simulated targets for each kind and size.
 
     Returns:
-        ``None`` for a kind that is not found up to a size of 0.4, or where no two modalities vary in the same rows.
+        Kind of interaction → its size in units of the metric. ``None`` if a kind is not detected up to a size of 0.4, or if
+        no two modalities vary in the same rows.
     """
     result: dict[str, float | None] = {}
     for number, kind in enumerate(KINDS):
@@ -52,37 +53,37 @@ def detectable(bench: Bench, critical: float, *, tries: int = 6) -> dict[str, fl
 
 
 def _smallest(power: Callable[[float], float | None]) -> float | None:
-    """The size at which the power is 80 %, between two sizes that were simulated (linear in log size and probit)."""
-    known: dict[float, float] = {}
+    """The size with a power of 80 %, interpolated between two simulated sizes (linear in log size and probit)."""
+    powers: dict[float, float] = {}
     size = FIRST
-    while size not in known:
-        found = power(size)
-        if found is None:
+    while size not in powers:
+        estimated = power(size)
+        if estimated is None:
             return None
-        known[size] = found
+        powers[size] = estimated
         larger, smaller = size * 2, size / 2
-        if found >= POWER and smaller > 0.99 * SMALLEST and known.get(smaller, 1.0) >= POWER:
+        if estimated >= POWER and smaller > 0.99 * SMALLEST and powers.get(smaller, 1.0) >= POWER:
             size = smaller
-        elif found < POWER and larger < 1.01 * LARGEST and known.get(larger, 0.0) < POWER:
+        elif estimated < POWER and larger < 1.01 * LARGEST and powers.get(larger, 0.0) < POWER:
             size = larger
-    enough = sorted(s for s, p in known.items() if p >= POWER)
-    if not enough:
+    sufficient = sorted(s for s, p in powers.items() if p >= POWER)
+    if not sufficient:
         return None
-    high = enough[0]
+    high = sufficient[0]
     low = high / 2
-    if low not in known:
+    if low not in powers:
         return high
-    a, b, wanted = (_probit(p) for p in (known[low], known[high], POWER))
-    share = (wanted - a) / max(b - a, 1e-9)
+    a, b, goal = (_probit(p) for p in (powers[low], powers[high], POWER))
+    share = (goal - a) / max(b - a, 1e-9)
     return float(low * 2 ** min(max(share, 0.0), 1.0))
 
 
 def _power(
     bench: Bench, kind: str, size: float, tries: int, critical: float, random: np.random.Generator
 ) -> float | None:
-    """The estimated chance that an interaction is found, from how clearly each of several simulated ones is."""
+    """The estimated power, from the margins by which simulated interactions exceed the critical value."""
     margins = []
-    for pair, _ in zip(cycle(_usable(bench)), range(tries), strict=False):
+    for pair, _ in zip(cycle(_modality_pairs(bench)), range(tries), strict=False):
         signal = _signal(bench, kind, pair, random)
         if signal is None:
             continue
@@ -96,28 +97,30 @@ def _power(
             )
             lead = bench.lead(extended, without)
             error = _standard_error(lead)
-            enough = min(lead.value / error - NORMAL, (lead.value - WORTH) / error)
-            margin = max(margin, min(gain.value / _standard_error(gain) - critical, enough))
+            metric_margin = min(lead.value / error - NORMAL, (lead.value - WORTH) / error)
+            margin = max(margin, min(gain.value / _standard_error(gain) - critical, metric_margin))
         margins.append(margin)
     if not margins:
         return None
-    spread = max(float(np.std(margins)), 1.0)  # a statistic varies by about 1 even where the simulated ones agree
+    spread = max(
+        float(np.std(margins)), 1.0
+    )  # the statistic has a standard deviation of about 1, even if the simulated ones agree
     return 0.5 * (1 + erf(float(np.mean(margins)) / spread / sqrt(2)))
 
 
 def _standard_error(estimate: Estimate) -> float:
-    """The standard error that a 95 % interval stands for."""
+    """The standard error that corresponds to a 95 % interval."""
     return max((estimate.high - estimate.low) / 2 / NORMAL, 1e-12)
 
 
-def _usable(bench: Bench) -> list[tuple[str, str]]:
+def _modality_pairs(bench: Bench) -> list[tuple[str, str]]:
     present = bench.outcome.table.present
     pairs = combinations(bench.outcome.table.modalities, 2)
     return [(a, b) for a, b in pairs if (present[a][bench.rows] & present[b][bench.rows]).sum() >= LEAST]
 
 
 def _signal(bench: Bench, kind: str, pair: tuple[str, str], random: np.random.Generator) -> Numbers | None:
-    """The interaction of two modalities for each unit, of mean 0 and variance 1; 0 where one is missing."""
+    """The interaction of two modalities for each unit, with variance 1; 0 if a modality is missing."""
     unit = units(bench)
     a, b = (_unit_means(_direction(bench, name, random), unit) for name in pair)
     if kind == "product":
@@ -130,21 +133,21 @@ def _signal(bench: Bench, kind: str, pair: tuple[str, str], random: np.random.Ge
         cells = np.zeros((CLUSTERS, CLUSTERS))
         np.add.at(cells, (first, second), 1.0)
         rows, columns = cells.sum(1, keepdims=True), cells.sum(0, keepdims=True)
-        for _ in range(10):  # without the mean of any row or column, weighted by how many units are there
+        for _ in range(10):  # remove row and column means, weighted by the number of units in each cell
             table = table - (table * cells).sum(1, keepdims=True) / np.maximum(rows, 1)
             table = table - (table * cells).sum(0, keepdims=True) / np.maximum(columns, 1)
         signal = table[first, second]
-    both = np.ones(len(bench.rows), dtype=bool)
+    has_both_rows = np.ones(len(bench.rows), dtype=bool)
     for name in pair:
-        both &= np.asarray(bench.outcome.table.present[name])[bench.rows]
-    has_both = _unit_means(both.astype(np.float64), unit) > 0.5
+        has_both_rows &= np.asarray(bench.outcome.table.present[name])[bench.rows]
+    has_both = _unit_means(has_both_rows.astype(np.float64), unit) > 0.5
     signal = np.where(has_both, signal, 0.0)
     size = float(np.sqrt(np.square(signal[has_both]).mean())) if has_both.any() else 0.0
     return signal / size if size > 1e-9 else None
 
 
 def _direction(bench: Bench, name: str, random: np.random.Generator) -> Numbers:
-    """Rows along a random direction of a modality's standardised features, 0 for rows without the modality."""
+    """Projections on a random direction of a modality's standardised features; 0 for rows without the modality."""
     x, present = bench.outcome.table.modalities[name], np.asarray(bench.outcome.table.present[name], dtype=bool)
     rows, scale = np.flatnonzero(present[bench.rows]), bench.scale(name)
     weights, along = random.normal(size=x.shape[1]), np.zeros(len(bench.rows))
@@ -156,13 +159,13 @@ def _direction(bench: Bench, name: str, random: np.random.Generator) -> Numbers:
 
 
 def _unit_cluster(bench: Bench, name: str, unit: Rows, random: np.random.Generator) -> Rows:
-    """The cluster of each unit, that of its first row."""
+    """The cluster of the first row of each unit."""
     label = clusters(bench.detectors.components[name].leading, CLUSTERS, int(random.integers(2**31))).cpu().numpy()
     return label[np.unique(unit, return_index=True)[1]]
 
 
 def units(bench: Bench) -> Rows:
-    """The number of each row's unit, which has one target: its group, if the rows of every group agree; or else the row."""
+    """The unit of each row, which shares one target: its group, if all rows of every group agree; otherwise the row itself."""
     if bench.group is None:
         return np.arange(len(bench.rows))
     _, first, unit = np.unique(bench.group, return_index=True, return_inverse=True)
@@ -177,13 +180,13 @@ def _unit_means(x: Numbers, unit: Rows) -> Numbers:
 
 
 def simulate(bench: Bench, signal: Numbers, size: float, random: np.random.Generator) -> NDArray[np.generic]:
-    """A target of each row, drawn from the additive network and an interaction of this size.
+    """Draw a target for each row from the additive network plus an interaction of this size.
 
     Args:
         bench: The rows.
         signal: The interaction for each unit.
-        size: By how much a model that knows it exceeds one that does not, in the metric, among rows that have both modalities.
-        random: Draws.
+        size: The gain in the metric, among rows with both modalities, of a model that knows the interaction.
+        random: The random generator.
     """
     unit, table = units(bench), bench.outcome.table
     additive = _unit_means(bench.offset.numpy(), unit)
@@ -192,17 +195,17 @@ def simulate(bench: Bench, signal: Numbers, size: float, random: np.random.Gener
         without = additive[:, 0] + random.permutation(target - additive[:, 0])
         return np.asarray(without + signal * np.sqrt(size / (1 - size)) * without.std())[unit]
     columns = additive.shape[1]
-    moved = random.choice([-1.0, 1.0], columns)
+    direction = random.choice([-1.0, 1.0], columns)
     if columns > 1 and table.kind != "multilabel":
-        moved = random.permutation([-1.0, 1.0, *[0.0] * (columns - 2)])
+        direction = random.permutation([-1.0, 1.0, *[0.0] * (columns - 2)])
     uniform = random.random((len(additive), columns if table.kind == "multilabel" else 1))
     has_both = signal != 0
-    others = np.quantile(signal[has_both], (np.arange(8) + 0.5) / 8)
+    signal_values = np.quantile(signal[has_both], (np.arange(8) + 0.5) / 8)
 
     def draw(shift: float) -> tuple[NDArray[np.generic], float]:
-        eta = additive + shift * signal[:, None] * moved
+        eta = additive + shift * signal[:, None] * direction
         labels = _drawn(eta, uniform, table.kind == "multilabel")
-        return labels, _worth(bench.metric, additive, eta, shift, moved, others, labels, has_both)
+        return labels, _metric_gain(bench.metric, additive, eta, shift, direction, signal_values, labels, has_both)
 
     low, high = 0.0, 30.0
     for _ in range(18):
@@ -219,23 +222,23 @@ def _drawn(eta: Numbers, uniform: Numbers, labels: bool) -> NDArray[np.generic]:
     return np.minimum((share < uniform).sum(1), eta.shape[1] - 1)
 
 
-def _worth(
+def _metric_gain(
     metric: Metric,
     additive: Numbers,
     eta: Numbers,
     shift: float,
-    moved: Numbers,
-    others: Numbers,
+    direction: Numbers,
+    signal_values: Numbers,
     target: NDArray[np.generic],
     has_both: NDArray[np.bool_],
 ) -> float:
-    """What the interaction adds to the metric: against predictions averaged over its values."""
+    """The gain of the interaction in the metric, over predictions averaged over its values."""
     if metric.kind == "multilabel" or eta.shape[1] == 1:
-        p = np.mean([_sigmoid(additive + shift * s * moved) for s in others], 0).clip(1e-9, 1 - 1e-9)
+        p = np.mean([_sigmoid(additive + shift * s * direction) for s in signal_values], 0).clip(1e-9, 1 - 1e-9)
         without = np.log(p / (1 - p))
     else:
-        each = [additive + shift * s * moved for s in others]
-        without = np.log(np.mean([_softmax(e) for e in each], 0).clip(1e-12))
+        shifted = [additive + shift * s * direction for s in signal_values]
+        without = np.log(np.mean([_softmax(e) for e in shifted], 0).clip(1e-12))
     return float((metric.scores(eta, target) - metric.scores(without, target))[has_both].mean())
 
 

@@ -1,4 +1,4 @@
-"""Predictions as a table: the columns of the input that identify a row, the answer, and how sure it is; as CSV, Parquet, …"""
+"""Predictions as a table of identifying columns, answers and probabilities, written as CSV, Parquet, NPZ or JSON."""
 
 import csv
 import io
@@ -17,23 +17,23 @@ from synib.own.predictor import Predictor
 
 ENDINGS = (".csv", ".parquet", ".npz", ".json")
 FIRST, SCORE = "row", "needs_both"  # columns that every table of predictions has
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a text that begins so is a formula to a spreadsheet
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes a text that begins like this for a formula
 Columns = dict[str, NDArray[Any]]
 
 
 def check_out(path: Path) -> None:
-    """Raise ``ValueError`` where predictions cannot, or must not, be written; nothing is touched."""
+    """Raise ``ValueError`` if predictions cannot, or must not, be written to this path; nothing is written."""
     if path.is_dir():
-        raise ValueError(f"--out is a file such as predictions.csv; {path} is a folder.")
+        raise ValueError(f"--out must be a file such as predictions.csv; {path} is a folder.")
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(
-            f"--out ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, which says its format; got {path.name!r}."
+            f"--out must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, which selects the format; got {path.name!r}."
         )
     if path.suffix.lower() == ".parquet":
         _arrow()
     if not path.parent.is_dir():
         raise ValueError(f"Cannot write {path}: there is no folder {path.parent}.")
-    if path.exists() and not _is_ours(path):
+    if path.exists() and not _is_predictions_table(path):
         raise ValueError(f"{path} exists and is not a table of predictions: choose another file with --out.")
 
 
@@ -44,44 +44,47 @@ def table_of(
     present: Mapping[str, NDArray[np.bool_]],
     identifiers: Mapping[str, Column] | None = None,
 ) -> Columns:
-    """Column → one value for each row.
+    """The table of predictions.
 
-    ``row``, the other columns of the file, the answer and the probability of each class (of ordered classes also
-    ``expected_rank``, from 0; of labels those above one half, joined by ``;``; of a number ``mean`` and ``deviation``),
-    ``needs_both``, and for each modality whether the row has it.
+    Its columns are ``row``, the identifiers, the answer, the probability of each class, ``needs_both``, and for each modality
+    whether the row has it. Ordered classes also have ``expected_rank``, from 0. The answer for labels is those with a
+    probability above one half, joined by ``;``. A number has ``mean`` and ``deviation`` instead.
 
     Args:
-        model: Who predicts.
-        predictions: Of :meth:`Predictor.predict`.
-        score: Of :meth:`Predictor.needs_both`.
+        model: The model.
+        predictions: The result of :meth:`Predictor.predict`.
+        score: The result of :meth:`Predictor.needs_both`.
         present: Modality → which rows have it.
-        identifiers: Columns of the input.
+        identifiers: Columns of the input to keep.
+
+    Returns:
+        Column → its values.
     """
     rows = len(predictions)
-    own: Columns = {}
+    outputs: Columns = {}
     if model.kind == "regression":
-        own |= {"mean": predictions[:, 0], "deviation": predictions[:, 1]}
+        outputs |= {"mean": predictions[:, 0], "deviation": predictions[:, 1]}
     elif model.kind == "multilabel":
         names = np.array(model.classes, dtype=object)
-        own["answer"] = np.array([";".join(names[p > 0.5]) for p in predictions], dtype=np.str_)
+        outputs["answer"] = np.array([";".join(names[p > 0.5]) for p in predictions], dtype=np.str_)
     else:
-        own["answer"] = np.array(model.classes)[predictions.argmax(1)]
+        outputs["answer"] = np.array(model.classes)[predictions.argmax(1)]
     if model.kind != "regression":
-        own |= {f"p_{name}": predictions[:, i] for i, name in enumerate(model.classes)}
+        outputs |= {f"p_{name}": predictions[:, i] for i, name in enumerate(model.classes)}
     if model.kind == "ordinal":
-        own["expected_rank"] = predictions @ np.arange(len(model.classes))
-    own[SCORE] = score
+        outputs["expected_rank"] = predictions @ np.arange(len(model.classes))
+    outputs[SCORE] = score
     for name in model.widths:
-        own[f"has_{name}"] = np.asarray(present.get(name, np.zeros(rows, bool))).astype(np.int64)
+        outputs[f"has_{name}"] = np.asarray(present.get(name, np.zeros(rows, bool))).astype(np.int64)
     result: Columns = {FIRST: np.arange(rows)}
     for name, column in (identifiers or {}).items():
-        free = name if name not in own and name != FIRST else f"{name}_in_file"
-        result[free] = _values(column)
-    return result | own
+        column_name = name if name not in outputs and name != FIRST else f"{name}_in_file"
+        result[column_name] = _values(column)
+    return result | outputs
 
 
 def write(columns: Columns, path: Path) -> None:
-    """Write a table in the format of the file's ending, whole or not at all."""
+    """Write a table atomically, in the format of the file's ending."""
     content = {".csv": _csv, ".json": _json, ".npz": _npz, ".parquet": _parquet}[path.suffix.lower()](columns)
     try:
         with atomic_file(path) as file:
@@ -91,7 +94,7 @@ def write(columns: Columns, path: Path) -> None:
 
 
 def without_formula(text: str) -> str:
-    """A text for a cell of a CSV: one that a spreadsheet would run as a formula begins with an apostrophe."""
+    """A text for a CSV cell; one that a spreadsheet would run as a formula is prefixed with an apostrophe."""
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
@@ -124,7 +127,7 @@ def _npz(columns: Columns) -> bytes:
     plain = {
         n: c if c.dtype != object else np.array(["" if v is None else str(v) for v in c]) for n, c in columns.items()
     }
-    # Not through np.savez, which would take a column called "file" for its own argument.
+    # Not np.savez, for which a column called "file" would be an argument.
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, column in plain.items():
             array = io.BytesIO()
@@ -141,11 +144,11 @@ def _parquet(columns: Columns) -> bytes:
 
 
 def _values(column: Column) -> NDArray[Any]:
-    """The values of a column, in words where the file names them; ``None`` where a row has none."""
+    """The values of a column, as class names if the file has them; ``None`` for missing values."""
     values: NDArray[Any] = np.asarray(column.values)
     if column.names:
-        known = np.array([*column.names, ""], dtype=object)
-        values = known[np.where(column.present, values, len(column.names)).astype(np.int64)].astype(np.str_)
+        labels = np.array([*column.names, ""], dtype=object)
+        values = labels[np.where(column.present, values, len(column.names)).astype(np.int64)].astype(np.str_)
     if bool(np.all(column.present)):
         return values
     gaps = values.astype(object)
@@ -153,8 +156,8 @@ def _values(column: Column) -> NDArray[Any]:
     return gaps
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether a file that exists is a table of predictions, which may be replaced."""
+def _is_predictions_table(path: Path) -> bool:
+    """Whether an existing file is a table of predictions, which may be replaced."""
     ending = path.suffix.lower()
     try:
         if ending == ".npz":

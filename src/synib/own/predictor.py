@@ -1,4 +1,4 @@
-"""A trained model of a user's data: calibrated predictions, also for rows that lack a modality, and a score of their need."""
+"""A trained model of a user's data: calibrated predictions, also for rows that lack modalities, and ``needs_both``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from synib.tokens import optional
 
 Numbers = NDArray[np.float64]
 Latents = Mapping[str, Tensor]
-ROWS = 4096  # combined at a time
+ROWS = 4096  # rows combined at a time
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,17 @@ class Predictor:
         settings: How it was trained.
         widths: Modality → its width.
         classes: Names of the classes or labels; none if a number is predicted.
-        missing: The modalities that some row lacked in training.
-        learned: Those of them whose absence was learned from enough rows.
-        scaling: From the user's numbers to the model's, and back.
-        temperature: What divides the logits, or multiplies a number's standard deviation; fitted on out-of-fold predictions.
-        background: For each modality what up to 64 training rows bring to the fusion.
-        about: How it came to be, in plain values.
-        bias: What is added to the logits after the temperature, one number each; none of a number's prediction.
+        missing: The modalities that some training rows lacked.
+        learned: Those of them that enough training rows lacked for the model to learn to predict without them.
+        scaling: The scaling of features, and of a numeric target.
+        temperature: Factor that divides the logits, or multiplies a number's standard deviation; fitted on out-of-fold
+            predictions.
+        background: For each modality its latents in up to 64 training rows.
+        about: Provenance and scores, as plain values.
+        bias: Added to the logits after the temperature, one per output; 0 for numbers.
         kind: ``"classification"``, ``"ordinal"`` (ordered classes), ``"multilabel"`` or ``"regression"``.
-        raw: Modalities that are computed from texts, images, sounds or tables: from which columns, by which encoders.
-        second: The model that was trained for rows that lack modalities.
+        raw: Modalities computed from texts, images, sounds or tables, with their columns and encoders.
+        second: The second model, for rows that lack modalities.
     """
 
     answers: Answers | Frequencies
@@ -75,41 +76,44 @@ class Predictor:
 
     @property
     def outputs(self) -> int:
-        """How many numbers the model makes of a row."""
+        """Number of outputs per row."""
         return family_of(self.kind, self.classes)[1]
 
     def predict(self, modalities: Rows, present: Rows | None = None) -> Numbers:
-        """Calibrated probabilities of the classes, ``(rows, classes)``; of a number, mean and standard deviation ``(rows, 2)``.
+        """Calibrated predictions.
 
-        Of several labels each has its own probability, ``(rows, labels)``.
-
-        A row may lack modalities. Then two predictions are combined, with weights from held-out rows
-        (:class:`~synib.own.second.SecondModel`): that of a model that was trained with modality dropout, and this model's,
-        averaged over 64 values that the missing ones had in training (as probabilities). Where at least 32 training rows
-        lacked the same modality, its absence was learned, and this model predicts alone.
+        A row may lack modalities. Then two predictions are combined with weights from held-out rows
+        (:class:`~synib.own.second.SecondModel`): that of a model trained with modality dropout, and this model's, averaged
+        over 64 training values of the missing modalities (as probabilities). If at least 32 training rows lacked the same
+        modality, this model has learned to predict without it, and predicts alone.
 
         Args:
-            modalities: Name → ``(rows, width)``. A modality that is left out is missing in every row, and one that is NaN
-                throughout a row in that row.
-            present: Name → ``(rows,)`` of booleans, where missing rows are not marked by NaN.
+            modalities: Name → ``(rows, width)``. A modality that is left out is missing in every row; a row of NaN lacks the
+                modality.
+            present: Name → ``(rows,)`` of booleans, if missing rows are not marked by NaN.
+
+        Returns:
+            Probabilities of the classes ``(rows, classes)``; of labels, each its own probability ``(rows, labels)``; of a
+            number, mean and standard deviation ``(rows, 2)``.
         """
         encoded, has = self._encoded(modalities, present)
         return self._probabilities(self._parameters(encoded, has, self._seen_by_second(modalities, has)))
 
     def needs_both(self, modalities: Rows, present: Rows | None = None) -> Numbers:
-        r"""How much of each answer no modality gives alone, ``(rows,)``, from 0 to 1.
+        r"""How much the confidence in each answer exceeds that of every single modality, ``(rows,)``, from 0 to 1.
 
         With :math:`q` the prediction and :math:`q_m` the one from modality m alone,
 
         .. math:: \max\big(0,\; q(\hat y) - \max_m q_m(\hat y)\big), \qquad \hat y = \arg\max_y q(y):
 
-        how much surer of the answer the row's modalities are together than the surest of them alone. It is 0 where one of them
-        alone is as sure of the same answer, and where a row has only one; for an XOR of two bits 1/2, for K classes at most
-        1 - 1/K but for noise. For a number it is the least squared Hellinger distance between :math:`q` and a :math:`q_m`,
-        which is 0 where one modality alone gives the same mean and deviation. Of several labels it is the largest of them.
+        the probability of the answer given all modalities of the row, minus the largest given a single one. It is 0 if one
+        modality is as confident of the same answer, or if the row has only one modality. It is 1/2 for an XOR of two bits,
+        and apart from noise at most 1 - 1/K for K classes. For a number it is the smallest squared Hellinger distance between
+        :math:`q` and any :math:`q_m`, which is 0 if one modality gives the same mean and deviation. For labels it is the
+        maximum over labels.
 
-        Two noisy views that say the same are surer together, too: this is about what an answer rests on, and not yet about
-        interaction (:func:`synib.measure.interaction_gain` is).
+        Two noisy views of the same information are also more confident together, so the score does not show an interaction;
+        :func:`synib.measure.interaction_gain` does.
 
         Args:
             modalities, present: As for :meth:`predict`.
@@ -117,26 +121,31 @@ class Predictor:
         encoded, has = self._encoded(modalities, present)
         second = self._seen_by_second(modalities, has, always=True)
         together = self._probabilities(self._parameters(encoded, has, second))
-        nothing = {name: torch.zeros_like(rows) for name, rows in has.items()}
-        more = {"multilabel": _more_confident_labels, "regression": _hellinger}.get(self.kind, _more_confident)
+        none_present = {name: torch.zeros_like(rows) for name, rows in has.items()}
+        gain = {"multilabel": _more_confident_labels, "regression": _hellinger}.get(self.kind, _more_confident)
         score = np.full((len(together), together.shape[1] if self.kind == "multilabel" else 1), np.inf)
         for name, rows in has.items():
-            alone = self._probabilities(self._parameters(encoded, {**nothing, name: rows}, second, learned=False))
-            score = np.where(rows.numpy()[:, None], np.minimum(score, more(together, alone)), score)
+            unimodal = self._probabilities(
+                self._parameters(encoded, {**none_present, name: rows}, second, learned=False)
+            )
+            score = np.where(rows.numpy()[:, None], np.minimum(score, gain(together, unimodal)), score)
         several = torch.stack(list(has.values())).sum(0).numpy() > 1
         return np.where(several, np.maximum(score.max(1), 0.0), 0.0)
 
     def read(
         self, data: Any, columns: Mapping[str, str] | None = None, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Modalities of new rows, and which rows have them: ``model.predict(*model.read("new.csv"))``.
+        """Read the modalities of new rows: ``model.predict(*model.read("new.csv"))``.
 
-        Raw columns are encoded as those that the model was fitted to.
+        Raw columns are encoded as in training.
 
         Args:
             data: A path, as for :func:`synib.read`, or a pandas DataFrame.
-            columns: Modality → its column, where it is called otherwise than in training.
+            columns: Modality → its column, if its name differs from that in training.
             **options: ``root``, ``strict``, ``allow_download`` and ``device``, as for :func:`synib.read`.
+
+        Returns:
+            Name → ``(rows, width)``, and name → which rows have the modality.
         """
         from synib.own.new_rows import new_rows
         from synib.own.raw.embed import RawOptions
@@ -144,19 +153,19 @@ class Predictor:
         return new_rows(self, data, columns, RawOptions(**options))[:2]
 
     def save(self, folder: str | Path) -> Path:
-        """Write ``model.json``, ``model.safetensors`` and a model card; files that are not a model's are never overwritten."""
+        """Write ``model.json``, ``model.safetensors`` and a model card; other files are never overwritten."""
         from synib.own.saved import save
 
         return save(self, Path(folder))
 
     def export(self, folder: str | Path, to: str = "onnx") -> Path:
-        """Write the model as one graph from vectors and columns of tables to what :meth:`predict` gives.
+        """Write the model as one graph that maps vectors and table columns to the result of :meth:`predict`.
 
-        Beside the graph are ``export.json`` and ``README.md``, which say its inputs, its outputs, and which encoders must run
-        before it. Scaling, missing values, the encoding of tables and the calibration are inside.
+        The graph includes scaling, missing values, the encoding of tables and the calibration. ``export.json`` and
+        ``README.md`` describe its inputs, its outputs, and the encoders that must run before it.
 
         Args:
-            folder: Where to write; empty, or an earlier export, which is replaced.
+            folder: The folder to write; it must be empty or hold an earlier export, which is replaced.
             to: ``"onnx"`` (``model.onnx``, needs ``synib[export]``), or ``"torch"`` for a program of ``torch.export``
                 (``model.pt2``).
         """
@@ -166,27 +175,27 @@ class Predictor:
         return Path(folder)
 
     def _encoded(self, modalities: Rows, present: Rows | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """What each modality brings to the fusion, and which rows have it."""
-        given = checked(self.widths, modalities, present)
-        count = len(next(iter(given.values()))[0])
+        """The latents of each modality, and which rows have it."""
+        inputs = checked(self.widths, modalities, present)
+        count = len(next(iter(inputs.values()))[0])
         encoded, has = {}, {}
         self.answers.eval()
         with torch.no_grad():
             for name, width in self.widths.items():
-                x, rows = given.get(name, (np.zeros((count, width), np.float32), np.zeros(count, bool)))
+                x, rows = inputs.get(name, (np.zeros((count, width), np.float32), np.zeros(count, bool)))
                 has[name] = torch.from_numpy(rows)
                 encoded[name] = self.encode(name, x, rows)
         return encoded, has
 
     def encode(self, name: str, x: NDArray[Any], present: NDArray[np.bool_]) -> Tensor:
-        """What a modality brings to the fusion, ``(rows, latent)``.
+        """The latents of a modality, ``(rows, latent)``.
 
         Args:
             name: The modality.
             x: ``(rows, width)`` in the user's own units.
             present: Which rows have it.
         """
-        # Where its absence was not learned, rows without it are encoded too, and replaced by the background later.
+        # If its absence was not learned, rows without it are encoded too, and replaced by the background later.
         shown_present = torch.from_numpy(present if name in self.learned else np.ones_like(present))
         scaled = self.scaling(name, np.where(present[:, None], x, 0.0)).double()
         pieces = zip(scaled.split(ROWS), shown_present.split(ROWS), strict=True)
@@ -195,20 +204,20 @@ class Predictor:
         ] or [self.background[name][:0]])  # fmt: skip
 
     def combine(self, encoded: Mapping[str, Tensor]) -> Tensor:
-        """The calibrated parameters of the prediction from what each modality brings to the fusion."""
+        """The calibrated parameters of the prediction from the latents of each modality."""
         raw = self.scaling.undo(self.family, self.answers.combine(encoded).double().numpy())
         return torch.from_numpy(tempered(self.family, raw, self.temperature) + np.array(self.bias))
 
     def scaled(self, modalities: Rows) -> dict[str, Tensor]:
-        """Modalities of rows in the model's units; what a row lacks is 0."""
+        """Modalities in the model's units; missing ones are 0."""
         return {name: self.scaling(name, np.nan_to_num(np.asarray(x))).double() for name, x in modalities.items()}
 
     def averaged(self, modalities: Rows, present: Rows | None = None) -> Tensor:
-        """The calibrated parameters of this model alone, averaged over values of what a row lacks, ``(rows, outputs)``."""
+        """The calibrated parameters of this model without the second, averaged over missing modalities: ``(rows, outputs)``."""
         return torch.from_numpy(self._parameters(*self._encoded(modalities, present)))
 
     def _seen_by_second(self, modalities: Rows, has: Mapping[str, Tensor], always: bool = False) -> Latents | None:
-        """What modalities bring to the second model, if there is one and any row lacks something."""
+        """The latents of the second model, if there is one and any row lacks a modality."""
         lacks = any(not bool(rows.all()) for name, rows in has.items() if name not in self.learned)
         if self.second is None or not (lacks or always):
             return None
@@ -222,31 +231,35 @@ class Predictor:
     def _parameters(
         self, encoded: Latents, has: Mapping[str, Tensor], second: Latents | None = None, learned: bool = True
     ) -> Numbers:
-        """Calibrated parameters; of rows that lack modalities (unless this was learned) what both models say together."""
-        known = {name: rows | (learned and name in self.learned) for name, rows in has.items()}
-        patterns, of_row = torch.stack(list(known.values()), 1).unique(dim=0, return_inverse=True)
+        """Calibrated parameters; for rows that lack modalities (unless learned), the combination of both models."""
+        usable = {name: rows | (learned and name in self.learned) for name, rows in has.items()}
+        patterns, of_row = torch.stack(list(usable.values()), 1).unique(dim=0, return_inverse=True)
         draws = max(len(b) for b in self.background.values())
         result = torch.zeros(len(of_row), self.outputs, dtype=torch.float64)
         with torch.no_grad():
             for i, pattern in enumerate(patterns.tolist()):
-                lacking = [name for name, is_known in zip(known, pattern, strict=True) if not is_known]
-                each = draws if lacking else 1
-                for rows in (of_row == i).nonzero().flatten().split(max(1, ROWS // each)):
-                    mixed = {name: z[rows].repeat(each, 1) for name, z in encoded.items()}
+                lacking = [name for name, is_usable in zip(usable, pattern, strict=True) if not is_usable]
+                repeats = draws if lacking else 1
+                for rows in (of_row == i).nonzero().flatten().split(max(1, ROWS // repeats)):
+                    mixed = {name: z[rows].repeat(repeats, 1) for name, z in encoded.items()}
                     for name in lacking:
-                        other = self.background[name]
-                        mixed[name] = other[torch.arange(draws) % len(other)].repeat_interleave(len(rows), 0)
-                    result[rows] = self.family.average(self.combine(mixed).unflatten(0, (each, len(rows))))
-            some = ~torch.stack(list(known.values())).all(0) & torch.stack(list(has.values())).any(0)
-            if self.second is not None and second is not None and some.any():
-                of_some = {name: rows[some] for name, rows in has.items()}
-                kept = {name: torch.cat([z[:-1][some], z[-1:]]) for name, z in second.items()}
-                own = self.scaling.undo(self.family, self.second.parameters(kept, of_some).numpy())
-                result[some] = self.second.combine(result[some], torch.from_numpy(own), of_some)
+                        values = self.background[name]
+                        mixed[name] = values[torch.arange(draws) % len(values)].repeat_interleave(len(rows), 0)
+                    result[rows] = self.family.average(self.combine(mixed).unflatten(0, (repeats, len(rows))))
+            incomplete = ~torch.stack(list(usable.values())).all(0) & torch.stack(list(has.values())).any(0)
+            if self.second is not None and second is not None and incomplete.any():
+                has_incomplete = {name: rows[incomplete] for name, rows in has.items()}
+                second_latents = {name: torch.cat([z[:-1][incomplete], z[-1:]]) for name, z in second.items()}
+                second_parameters = self.scaling.undo(
+                    self.family, self.second.parameters(second_latents, has_incomplete).numpy()
+                )
+                result[incomplete] = self.second.combine(
+                    result[incomplete], torch.from_numpy(second_parameters), has_incomplete
+                )
         return result.numpy()
 
     def _probabilities(self, parameters: Numbers) -> Numbers:
-        """Probabilities of the classes or labels; of a number, mean and standard deviation."""
+        """Probabilities of the classes or labels, or mean and standard deviation of a number."""
         if self.kind == "regression":
             return np.stack([parameters[:, 0], np.exp(parameters[:, 1] / 2)], 1)
         logits = torch.from_numpy(parameters)
@@ -256,22 +269,22 @@ class Predictor:
         return full.softmax(1).numpy()
 
     def __repr__(self) -> str:
-        of = {"multilabel": f"{len(self.classes)} labels", "regression": "a number"}.get(
+        target = {"multilabel": f"{len(self.classes)} labels", "regression": "a number"}.get(
             self.kind, f"{len(self.classes)} {'ordered ' * (self.kind == 'ordinal')}classes"
         )
         modalities = ", ".join(f"{name} ({width})" for name, width in self.widths.items())
-        return f"Predictor({self.method}: {of} from {modalities})"
+        return f"Predictor({self.method}: {target} from {modalities})"
 
 
-def _more_confident(together: Numbers, alone: Numbers) -> Numbers:
-    """By how much the probability of the predicted class is larger."""
+def _more_confident(together: Numbers, unimodal: Numbers) -> Numbers:
+    """The increase of the predicted class's probability."""
     label = together.argmax(1)[:, None]
-    return np.take_along_axis(together, label, 1) - np.take_along_axis(alone, label, 1)
+    return np.take_along_axis(together, label, 1) - np.take_along_axis(unimodal, label, 1)
 
 
-def _more_confident_labels(together: Numbers, alone: Numbers) -> Numbers:
-    """The same for each label: by how much the probability that it is predicted right is larger."""
-    return np.where(together > 0.5, together - alone, alone - together)
+def _more_confident_labels(together: Numbers, unimodal: Numbers) -> Numbers:
+    """The same for each label: the increase of the probability of its predicted value."""
+    return np.where(together > 0.5, together - unimodal, unimodal - together)
 
 
 def _hellinger(a: Numbers, b: Numbers) -> Numbers:

@@ -1,4 +1,4 @@
-"""How models are trained on a user's rows: the cells, what each sees, and the network and method of its settings."""
+"""How models are trained on a user's rows: the cells with their data, network and method."""
 
 import math
 import threading
@@ -24,30 +24,31 @@ from synib.training import Cell
 from synib.training.lazy_rows import LazyRows
 
 KINDS = ("classification", "ordinal", "multilabel", "regression")
-LARGE = 1 << 22  # bytes of a fold: rows of larger ones are read and standardised when they are needed
+LARGE = 1 << 22  # bytes of a fold; rows of larger ones are read and standardised on demand
 OF_MODEL = ("hidden", "dropout")
 OF_TRAINING = ("lr", "weight_decay", "epochs", "batch_size", "rows", "ridge")
 
 
 class TableRecipe:
-    """Cells over a user's folds: the same data, budget and network size for every method.
+    """Cells over a user's folds, with the same data, budget and network size for every method.
 
     Every modality is standardised by the training rows that have it. Networks have two layers in each encoder and one in the
-    fusion, 32, 64 or 128 wide by the number of training rows, and linear unimodal heads that do not train the encoders.
+    fusion, 32, 64 or 128 units wide depending on the number of training rows, and linear unimodal heads that do not train
+    the encoders.
 
     Args:
         table: The data.
         parts: Its folds.
-        epochs: Passes over the training rows; by default so many that there are about 600 steps, at most 40.
+        epochs: Passes over the training rows; by default about 600 steps, and at most 40 epochs.
         width: Width of every hidden layer; by default chosen by the number of training rows.
 
     Attributes:
         family: Bernoulli for two classes, Categorical for more (ordered or not), MultiLabel for labels, Gaussian for numbers.
-        outputs: How many numbers a prediction has.
-        missing: The modalities that some row lacks; a row without one gets a learned latent.
-        parts: The folds as they are trained: cut to one size where that costs less than a row for each fold, so that they can
+        outputs: Number of outputs of a prediction.
+        missing: The modalities that some rows lack; a row without one gets a learned latent.
+        parts: The folds used in training: cut to one size if that costs fewer rows than there are folds, so that they can
             be trained together. Test rows are never cut.
-        notes: How many rows were cut.
+        notes: Notes on how many rows were cut.
     """
 
     curves: ClassVar[bool] = False
@@ -71,7 +72,7 @@ class TableRecipe:
         self._lock = threading.Lock()
 
     def cells(self, method: str, budget: int, seeds: int = 1, first: int = 0) -> list[Cell]:
-        """Every candidate of a method in every fold with every seed from the first on, in this order."""
+        """Cells for every fold, candidate and seed of a method, in this order of nesting."""
         return [
             Cell("own", method, {"fold": fold}, self.settings(method, candidate, fold), seed)
             for fold in range(len(self.parts))
@@ -80,7 +81,7 @@ class TableRecipe:
         ]
 
     def settings(self, method: str, candidate: Mapping[str, float], fold: int) -> dict[str, Any]:
-        """Everything that decides how a candidate is trained on a fold."""
+        """All training settings of a candidate on a fold."""
         train, validation, _ = self.parts[fold]
         batch_size, epochs = pace(len(train))
         epochs = self.given_epochs or epochs
@@ -90,7 +91,7 @@ class TableRecipe:
             "hidden": [self.width, self.width],
             "batch_size": batch_size,
             "epochs": epochs,
-            "rows": [len(train), len(validation)],  # folds of other sizes are trained apart
+            "rows": [len(train), len(validation)],  # folds of different sizes are trained separately
         }
 
     @cached_property
@@ -102,25 +103,25 @@ class TableRecipe:
         return 32 if rows < 1000 else 64 if rows < 10_000 else 128
 
     def data(self, cell: Cell) -> Dataset:
-        """Training and validation rows of a fold. Test rows are not in it: nothing that trains or chooses can see them."""
+        """Training and validation rows of a fold, without test rows, so that training and selection cannot use them."""
         fold = fold_of(cell)
-        with self._lock:  # the fleet asks for all cells at once
+        with self._lock:  # called from several threads of the fleet
             if fold not in self._datasets:
                 train, validation = (self.view(fold, rows) for rows in self.parts[fold][:2])
                 self._datasets[fold] = Dataset(train, validation, None)
             return self._datasets[fold]
 
     def release(self) -> None:
-        """Free the prepared rows; they are prepared again when needed."""
+        """Free the prepared rows; they are prepared again on demand."""
         with self._lock:
             self._datasets.clear()
 
     def split(self, fold: int, rows: Rows) -> Split:
-        """Rows as the models of a fold see them, with the target in the family's form."""
+        """Rows prepared for the models of a fold, with the target in the family's form."""
         return self._split(fold, rows, self.inputs(fold, rows))
 
     def view(self, fold: int, rows: Rows) -> Split:
-        """The same; in a large table, modalities are :class:`~synib.training.lazy_rows.LazyRows`, which take no memory."""
+        """Like :meth:`split`; modalities of a large table are :class:`~synib.training.lazy_rows.LazyRows`, read on demand."""
         if not self.lazy:
             return self.split(fold, rows)
         scaling, index = self.scaling(fold), torch.from_numpy(np.asarray(rows, dtype=np.int64))
@@ -143,7 +144,7 @@ class TableRecipe:
         return Split(modalities, torch.from_numpy(scaled)[:, None], sample_weight=counts)
 
     def inputs(self, fold: int, rows: Rows) -> dict[str, Modality]:
-        """Modalities of some rows, as the models of a fold see them."""
+        """Modalities of some rows, prepared for the models of a fold."""
         scaling = self.scaling(fold)
         inputs: dict[str, Modality] = {}
         for name, x in self.table.modalities.items():
@@ -153,13 +154,13 @@ class TableRecipe:
         return inputs
 
     def scaling(self, fold: int) -> Scaling:
-        """How a fold's rows are scaled, by its training rows alone."""
+        """The scaling of a fold, fitted to its training rows only."""
         if fold not in self._scalings:
             self._scalings[fold] = Scaling.fit(self.table, self.parts[fold].train)
         return self._scalings[fold]
 
     def bytes(self, fold: int) -> int:
-        """How much memory a fold's rows take."""
+        """Bytes of a fold's training and validation rows."""
         rows = len(self.parts[fold].train) + len(self.parts[fold].validation)
         return 4 * rows * sum(x.shape[1] for x in self.table.modalities.values())
 
@@ -176,17 +177,19 @@ def fold_of(cell: Cell) -> int:
 
 
 def family_of(table_or_kind: Table | str, classes: Sequence[str] = ()) -> tuple[Family, int]:
-    """The family of a target, and how many numbers a prediction has.
+    """The family of a target, and its number of outputs.
 
     Args:
         table_or_kind: A table, or the kind of its target: ``"classification"``, ``"ordinal"``, ``"multilabel"`` or
-            ``"regression"``. Ordered classes are predicted as classes are.
-        classes: Names of the classes or labels, where a kind is given.
+            ``"regression"``. Ordered classes are modelled like unordered ones.
+        classes: Names of the classes or labels, if a kind is given.
     """
     if isinstance(table_or_kind, Table):
         return family_of(kind_of(table_or_kind), table_or_kind.classes)
     if table_or_kind not in KINDS:
-        raise ValueError(f"The kind of a target is {', '.join(KINDS[:-1])} or {KINDS[-1]}; got {shown(table_or_kind)}.")
+        raise ValueError(
+            f"The kind of a target must be {', '.join(KINDS[:-1])} or {KINDS[-1]}; got {shown(table_or_kind)}."
+        )
     if table_or_kind == "regression":
         return Gaussian(), 2
     if table_or_kind == "multilabel":
@@ -217,13 +220,13 @@ def make_method(name: str, family: Family, settings: Mapping[str, Any]) -> Objec
 
 
 def _cut(table: Table, parts: Sequence[Fold]) -> tuple[list[Fold], tuple[str, ...]]:
-    """The folds cut to one size, where that costs less than a row for each fold, and a note that says so."""
+    """The folds cut to one size, if that costs fewer rows than there are folds, and a note on it."""
     if not parts:
         raise ValueError("There are no folds to train on.")
     sizes = {name: [len(getattr(fold, name)) for fold in parts] for name in ("train", "validation")}
     if not min(sizes["validation"]):
         raise ValueError("Every fold needs validation rows to choose settings on; one has none.")
-    cut = max(max(each) - min(each) for each in sizes.values())
+    cut = max(max(counts) - min(counts) for counts in sizes.values())
     if cut >= len(parts) or not cut:
         return list(parts), ()
     classes, train, validation = strata(table), min(sizes["train"]), min(sizes["validation"])
@@ -232,13 +235,13 @@ def _cut(table: Table, parts: Sequence[Fold]) -> tuple[list[Fold], tuple[str, ..
         for fold in parts
     ]
     note = (
-        f"Folds are trained together, so each has {train:,} training and {validation:,} validation rows: up to {cut} of each "
-        "were left out of a fold. All test rows are predicted."
+        f"Folds are trained together, so each has {train:,} training and {validation:,} validation rows; up to {cut} of "
+        "each were left out of a fold. All test rows are predicted."
     )
     return folds, (note,)
 
 
 def _first(rows: Rows, classes: Rows, size: int) -> Rows:
-    """So many of the rows; those left out are of the most common class."""
+    """``size`` of the rows; those left out are of the most common class."""
     common = np.flatnonzero(classes[rows] == np.bincount(classes[rows]).argmax())
     return np.delete(rows, common[len(common) - (len(rows) - size) :])

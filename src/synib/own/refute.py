@@ -1,4 +1,4 @@
-"""Refutation tests: the audit repeated on data for which its answer is known or should not change."""
+"""Refutation tests: the audit repeated on data for which the verdict is known or should not change."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -38,13 +38,13 @@ def refute(original: Audit, *, on_progress: Progress = lambda done, total, what:
       left; a claim of synergy here would be false.
     - *dummy target*: the target is permuted among rows (among groups, where all rows of a group share it); neither
       synergy nor a model better than chance should be found.
-    - *half of the rows*: the verdict may become inconclusive, but must not be reversed.
-    - *other seeds*: folds, initial weights and draws change; the verdict should not.
+    - *half of the rows*: the verdict may become inconclusive, but should not be reversed.
+    - *other seeds*: folds, initial weights and draws change; the verdict should not be reversed.
 
     Args:
         original: The audit.
         on_progress: Called with the work done, the total work, and the current step.
-        plan: Arguments of :func:`synib.own.audit.audit`, as for the original.
+        plan: Arguments of :func:`synib.own.audit.audit`, as for the original audit.
     """
     table, seed = original.table, int(plan.pop("seed", 0))
     tests: list[tuple[str, str, Table, int]] = [
@@ -60,16 +60,16 @@ def refute(original: Audit, *, on_progress: Progress = lambda done, total, what:
             on_progress(number + done / total, len(tests), f"refutation: {name}")
 
         repeated = audit(changed, seed=changed_seed, on_progress=report, **plan).verdict
-        again = repeated.synergy
-        opposite = {original.verdict.synergy, again} == {"present", "absent"}
-        passed = again != "present" if expected == "not present" else not opposite
-        outcome = f"synergy {again}, expected {expected}"
+        synergy = repeated.synergy
+        opposite = {original.verdict.synergy, synergy} == {"present", "absent"}
+        passed = synergy != "present" if expected == "not present" else not opposite
+        outcome = f"synergy {synergy}, expected {expected}"
         if name == DUMMY:
             learned = repeated.claims.hold(ABOVE_CHANCE)
             passed = passed and not learned
             outcome += f"; {'a' if learned else 'no'} model better than a constant prediction, expected none"
         words = f"{name.capitalize()}: {outcome}: {'passed' if passed else 'FAILED'}."
-        results.append(Refutation(name, expected, again, passed, words))
+        results.append(Refutation(name, expected, synergy, passed, words))
     return results
 
 

@@ -1,4 +1,4 @@
-"""How far a model relies on each modality: what its predictions lose when the modality is another row's."""
+"""How much a model relies on each modality: the loss when the modality is taken from another row."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,13 +17,13 @@ from synib.tokens import Modality, present
 from synib.training.lazy_rows import LazyRows, in_order
 
 Numbers = NDArray[np.float64]
-DRAWS = 4  # other rows that take a modality's place, one after the other
-INTACT = ""  # the name of rows as they are
+DRAWS = 4  # permutations of each modality
+INTACT = ""  # key of the unchanged rows
 
 
 @dataclass(frozen=True)
 class Reliance:
-    """How far a model relies on a modality: what it loses when the modality is another example's.
+    """How much a model relies on a modality: the loss when the modality is taken from another row.
 
     Args:
         score: Loss in the audit's metric.
@@ -35,7 +35,7 @@ class Reliance:
 
 
 def reliance(bench: Bench, method: str, seed: int = 0) -> dict[str, Reliance]:
-    """What a method's models lose without each modality, at the rows that each was not trained on."""
+    """The loss of a method's models without each modality, on test rows."""
     outcome, recipe = bench.outcome, bench.outcome.recipe
     names = (INTACT, *outcome.table.modalities)
     eta = {name: np.full((outcome.seeds, DRAWS, len(outcome.table.target), recipe.outputs), np.nan) for name in names}
@@ -48,8 +48,8 @@ def reliance(bench: Bench, method: str, seed: int = 0) -> dict[str, Reliance]:
                 split.modalities,
                 seed,
             )
-            for name, each in without.items():
-                eta[name][s][:, rows] = recipe.scaling(i).undo(recipe.family, each)
+            for name, shuffled in without.items():
+                eta[name][s][:, rows] = recipe.scaling(i).undo(recipe.family, shuffled)
     score, confidence = _scores(bench, eta.pop(INTACT))
     result = {}
     for name, predictions in eta.items():
@@ -73,12 +73,12 @@ def _scores(bench: Bench, predictions: Numbers) -> tuple[Numbers, Numbers]:
 def predictions_without(
     model: Callable[[Mapping[str, Modality]], Tensor], modalities: Mapping[str, Modality], seed: int = 0
 ) -> dict[str, Numbers]:
-    """For each modality the predictions when it is another row's, for a few draws; ``""`` for rows as they are.
+    """Predictions with each modality permuted among the rows that have it.
 
-    Rows that lack a modality keep lacking it, and count as they are.
+    Rows that lack a modality are not changed.
 
     Returns:
-        Modality → ``(draws, rows, outputs)``.
+        Modality → ``(draws, rows, outputs)``; ``""`` for unchanged rows.
     """
     with torch.no_grad():
         intact = _parameters(model(modalities))
@@ -90,7 +90,7 @@ def predictions_without(
             for draw in range(DRAWS):
                 order = keys.permutation(keys.fold(keys.key(seed), name, draw), len(rows))
                 source = torch.arange(len(intact))
-                source[rows[order]] = rows[order.roll(1)]  # a circle: no row gets its own
+                source[rows[order]] = rows[order.roll(1)]  # a cyclic shift: no row keeps its own
                 draws.append(_parameters(model({**modalities, name: in_order(x, source)})))
             result[name] = np.stack(draws)
     return result

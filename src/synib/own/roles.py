@@ -1,4 +1,4 @@
-"""Which columns of a user's file are what: those the user names, and those that can be guessed."""
+"""The roles of the columns in a user's file: named by the user, or guessed."""
 
 import difflib
 import re
@@ -15,21 +15,21 @@ MOST_MODALITIES = 64
 
 
 def no_column(source: Source, role: str, name: object) -> ValueError:
-    known = list(source.kinds)
-    lower = {column.lower(): column for column in reversed([*known, *_numbered(source, ())])}
-    near = difflib.get_close_matches(str(name).lower(), lower, 3)
-    hint = f"did you mean {' or '.join(lower[column] for column in near)}? It" if near else "it"
-    return ValueError(f"{source.path} has no column {shown(name)} for {role}; {hint} has {list_names(known)}.")
+    columns = list(source.kinds)
+    lower = {column.lower(): column for column in reversed([*columns, *_numbered(source, ())])}
+    suggestions = difflib.get_close_matches(str(name).lower(), lower, 3)
+    hint = f"did you mean {' or '.join(lower[column] for column in suggestions)}? It" if suggestions else "it"
+    return ValueError(f"{source.path} has no column {shown(name)} for {role}; {hint} has {list_names(columns)}.")
 
 
 def one_value(source: Source, role: str, name: str) -> str:
     if not isinstance(name, str):
-        raise ValueError(f"{role} is the name of a column; got {shown(name)}.")
+        raise ValueError(f"{role} must be the name of a column; got {shown(name)}.")
     if name not in source.kinds:
         raise no_column(source, role, name)
     if not source.one_value(name):
         raise ValueError(
-            f"{source.path}: {role} should be one value for each row; {name} holds {source.describe(name)}."
+            f"{source.path}: {role} must be a column with one value per row; {name} holds {source.describe(name)}."
         )
     return name
 
@@ -48,7 +48,7 @@ def target_name(source: Source) -> str:
 
 
 def label_columns(source: Source, name: str, task: Task) -> list[str]:
-    """The columns of a target that has several values for each row: one column of vectors, or numbered ones; else none."""
+    """The columns of a target with several values per row: one column of vectors, or numbered columns; otherwise none."""
     if task not in ("auto", "multilabel") or not isinstance(name, str):
         return []
     numbered = {} if name in source.kinds else _numbered(source, ())
@@ -58,7 +58,7 @@ def label_columns(source: Source, name: str, task: Task) -> list[str]:
 
 
 def column_of(source: Source, columns: Sequence[str]) -> str:
-    """What a user would call these columns: the one there is, or the prefix of numbered ones."""
+    """The name of these columns for a user: the single column, or the prefix of numbered ones."""
     return columns[0] if len(columns) == 1 else columns[0].rpartition("_")[0]
 
 
@@ -68,14 +68,16 @@ def numbered_prefixes(source: Source) -> list[str]:
 
 
 def _numbered(source: Source, taken: Collection[str]) -> dict[str, list[str]]:
-    """Prefix → its columns of numbers ``prefix_0``, ``prefix_1``, … in their order, if there are two or more."""
+    """Prefix → its numbered columns ``prefix_0``, ``prefix_1``, … in order, if there are at least two."""
     by_prefix: dict[str, dict[int, str]] = {}
     for name, kind in source.kinds.items():
         match = re.fullmatch(r"(.+)_([0-9]{1,9})", name)
         if match and kind != "vector" and name not in taken:
             by_number = by_prefix.setdefault(match[1], {})
             if int(match[2]) in by_number:
-                raise ValueError(f"{source.path} has two columns of one number: {by_number[int(match[2])]} and {name}.")
+                raise ValueError(
+                    f"{source.path} has two columns with the same number: {by_number[int(match[2])]} and {name}."
+                )
             by_number[int(match[2])] = name
     return {
         prefix: [by_number[n] for n in sorted(by_number)]
@@ -99,37 +101,41 @@ def _check_numbered(source: Source, prefix: str, columns: Sequence[str]) -> list
 
 
 def guessed(source: Source, taken: Collection[str]) -> dict[str, list[str]]:
-    taken = {name for name in taken if isinstance(name, str)}  # what else is named is refused where it is read
+    taken = {name for name in taken if isinstance(name, str)}  # other types are refused where they are read
     columns = {name: [name] for name, kind in source.kinds.items() if kind == "vector" and name not in taken}
     for prefix, numbered in _numbered(source, taken).items():
         if any(source.kinds[name] == "number" for name in numbered):
             if prefix in columns:
                 raise ValueError(
-                    f"{source.path} has a column {prefix} and columns {prefix}_…: say which are modalities."
+                    f"{source.path} has a column {prefix} and columns {prefix}_…: name the modalities explicitly."
                 )
             columns[prefix] = _check_numbered(source, prefix, numbered)
     vectors: dict[str, list[str]] = {}
-    for name, of in columns.items():
+    for name, members in columns.items():
         short = check_modality(name.replace(".", "_"), module=True)
         if short in vectors:
-            raise ValueError(f"{source.path}: two columns would be called {short}: say which are modalities.")
-        vectors[short] = of
+            raise ValueError(
+                f"{source.path}: two columns would both be the modality {short}: name the modalities explicitly."
+            )
+        vectors[short] = members
     check_number(source.path, vectors)
     return vectors
 
 
 def named(source: Source, modalities: Mapping[str, str]) -> dict[str, list[str]]:
     if not isinstance(modalities, Mapping):
-        raise ValueError(f"modalities are a dict of name → column, or None for all there are; got {shown(modalities)}.")
+        raise ValueError(
+            f"modalities must be a dict of name → column, or None for all columns; got {shown(modalities)}."
+        )
     numbered = _numbered(source, ())
     vectors: dict[str, list[str]] = {}
     for name, column in modalities.items():
         check_modality(name, module=True)
         if not isinstance(column, str):
-            raise ValueError(f"the modality {name} is the name of a column; got {shown(column)}.")
+            raise ValueError(f"the modality {name} must be the name of a column; got {shown(column)}.")
         if column in source.kinds:
             if source.kinds[column] not in ("vector", "number"):
-                raise ValueError(f"{source.path}: the modality {name} should be vectors of numbers; {column} holds "
+                raise ValueError(f"{source.path}: the modality {name} must be vectors of numbers; {column} holds "
                                  f"{source.describe(column)}: embed it first.")  # fmt: skip
             vectors[name] = [column]
         elif column in numbered:
@@ -143,29 +149,29 @@ def check_enough(source: Source, vectors: Mapping[str, Sequence[str]], target: C
     if len(vectors) < 2:
         got = f"only {next(iter(vectors))} is one" if vectors else "there are none"
         raise ValueError(
-            f"{source.path}: at least two modalities are needed, columns of vectors or numbered columns (image_0, image_1, "
+            f"{source.path}: at least two modalities are needed, as columns of vectors or numbered columns (image_0, image_1, "
             f"…); {got} among {list_names(list(source.kinds))}."
         )
     used, target = [column for columns in vectors.values() for column in columns], {*target}
-    both = next((column for column in used if column in target), None)
-    twice = both or first_repeated(used)
+    target_modality = next((column for column in used if column in target), None)
+    twice = target_modality or first_repeated(used)
     if twice is not None:
         raise ValueError(
-            f"{source.path}: {twice} cannot be both {'target and' if both else 'one and another'} modality."
+            f"{source.path}: {twice} cannot be {'both the target and a modality' if target_modality else 'in two modalities'}."
         )
 
 
 def check_number(path: Path, modalities: Collection[str]) -> None:
-    """Raise ``ValueError`` if columns make more modalities than can be compared: each needs networks of its own."""
+    """Raise ``ValueError`` if there are too many modalities to compare, since each needs its own networks."""
     if len(modalities) > MOST_MODALITIES:
         raise ValueError(
-            f"{path} has more than {MOST_MODALITIES} modalities, such as {', '.join(sorted(modalities)[:3])}: choose some "
-            "with --modality NAME=COLUMN, or join columns into one modality."
+            f"{path} has more than {MOST_MODALITIES} modalities, such as {', '.join(sorted(modalities)[:3])}: select some "
+            "with --modality NAME=COLUMN, or combine columns into one modality."
         )
 
 
 def presence(source: Source, vectors: Mapping[str, Sequence[str]], modalities: Mapping[str, str]) -> dict[str, str]:
-    """Modality → the column that says whether a row has it."""
+    """Modality → the column that indicates whether a row has it."""
     possible = {
         name: (f"{name}_present", f"{modalities.get(name, columns[0])}_present") for name, columns in vectors.items()
     }

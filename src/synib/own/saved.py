@@ -1,4 +1,4 @@
-"""A model on disk: plain JSON and safetensors, written whole, read without executing anything."""
+"""A model on disk as JSON and safetensors, written atomically and read without executing any content."""
 
 import hashlib
 import json
@@ -32,12 +32,12 @@ from synib.own.second import SecondModel, groups
 from synib.training import Learner
 
 FORMAT = 4
-WITHOUT_SECOND = 3  # written where there is no second model, which earlier versions can read
-WITHOUT_RAW = 2  # written where no modality is raw either, likewise
-READ = (1, 2, 3, 4)  # the first has no kind of target: with classes it is classification
-HOTTEST = 1e6  # temperature; a fit looks between exp(-5) and exp(5)
-LONGEST = 2**26  # bytes of the JSON
-BACKGROUND = 1024  # rows of a background
+WITHOUT_SECOND = 3  # format of a model without a second model, readable by earlier versions
+WITHOUT_RAW = 2  # format of a model without raw modalities either
+READ = (1, 2, 3, 4)  # format 1 does not store the kind of target; with classes it is classification
+HOTTEST = 1e6  # highest temperature; a fit searches from exp(-5) to exp(5)
+LONGEST = 2**26  # bytes of the JSON, at most
+BACKGROUND = 1024  # rows of a background, at most
 PLAIN, TENSORS, ENCODERS, CARD = "model.json", "model.safetensors", "encoders.safetensors", "README.md"
 KINDS: dict[str, type | tuple[type, ...]] = {
     "format": int, "synib": str, "versions": dict, "method": str, "settings": dict, "widths": dict, "classes": list,
@@ -46,17 +46,17 @@ KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 def check_free(folder: Path) -> None:
-    """Raise ``ValueError`` if a model must not be written: into a folder with other files, or over something else."""
+    """Raise ``ValueError`` if a model must not be written here: the folder has other files, or is not a folder."""
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"A model is written to a folder, and {folder} is a file; choose another.")
-    ours = (PLAIN, TENSORS, ENCODERS, CARD) if (folder / PLAIN).exists() else (PLAIN, TENSORS)
-    others = sorted(p.name for p in folder.iterdir() if p.name not in ours) if folder.is_dir() else []
+        raise ValueError(f"A model is written to a folder, but {folder} is a file; choose another.")
+    model_files = (PLAIN, TENSORS, ENCODERS, CARD) if (folder / PLAIN).exists() else (PLAIN, TENSORS)
+    others = sorted(p.name for p in folder.iterdir() if p.name not in model_files) if folder.is_dir() else []
     if others:
         raise ValueError(
             f"{folder} holds other files ({', '.join(others[:3])}{', ...' * (len(others) > 3)}); choose an empty folder."
         )
     if (folder / PLAIN).exists():
-        _read_plain(folder)  # whatever it is, if it is not ours it stays
+        _read_plain(folder)  # raises if it is not a model, which is then kept
     elif (folder / TENSORS).exists():
         raise ValueError(
             f"{folder} contains a {TENSORS} but no {PLAIN}, so it is not a synib model and was not changed."
@@ -65,7 +65,7 @@ def check_free(folder: Path) -> None:
 
 
 def save(model: Predictor, folder: Path) -> Path:
-    """Write a model, in place of an earlier one; after an interruption the files belong together or are refused."""
+    """Write a model, replacing an earlier one; files left by an interruption are refused when the model is loaded."""
     need_safetensors()
     from safetensors.numpy import save as arrays_as_bytes
     from safetensors.torch import save as as_bytes
@@ -112,7 +112,7 @@ def save(model: Predictor, folder: Path) -> Path:
     text = (json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # The text has the tensors' checksum: after an interruption in between, the pair is refused and may be overwritten.
+        # The JSON has the checksum of the tensors: after an interruption the pair is refused, and may be overwritten.
         for name, written in ((PLAIN, text), (ENCODERS, encoders), (TENSORS, content), (CARD, card(model).encode())):
             if not written:
                 (folder / name).unlink(missing_ok=True)  # of an earlier model
@@ -125,9 +125,12 @@ def save(model: Predictor, folder: Path) -> Path:
 
 
 def load(folder: str | Path) -> Predictor:
-    """The model in a folder that :meth:`Predictor.save` wrote; whatever is wrong with it is one ``ValueError``.
+    """Load a model from a folder written by :meth:`Predictor.save`.
 
-    It reads JSON and safetensors, and executes nothing.
+    Only JSON and safetensors are read; no content is executed.
+
+    Raises:
+        ValueError: If the folder is not a synib model, or is damaged.
     """
     need_safetensors()
     from safetensors import SafetensorError
@@ -135,8 +138,8 @@ def load(folder: str | Path) -> Predictor:
 
     folder = Path(folder)
     if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise ValueError(f"A model must be a folder written by synib fit; {folder} {what}.")
+        problem = "is a file" if folder.exists() else "does not exist"
+        raise ValueError(f"A model must be a folder written by synib fit; {folder} {problem}.")
     plain = _read_plain(folder)
     content = _read_tensors(folder, TENSORS, plain["sha256"])
     try:
@@ -151,7 +154,7 @@ def load(folder: str | Path) -> Predictor:
 
 
 def _read_tensors(folder: Path, name: str, sha256: str) -> bytes:
-    """The bytes of a file of the model, if they are those that ``model.json`` belongs to."""
+    """The bytes of a file of the model, if they match the checksum in ``model.json``."""
     try:
         if (folder / name).exists() and not (folder / name).is_file():
             raise ValueError(f"{folder / name} is not a file: fit the model again.")
@@ -160,9 +163,7 @@ def _read_tensors(folder: Path, name: str, sha256: str) -> bytes:
     except OSError as e:
         raise ValueError(f"{folder} has no readable {name} ({e.strerror}): fit the model again.") from e
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise ValueError(
-            f"{folder / name} is not the file that {PLAIN} belongs to, or is damaged: fit the model again."
-        )
+        raise ValueError(f"{folder / name} does not match {PLAIN}, or is damaged: fit the model again.")
     return content
 
 
@@ -181,32 +182,32 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], arrays: Mapp
     kind = plain.get("kind", "classification" if classes else "regression")
     few = len(classes) == 1 and kind != "multilabel"
     if not set(learned) <= set(missing) <= set(widths) or few or len(set(classes)) < len(classes):
-        _wrong("the lists of classes, missing and learned modalities do not fit each other")
+        _refuse("the lists of classes, missing and learned modalities contradict each other")
     if kind not in TARGETS or (kind == "regression") != (not classes):
-        _wrong(f"the target is {shown(kind)}, with {len(classes)} classes")
+        _refuse(f"the target is {shown(kind)}, with {len(classes)} classes")
     outputs = family_of(kind, classes)[1]
     settings, target = plain["settings"], plain["target"]
     if len(target) != 2 or not all(map(is_number, target)) or not target[1] > 0:
-        _wrong(f"target is a mean and a positive deviation; got {shown(target)}")
+        _refuse(f"target must be a mean and a positive deviation; got {shown(target)}")
     if not is_number(plain["temperature"]) or not 1 / HOTTEST <= plain["temperature"] <= HOTTEST:
-        _wrong(f"temperature is between {1 / HOTTEST:g} and {HOTTEST:g}; got {shown(plain['temperature'])}")
+        _refuse(f"temperature must be between {1 / HOTTEST:g} and {HOTTEST:g}; got {shown(plain['temperature'])}")
     bias = plain.get("bias", [0.0] * outputs)
     if not isinstance(bias, list) or len(bias) != outputs or not all(map(is_number, bias)):
-        _wrong(f"bias is {outputs} numbers; got {shown(bias)}")
+        _refuse(f"bias must be {outputs} numbers; got {shown(bias)}")
     answers: Answers | Frequencies
     if plain["method"] == FREQUENCIES:
         answers = Frequencies(tuple(widths), torch.zeros(outputs))
-        expected, brought = {"constant": answers.constant}, outputs
+        expected, latent_width = {"constant": answers.constant}, outputs
     else:
         answers = _network(plain, widths, missing, kind, tensors)
         expected = {f"learner.{name}": x for name, x in answers.learner.state_dict().items()}
-        brought = settings["hidden"][-1] + outputs
+        latent_width = settings["hidden"][-1] + outputs
     for name, width in widths.items():
-        expected |= {f"{of}.{name}": torch.zeros(width, dtype=torch.float64) for of in ("mean", "factor")}
+        expected |= {f"{statistic}.{name}": torch.zeros(width, dtype=torch.float64) for statistic in ("mean", "factor")}
         draws = len(tensors[f"background.{name}"]) if tensors.get(f"background.{name}", torch.empty(0)).ndim == 2 else 1
         if draws > BACKGROUND:  # each costs a pass through the network for every row that lacks the modality
-            _wrong(f"background.{name} has {draws:,} rows; at most {BACKGROUND:,} are read")
-        expected[f"background.{name}"] = torch.zeros(draws, brought, dtype=torch.float64)
+            _refuse(f"background.{name} has {draws:,} rows; at most {BACKGROUND:,} are allowed")
+        expected[f"background.{name}"] = torch.zeros(draws, latent_width, dtype=torch.float64)
     second = None
     if "second" in plain:
         of_second = {**plain, "method": SECOND, "settings": plain["second"]}
@@ -215,14 +216,14 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], arrays: Mapp
         for name, columns in (("weights", 2), ("bias", outputs)):
             expected[f"{name}.second"] = torch.zeros(groups(len(widths)), columns, dtype=torch.float64)
     if expected.keys() != tensors.keys():
-        _wrong(f"{TENSORS} has other tensors: {shown(min(expected.keys() ^ tensors.keys()))}")
+        _refuse(f"{TENSORS} has other tensors: {shown(min(expected.keys() ^ tensors.keys()))}")
     for name, x in tensors.items():
         if x.shape != expected[name].shape or x.dtype != expected[name].dtype or not x.numel():
-            _wrong(
+            _refuse(
                 f"{name} is {tuple(x.shape)} of {x.dtype}, and not {tuple(expected[name].shape)} of {expected[name].dtype}"
             )
         if not x.isfinite().all():
-            _wrong(f"{name} holds numbers that are not finite")
+            _refuse(f"{name} holds numbers that are not finite")
     if isinstance(answers, Frequencies):
         answers.constant.copy_(tensors["constant"])
     else:
@@ -254,7 +255,7 @@ def _built(plain: Mapping[str, Any], tensors: Mapping[str, Tensor], arrays: Mapp
 
 
 def _state(prefix: str, answers: Answers) -> dict[str, Tensor]:
-    """The tensors of a network, which was trained in single precision: nothing is lost."""
+    """The tensors of a network in single precision, in which it was trained."""
     state = answers.learner.state_dict()
     return {f"{prefix}.{name}": x.float() if x.is_floating_point() else x for name, x in state.items()}
 
@@ -266,16 +267,16 @@ def _network(
     kind: str,
     tensors: Mapping[str, Tensor],
 ) -> Answers:
-    """The network of the settings, with weights of its own, if the file of tensors is as large as it."""
+    """The untrained network of the settings, if the tensors are at least as large."""
     settings = plain["settings"]
     family, outputs = family_of(kind, plain["classes"])
     hidden = settings.get("hidden")
     if not isinstance(hidden, list) or not hidden or not all(is_whole(h) and h > 0 for h in hidden):
-        _wrong(f"hidden is a list of widths; got {shown(hidden)}")
-    # Before anything is made: a text of a few bytes must not ask for more memory than the file has.
+        _refuse(f"hidden must be a list of widths; got {shown(hidden)}")
+    # Checked before allocation: a small JSON must not require more memory than the tensors have.
     size = sum(x.numel() for x in tensors.values())
     if sum(widths.values()) * hidden[0] + sum(a * b for a, b in pairwise([*hidden, outputs])) > size:
-        _wrong(f"a network of these widths is larger than {TENSORS}")
+        _refuse(f"a network of these widths is larger than {TENSORS}")
     try:
         model = make_model(widths, outputs, missing, settings)
         method = make_method(plain["method"], family, settings)
@@ -283,16 +284,16 @@ def _network(
             method.attach(model)
         return Answers(Learner(model, method), outputs)
     except (KeyError, TypeError) as e:
-        raise ValueError(f"its settings do not make a model ({shown(e.args[0] if e.args else e)}).") from e
+        raise ValueError(f"its settings are not those of a model ({shown(e.args[0] if e.args else e)}).") from e
 
 
 def _read_plain(folder: Path) -> dict[str, Any]:
-    """The content of ``model.json``, if synib wrote it."""
+    """The content of ``model.json``; ``ValueError`` if it is not that of a synib model."""
     path = folder / PLAIN
     if path.exists() and (not path.is_file() or path.stat().st_size > LONGEST):
         raise ValueError(f"{path} is not a file of at most {LONGEST:,} bytes, so it is not a synib model.")
     try:
-        plain = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_no_number)
+        plain = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
     except OSError as e:
         raise ValueError(f"{folder} has no readable {PLAIN} ({e.strerror}): it is not a synib model.") from e
     except (ValueError, RecursionError) as e:
@@ -301,8 +302,8 @@ def _read_plain(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{path} does not describe a synib model.")
     if plain["format"] not in READ:
         raise ValueError(
-            f"{path} is of format {shown(plain['format'])}, made by synib {shown(plain['synib'])}; this one reads formats up "
-            f"to {FORMAT}."
+            f"{path} has format {shown(plain['format'])}, written by synib {shown(plain['synib'])}; this version reads formats "
+            f"up to {FORMAT}."
         )
     for name, kind in KINDS.items():
         if not isinstance(plain.get(name), kind) or isinstance(plain[name], bool):
@@ -317,25 +318,25 @@ def _read_plain(folder: Path) -> dict[str, Any]:
 
 def _texts(name: str, value: Sequence[Any]) -> tuple[str, ...]:
     if not all(isinstance(text, str) for text in value):
-        _wrong(f"{name} are texts; got {shown(value)}")
+        _refuse(f"{name} must be texts; got {shown(value)}")
     if not all(printable(text) == text for text in value):
-        _wrong(f"{name} hold characters that cannot be printed: {shown(value)}")
+        _refuse(f"{name} hold characters that cannot be printed: {shown(value)}")
     return tuple(value)
 
 
-def _wrong(why: str) -> NoReturn:
+def _refuse(why: str) -> NoReturn:
     raise ValueError(f"{why}.")
 
 
-def _no_number(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON number")
 
 
 def need_safetensors() -> None:
-    """Raise ``ValueError`` where models could not be saved or loaded."""
+    """Raise ``ValueError`` if safetensors is not installed."""
     try:
         import safetensors  # noqa: F401
     except ImportError as error:
         raise ValueError(
-            "Models are kept as safetensors, which is not installed: pip install 'synib[audit]'"
+            "Models are saved with safetensors, which is not installed: pip install 'synib[audit]'"
         ) from error

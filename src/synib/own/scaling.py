@@ -1,4 +1,4 @@
-"""From a user's numbers to a model's, and back: standardised by the training rows alone."""
+"""Standardisation of features and of a numeric target, fitted to training rows only."""
 
 import math
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from synib.own.table import Table
 
 @dataclass(frozen=True)
 class Scaling:
-    """How the rows of one fold are scaled.
+    """The scaling of one fold.
 
     Args:
         columns: Modality → mean and factor of each of its columns. A column that is constant in training has the factor 0.
-        target: Mean and standard deviation of a target that is a number; (0, 1) for classes.
+        target: Mean and standard deviation of a numeric target; (0, 1) for classes.
     """
 
     columns: Mapping[str, Scale]
@@ -30,7 +30,7 @@ class Scaling:
 
     @classmethod
     def fit(cls, table: Table, rows: Rows) -> "Scaling":
-        """The scaling of these training rows; a modality's is that of the rows that have it."""
+        """Fit the scaling to training rows; that of a modality to the rows that have it."""
         columns = {name: standardisation(x, rows[table.present[name][rows]]) for name, x in table.modalities.items()}
         if table.classes:
             return cls(columns)
@@ -41,17 +41,17 @@ class Scaling:
         return cls(columns, (mean, deviation))
 
     def __call__(self, name: str, x: ArrayLike) -> Tensor:
-        """Rows of a modality as a model sees them, in single precision; the array given is left as it is."""
+        """Scaled rows of a modality in single precision; the input is not changed."""
         return self.in_place(name, np.array(x, dtype=np.float32))
 
     def in_place(self, name: str, x: NDArray[np.float32]) -> Tensor:
-        """The same, written over the array given."""
+        """Scaled rows of a modality, written into the input array."""
         x -= self.columns[name].mean.astype(np.float32)
         x *= self.columns[name].factor.astype(np.float32)
         return torch.from_numpy(x)
 
     def undo(self, family: Family, parameters: NDArray[Any]) -> NDArray[Any]:
-        """A model's predictions in the target's own units: mean and log-variance of a number; logits as they are."""
+        """A model's predictions in the target's units: mean and log-variance of a number; logits unchanged."""
         if not isinstance(family, Gaussian):
             return parameters
         mean, deviation = self.target

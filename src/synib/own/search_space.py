@@ -1,4 +1,4 @@
-"""Which methods and settings are tried on a user's data: as many candidates for every method."""
+"""The methods and settings that are tried on a user's data, with equally many candidates for every method."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,9 +8,9 @@ from synib.own.crossfit import FREQUENCIES
 from synib.own.folds import kind_of
 from synib.own.table import Table
 
-STEPS = 600  # of training, or as many epochs as EPOCHS
-EPOCHS = 40  # at most
-# Likeliest first: the learning rate, dropout, and the setting that is the method's own.
+STEPS = 600  # training steps by default
+EPOCHS = 40  # epochs, at most
+# Learning rate, dropout, and one setting specific to the method; the most promising value first.
 RATES = (3e-3, 1e-3, 1e-2)
 DROPOUTS = (0.0, 0.3)
 DECAYS: dict[str, Sequence[float]] = {"weight_decay": (1e-4, 1e-3, 1e-2)}
@@ -26,39 +26,39 @@ FIXED: dict[str, dict[str, Any]] = {
     "experts": {"draws": 16, "debias": True},
     "modality-dropout": {"p": 0.5},
 }
-SECOND = "modality-dropout"  # trains the model of rows that lack modalities
-ANNEALED = ("synib-random", "synib-marginal")  # the weight falls to 0 over four fifths of the steps
+SECOND = "modality-dropout"  # trains the second model, for rows that lack modalities
+ANNEALED: tuple[str, ...] = ("synib-random", "synib-marginal")  # the weight falls to 0 over four fifths of the steps
 LINEAR = "linear"  # a logistic regression
-RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003)  # its penalties, all of which are tried
-WIDE = 128  # numbers of a modality from which on it is compared
-CANDIDATES = 18  # at most: all of 3 x 2 x 3
+RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003)  # its penalties; all are tried
+WIDE = 128  # width of a modality from which on logistic regression is compared
+CANDIDATES = 18  # all combinations of 3 x 2 x 3 settings
 
 
 def methods_of(table: Table, synib: bool = True) -> list[str]:
-    """Every method that is compared on a table: unimodal and additive models, plain fusion, and SynIB with its control."""
-    more = [control(table), recommended(table)] if synib else []
-    return list(dict.fromkeys([*_single(table), "additive", "vanilla", *more]))
+    """The methods of an audit: unimodal and additive models, plain fusion, and SynIB with its control."""
+    synib_methods = [control(table), recommended(table)] if synib else []
+    return list(dict.fromkeys([*_single(table), "additive", "vanilla", *synib_methods]))
 
 
 def compared(table: Table) -> list[str]:
-    """The methods that a fit compares, from the simplest on."""
+    """The methods that a fit compares, the simplest first."""
     linear = [LINEAR] if _has_classes(table) and max(x.shape[1] for x in table.modalities.values()) >= WIDE else []
     return [FREQUENCIES, *linear, *_single(table), "additive", "vanilla", recommended(table)]
 
 
 def by_preference(table: Table, methods: Sequence[str]) -> list[str]:
-    """Methods in the order in which a fit keeps one that is not clearly worse than the best.
+    """Methods in the order of preference of a fit, which keeps the first that is not clearly worse than the best.
 
-    The additive model comes first. Calibrated, it is nearly as good as the class frequencies where nothing can be learned, and
-    as one modality where the others tell nothing. Either of these is far behind it where several modalities tell
-    something, and a hundred rows do not show that clearly.
+    The additive model comes first. Calibrated, it is nearly as good as the class frequencies if nothing can be learned, and as
+    a single modality if the others are uninformative. If several modalities are informative, these two are far worse than the
+    additive model, but a hundred rows may not show it clearly.
     """
     order = ["additive", LINEAR, "vanilla", *_single(table), recommended(table)]
     return list(dict.fromkeys([*(method for method in order if method in methods), *methods]))
 
 
 def recommended(table: Table) -> str:
-    """The form of SynIB that is trained; experts add log-odds of classes, which numbers and labels do not have."""
+    """The form of SynIB that is trained: experts for classes, whose log-odds they add; otherwise synib-marginal."""
     return "experts" if _has_classes(table) else "synib-marginal"
 
 
@@ -77,28 +77,31 @@ def _has_classes(table: Table) -> bool:
 
 
 def candidates(method: str, budget: int) -> list[dict[str, float]]:
-    """The first so many settings to try, spread over learning rate, dropout and the method's own setting.
+    """The settings to try, spread over learning rate, dropout and the method's specific setting.
 
-    A logistic regression has one setting, its penalty, and costs little: all penalties are tried.
+    A logistic regression is cheap and has one setting, its penalty; all penalties are tried.
     """
     if method == LINEAR:
         return [{"ridge": ridge} for ridge in RIDGES]
     if check_whole("budget", budget) > CANDIDATES:
-        raise ValueError(f"budget is the number of candidates for each method, at most {CANDIDATES}; got {budget}.")
+        raise ValueError(
+            f"budget is the number of candidates per method and must be at most {CANDIDATES}; got {budget}."
+        )
     ((name, values),) = SPECIFIC.get(method, DECAYS).items()
-    # A Latin square of learning rates and own values, dropout alternating; nine being odd, the next nine have the other one.
+    # A Latin square of learning rates and specific values with alternating dropout. As nine is odd, dropout is flipped in the
+    # next nine.
     return [{"lr": RATES[i % 3], "dropout": DROPOUTS[i % 2], name: values[(i + i // 3) % 3]} for i in range(budget)]
 
 
 def fixed(method: str, steps: int) -> Mapping[str, Any]:
-    """The settings of a method that are not searched, for so many training steps."""
+    """The settings of a method that are not searched, for this number of training steps."""
     schedule = {"weight_schedule": "anneal", "weight_steps": max(1, 4 * steps // 5)} if method in ANNEALED else {}
     return {"weight_decay": 1e-4, **FIXED.get(method, {}), **schedule}
 
 
 def pace(rows: int) -> tuple[int, int]:
-    """Batch size and epochs for so many training rows."""
+    """Batch size and epochs for this number of training rows."""
     batch = 32 if rows < 500 else 64 if rows < 5000 else 128 if rows < 50_000 else 256
-    while rows % batch == 1:  # a row alone has no other to be swapped with
+    while rows % batch == 1:  # in a batch of one row, modalities cannot be exchanged
         batch += 1
     return batch, min(EPOCHS, max(2, round(STEPS * batch / rows)))

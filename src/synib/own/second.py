@@ -1,4 +1,4 @@
-"""The second model of a predictor, which answers for rows that lack modalities."""
+"""The second model of a predictor, for rows that lack modalities."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from torch import Tensor
 from synib.own.answers import Answers
 from synib.tokens import optional
 
-MOST = 4  # modalities up to which every combination of them has weights of its own; of more, every number of them
+MOST = 4  # up to this number of modalities, weights are per combination; with more, per number of modalities
 
 
 @dataclass(frozen=True)
 class SecondModel:
-    r"""A model that was trained with modality dropout, and what it counts beside the chosen model.
+    r"""A model trained with modality dropout, and the weights to combine it with the chosen model.
 
     A row that lacks modalities is predicted by :math:`w_1 \ell_1 + w_2 \ell_2 + b`. Here :math:`\ell_1` are the log-odds of
     the chosen model, averaged over values of what the row lacks, and :math:`\ell_2` those of this model.
 
     Args:
-        answers: The model in parts. It was trained on rows of which any modalities were missing.
-        settings: How it was trained.
-        weights: For each group of rows (:func:`group_of`) what both models count, ``(groups, 2)``.
-        bias: What is added, ``(groups, outputs)``.
+        answers: The model in parts, trained on rows with any modalities missing.
+        settings: Its training settings.
+        weights: For each group of rows (:func:`group_of`) the weights of both models, ``(groups, 2)``.
+        bias: The bias of each group, ``(groups, outputs)``.
     """
 
     answers: Answers
@@ -33,7 +33,7 @@ class SecondModel:
     bias: Tensor
 
     def encode(self, scaled: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What each modality brings to the fusion where a row has it, and, one row longer, where it has not.
+        """The latents of each modality, followed by one row with the latent of a missing modality.
 
         Args:
             scaled: Modality → ``(rows, width)`` in the model's units.
@@ -45,23 +45,23 @@ class SecondModel:
         return result
 
     def parameters(self, encoded: Mapping[str, Tensor], has: Mapping[str, Tensor]) -> Tensor:
-        """What this model says, ``(rows, outputs)``.
+        """The predictions of this model, ``(rows, outputs)``.
 
         Args:
-            encoded: Of :meth:`encode`.
+            encoded: The result of :meth:`encode`.
             has: Modality → which rows have it.
         """
         return self.answers.combine({n: torch.where(has[n][:, None], z[:-1], z[-1]) for n, z in encoded.items()})
 
-    def combine(self, averaged: Tensor, own: Tensor, has: Mapping[str, Tensor]) -> Tensor:
+    def combine(self, averaged: Tensor, second: Tensor, has: Mapping[str, Tensor]) -> Tensor:
         """The combined prediction of both models for rows that lack some modality."""
         group = group_of(list(has.values()))
         weights = self.weights[group]
-        return weights[:, :1] * averaged + weights[:, 1:] * own + self.bias[group]
+        return weights[:, :1] * averaged + weights[:, 1:] * second + self.bias[group]
 
 
 def groups(modalities: int) -> int:
-    """How many groups of rows there are with so many modalities."""
+    """The number of groups of rows for this number of modalities."""
     return 2**modalities if modalities <= MOST else modalities + 1
 
 

@@ -1,4 +1,4 @@
-"""The verdict as sentences that contain the numbers."""
+"""The verdict in sentences with numbers."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ NETWORKS = {"vanilla": "plain fusion", "experts": "SynIB", "synib-marginal": "Sy
 
 
 def model_name(candidate: str) -> str:
-    """A fusion method or detector in a sentence."""
+    """The name of a fusion method or detector in a sentence."""
     return NETWORKS.get(candidate) or DETECTORS.get(candidate.partition("-")[0], candidate)
 
 
@@ -39,10 +39,11 @@ def on_synergy(synergy: Answer, evidence: Evidence, detectable: Mapping[str, flo
     if synergy == "absent":
         size = stated_size(detectable)
         assert size is not None
-        most = max(c.bound.high for c in evidence.candidates.values())
+        largest = max(c.bound.high for c in evidence.candidates.values())
         return [
             f"No synergy of {_points(size, metric)} or more in {metric}: every fusion model and detector gains less than "
-            f"{_points(max(most, 0.0), metric)} over the best additive model (simultaneous 95 % limit, n = {best.lead.n:,}).",
+            f"{_points(max(largest, 0.0), metric)} over the best additive model (simultaneous 95 % limit, "
+            f"n = {best.lead.n:,}).",
             power,
             "This holds for these kinds of interactions; another kind, a larger model or more data might "
             "still reveal one.",
@@ -52,12 +53,10 @@ def on_synergy(synergy: Answer, evidence: Evidence, detectable: Mapping[str, flo
 
 def _on_power(detectable: Mapping[str, float | None], metric: str) -> str:
     if not detectable or all(size is None for size in detectable.values()):
-        return (
-            "No interaction of up to 40 points would have been detected reliably in these rows: more rows are needed."
-        )
-    found = [f"{KINDS[kind]} of {_points(size, metric)}" for kind, size in detectable.items() if size is not None]
+        return "Not even an interaction of 40 points would have been detected reliably in these rows: more rows are needed."
+    detected = [f"{KINDS[kind]} of {_points(size, metric)}" for kind, size in detectable.items() if size is not None]
     missed = [KINDS[kind] for kind, size in detectable.items() if size is None]
-    text = f"With 80 % power these rows would have revealed {_listed(found, 'or')}"
+    text = f"With 80 % power these rows would have revealed {_listed(detected, 'or')}"
     return f"{text}; {_listed(missed, 'or')} would not have been detected reliably." if missed else f"{text}."
 
 
@@ -75,7 +74,7 @@ def on_pooling(pooling: Estimate, single: str, claims: Claims, metric: str) -> s
 
 
 def _adjusted(lead: Estimate, claims: Claims, name: str) -> str:
-    """Why a claim is not made although its own interval excludes 0."""
+    """The adjusted p-value, if a claim is not made although its own interval excludes 0."""
     if lead.low <= 0 <= lead.high or name not in claims.adjusted:
         return ""
     return f", adjusted p = {claims.adjusted[name]:.2f} for {len(claims.p_values)} claims (Holm)"
@@ -93,7 +92,7 @@ def on_methods(
 ) -> list[str]:
     """Whether plain fusion learns the synergy, and whether SynIB helps."""
     if curve is None:
-        return ["This plan trains too few models to judge plain fusion or SynIB; run without --quick for that."]
+        return ["This plan trains too few models to evaluate plain fusion or SynIB; run without --quick for that."]
     if not curve.adequate:
         return [curve.sentence()]
     result = []
@@ -106,19 +105,19 @@ def on_methods(
             text = "These rows do not show whether plain fusion learns it"
         result.append(f"{text}: {interval(plain_fusion, metric)} over the best additive model.")
     rival = "the same estimator with weight 0" if control != "vanilla" else "plain fusion, which is SynIB with weight 0"
-    beside = (
+    over_plain = (
         ""
         if control == "vanilla"
         else f" Its gain over one plain fusion network is {interval(gain_over_vanilla, metric)}."
     )
     if gain.value > 0 and claims.hold(GAIN):
-        result.append(f"SynIB is better than {rival}: {interval(gain, metric)}.{beside}")
+        result.append(f"SynIB is better than {rival}: {interval(gain, metric)}.{over_plain}")
     elif gain.value < 0 and claims.hold(GAIN):
-        result.append(f"SynIB is worse than {rival}: {interval(gain, metric)}.{beside}")
+        result.append(f"SynIB is worse than {rival}: {interval(gain, metric)}.{over_plain}")
     else:
         why = _adjusted(gain, claims, GAIN)
         result.append(
-            f"These rows do not show that SynIB is better than {rival}: {interval(gain, metric)}{why}.{beside}"
+            f"These rows do not show that SynIB is better than {rival}: {interval(gain, metric)}{why}.{over_plain}"
         )
     return result
 
@@ -128,8 +127,8 @@ def on_chance(best_score: Estimate, chance: Estimate, claims: Claims, metric: st
     if claims.hold(ABOVE_CHANCE):
         return []
     return [
-        f"No model is shown to be better than a constant prediction: the best has {metric} "
-        f"{best_score.value:.3f}, a constant one {chance.value:.3f}."
+        f"No model is shown to be better than a constant prediction: the best model has {metric} "
+        f"{best_score.value:.3f}, a constant prediction {chance.value:.3f}."
     ]
 
 

@@ -1,4 +1,4 @@
-"""Shortcuts: nuisance variables that predict the target, modalities that predict it too well, or only in known groups."""
+"""Shortcuts: nuisances that predict the target, and modalities that predict it too well or only in known groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,25 +12,25 @@ from synib.own.folds import Fold, folds
 from synib.own.linear import ridge_predictions
 from synib.own.table import Table
 
-NOTABLE = 0.05  # of accuracy (or of explained variance) beyond the baseline: from here on a nuisance is worth an alarm
-LEVEL = 0.025  # one-sided, of all alarms of a table together
-PERFECT = 0.98  # from which on a modality alone is too good to be true
-LEVELS = 50  # values of a nuisance up to which it is categorical, also where it is a number
+NOTABLE = 0.05  # accuracy (or explained variance) above the baseline from which on an alarm is raised
+LEVEL = 0.025  # one-sided level for all alarms of a table together
+PERFECT = 0.98  # accuracy from which on a single modality is suspicious
+LEVELS = 50  # a nuisance with at most this many values is categorical, even if numeric
 
 Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Shortcut:
-    """An alarm.
+    """A possible shortcut.
 
     Args:
         what: The nuisance or the modality.
-        kind: ``"nuisance"`` (it predicts the label), ``"perfect"`` (a modality alone is too good), ``"group"`` (a
-            modality predicts the label better in known groups than in new ones).
+        kind: ``"nuisance"`` (it predicts the target), ``"perfect"`` (a single modality is suspiciously accurate),
+            ``"group"`` (a modality predicts the target better in known groups than in new ones).
         score: Its accuracy, or its explained variance.
         beyond: Its gain over the baseline, or for ``"group"`` over new groups.
-        carried: Modality → how well it predicts the nuisance, as accuracy above the baseline.
+        carried: Modality → its accuracy above the baseline in predicting the nuisance.
         words: A sentence.
     """
 
@@ -43,10 +43,9 @@ class Shortcut:
 
 
 def shortcuts(table: Table, parts: Sequence[Fold], seed: int = 0) -> list[Shortcut]:
-    """All alarms. The regressions are linear, because they look for what is easy to learn.
+    """All alarms, from linear regressions, since shortcuts are easy to learn.
 
-    The rate of any false alarm is controlled at ``LEVEL`` by Holm's procedure, over all nuisances and over all
-    modalities.
+    Holm's procedure bounds the chance of any false alarm by ``LEVEL``, separately for nuisances and for modalities.
     """
     return [*_nuisances(table, parts), *_modalities(table, parts, seed)]
 
@@ -77,14 +76,14 @@ def _modalities(table: Table, parts: Sequence[Fold], seed: int) -> list[Shortcut
         score = _mean_score(table, x)
         if score.low >= PERFECT and table.classes:
             words = (
-                f"{name} alone is right in {score.value:.1%} of all rows: check whether it contains the target, or "
-                "what the target was derived from."
+                f"{name} alone is correct in {score.value:.1%} of all rows: check whether it contains the target, or "
+                "the source of the target."
             )
             beyond = _mean(table, x - _out_of_fold(table, None, parts))
             alarms.append(Shortcut(name, "perfect", score, beyond, {}, words))
     if table.group is None or table.split is not None or len(parts) < 2:
         return alarms
-    # The same rows split without regard to groups: rows of one group are then on both sides.
+    # The same rows split without groups, so that rows of one group are in training and test.
     known_groups = folds(replace(table, group=None), len(parts), seed)
     in_known = {name: _out_of_fold(table, x, known_groups) for name, x in features.items()}
     for name, gap in _notable(table, {name: x - scores[name] for name, x in in_known.items()}).items():
@@ -99,7 +98,7 @@ def _modalities(table: Table, parts: Sequence[Fold], seed: int) -> list[Shortcut
 
 
 def _notable(table: Table, gains: Mapping[str, Numbers]) -> dict[str, Estimate]:
-    """The gains that are large enough for an alarm, and positive with Holm's correction for their number."""
+    """The gains that are large enough for an alarm and significantly positive after Holm's correction."""
     tested = {name: ~np.isnan(gain) for name, gain in gains.items()}
     p_values = [
         simultaneous(gain[None, tested[name]], None if table.group is None else table.group[tested[name]]).p_values[0]
@@ -126,7 +125,7 @@ def _features(table: Table, name: str) -> NDArray[Any]:
 
 
 def _out_of_fold(table: Table, x: NDArray[Any] | None, parts: Sequence[Fold]) -> Numbers:
-    """The score of each row under a regression fitted on other folds, NaN for rows that are never tested.
+    """The score of each row by a regression fitted on other folds; NaN for rows that are never tested.
 
     1 for a correct class and 0 for a wrong one; minus the squared error for real targets, in units of their variance.
     Without features, the baseline: the most common class, or the mean.
@@ -151,14 +150,14 @@ def _predicts(table: Table, modality: str, nuisance: NDArray[Any], parts: Sequen
     """How well a modality predicts a nuisance, relative to the baseline."""
     values, which = np.unique(nuisance.astype(str), return_inverse=True)
     if nuisance.dtype.kind in "fiu" and len(values) > LEVELS:
-        other = replace(table, target=nuisance.astype(np.float64), classes=())
+        nuisance_table = replace(table, target=nuisance.astype(np.float64), classes=())
     else:
-        other = replace(table, target=which.astype(np.int64), classes=tuple(values))
-    varying = [p for p in parts if len(np.unique(other.target[np.concatenate([p.train, p.validation])])) > 1]
+        nuisance_table = replace(table, target=which.astype(np.int64), classes=tuple(values))
+    varying = [p for p in parts if len(np.unique(nuisance_table.target[np.concatenate([p.train, p.validation])])) > 1]
     if not varying:
         return 0.0
-    scores = _out_of_fold(other, _features(table, modality), varying)
-    beyond = _mean(other, scores - _out_of_fold(other, None, varying))
+    scores = _out_of_fold(nuisance_table, _features(table, modality), varying)
+    beyond = _mean(nuisance_table, scores - _out_of_fold(nuisance_table, None, varying))
     return beyond.value if beyond.low > 0 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""The synergy subset: rows that no modality predicts alone, and the accuracy of fusions there, beyond their controls."""
+"""The synergy subset: rows that no unimodal model predicts, and the accuracy of fusion models on them over controls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,17 +18,17 @@ from synib.training import Cell
 from synib.training.device import choose_device
 from synib.training.lazy_rows import in_order
 
-LEAST = 10  # rows; of fewer nothing can be said
+LEAST = 10  # rows of the subset, at least
 
 
 class Subset(NamedTuple):
-    """Accuracy where every single modality is wrong.
+    """Accuracy on rows where every unimodal model is wrong.
 
     Args:
-        size: How many rows these are.
-        accuracy: Fusion method → share of them it gets right.
-        control: Fusion method → the same of its control.
-        above: Fusion method → how far it is above its control.
+        size: Number of these rows.
+        accuracy: Fusion method → its accuracy on them.
+        control: Fusion method → the accuracy of its control.
+        above: Fusion method → the difference.
     """
 
     size: int
@@ -38,9 +38,9 @@ class Subset(NamedTuple):
 
 
 class ShuffledRecipe(TableRecipe):
-    """The same rows with each modality shuffled within each class, so that there is no cross-modal information to learn.
+    """The same rows with each modality shuffled within each class, which removes interactions.
 
-    Validation rows are shuffled as well: what is fitted on them, such as the weights of a stack, must not see real pairs.
+    Validation rows are shuffled too, since the weights of a stack, for example, are fitted on them.
     """
 
     def data(self, cell: Cell) -> Dataset:
@@ -57,16 +57,17 @@ def _shuffled(split: Split, seed: int) -> Split:
 def subset(bench: Bench, fusions: Sequence[str], *, device: str = "auto") -> Subset | None:
     """The accuracy of fusion models on rows where the unimodal models of every seed are wrong, compared with controls.
 
-    The control of a method is the same method with the same settings and the same fits, of modalities that were exchanged
-    within each class: it disagrees with unimodal models as the method does, and knows nothing of interactions.
-
-    ``None`` if the target is not a class, if the subset has fewer than 10 rows, or if no fusion is more accurate than
-    the most common class, in which case a correct prediction here is chance.
+    The control of a method is the same method with the same settings, trained on modalities that were shuffled within each
+    class. It disagrees with unimodal models as often as the method does, but cannot use interactions.
 
     Args:
         bench: The tested rows and models.
         fusions: The methods to score.
-        device: Where to train the controls.
+        device: Device to train the controls on.
+
+    Returns:
+        ``None`` if the target is not a class, if the subset has fewer than 10 rows, or if no fusion model is more accurate
+        than the most common class, so that correct predictions on the subset could be chance.
     """
     outcome, y = bench.outcome, bench.target
     if outcome.table.kind != "classification":
@@ -75,28 +76,28 @@ def subset(bench: Bench, fusions: Sequence[str], *, device: str = "auto") -> Sub
     above_chance = [
         method
         for method in fusions
-        if accuracy.lead(_right(outcome, method, bench, accuracy), accuracy.of_chance(y), bench.group).low > 0
+        if accuracy.lead(_is_correct(outcome, method, bench, accuracy), accuracy.of_chance(y), bench.group).low > 0
     ]
-    unimodal = [_right(outcome, f"unimodal-{name}", bench, accuracy) for name in outcome.table.modalities]
+    unimodal = [_is_correct(outcome, f"unimodal-{name}", bench, accuracy) for name in outcome.table.modalities]
     wrong = np.max(unimodal, 0) == 0
     if wrong.sum() < LEAST or not above_chance:
         return None
     group, folds = None if bench.group is None else bench.group[wrong], len(outcome.parts)
-    right = {method: _right(outcome, method, bench, accuracy)[wrong] for method in fusions}
+    correct = {method: _is_correct(outcome, method, bench, accuracy)[wrong] for method in fusions}
     chance = {}
     for method in fusions:
         shuffled = replace(outcome, methods={method: control(outcome, method, device)})
-        chance[method] = _right(shuffled, method, bench, accuracy)[wrong]
+        chance[method] = _is_correct(shuffled, method, bench, accuracy)[wrong]
     return Subset(
         int(wrong.sum()),
-        {method: accuracy.estimate(right[method], group, folds) for method in fusions},
+        {method: accuracy.estimate(correct[method], group, folds) for method in fusions},
         {method: accuracy.estimate(chance[method], group, folds) for method in fusions},
-        {method: accuracy.lead(right[method], chance[method], group) for method in fusions},
+        {method: accuracy.lead(correct[method], chance[method], group) for method in fusions},
     )
 
 
 def control(outcome: Outcome, method: str, device: str = "auto") -> TrainedMethod:
-    """A method with the settings that were chosen for it, trained on modalities shuffled within each class."""
+    """A method with its chosen settings, trained on modalities shuffled within each class."""
     model = outcome.methods[method]
     recipe = ShuffledRecipe(outcome.table, outcome.parts, outcome.recipe.given_epochs)
     cells = [
@@ -114,7 +115,7 @@ def control(outcome: Outcome, method: str, device: str = "auto") -> TrainedMetho
     return replace(model, predictions=predictions)
 
 
-def _right(outcome: Outcome, method: str, bench: Bench, accuracy: Metric) -> NDArray[np.float64]:
-    """Whether each row is predicted right, averaged over seeds."""
+def _is_correct(outcome: Outcome, method: str, bench: Bench, accuracy: Metric) -> NDArray[np.float64]:
+    """Whether each row is predicted correctly, averaged over seeds."""
     predictions = outcome.methods[method].predictions[:, bench.rows]
     return np.mean([accuracy.scores(eta, bench.target) for eta in predictions], 0)

@@ -1,4 +1,4 @@
-"""Columns that may name the unit a row belongs to (speaker, patient, video), which a user may want as ``group``."""
+"""Columns that may identify the unit of a row (speaker, patient, video), to suggest as ``group``."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -12,13 +12,13 @@ NAMES = re.compile(
     r"dialogue?|conversation|document|id)s?([^a-z]|$)",
     re.IGNORECASE,
 )
-LOOKED_AT = 8  # columns are read for it at most
-MOST = 3  # are suggested at most
+LOOKED_AT = 8  # columns that are read, at most
+MOST = 3  # columns that are suggested, at most
 LEAST = 4  # distinct values; fewer groups cannot be split into folds
 
 
 def candidates(source: Source, used: Collection[str]) -> list[str]:
-    """Columns of one text or number for each row that nothing else uses, telling names first; not numbered ones."""
+    """Unused columns of one text or number per row that are not numbered; those with names such as "speaker" come first."""
     names = [
         name
         for name, kind in source.kinds.items()
@@ -29,9 +29,9 @@ def candidates(source: Source, used: Collection[str]) -> list[str]:
 
 
 def suggested_groups(columns: Mapping[str, Column]) -> dict[str, int]:
-    """Those columns whose values repeat as the names of units do, with how many there are; telling names first.
+    """Columns whose values repeat like identifiers of units, with their number of distinct values.
 
-    A number without a telling name (an age, a rating) is suggested only where there is nothing better.
+    A numeric column with another name (an age, a rating) is suggested only if there is no better one.
     """
     counts = {name: count for name, column in columns.items() if (count := _units(column))}
     ranked = sorted(counts, key=lambda name: (not NAMES.search(name), columns[name].values.dtype.kind != "U"))
@@ -40,7 +40,7 @@ def suggested_groups(columns: Mapping[str, Column]) -> dict[str, int]:
 
 
 def notes_of_groups(suggested: Mapping[str, int]) -> list[str]:
-    """A sentence for each."""
+    """A sentence for each suggestion."""
     return [
         f"{name} has {count:,} distinct values that repeat: if rows of one {name} are related, use --group {name}."
         for name, count in suggested.items()
@@ -48,7 +48,7 @@ def notes_of_groups(suggested: Mapping[str, int]) -> list[str]:
 
 
 def _units(column: Column) -> int:
-    """How many distinct values there are, if they look like the names of units; otherwise 0."""
+    """The number of distinct values, if they look like identifiers of units; otherwise 0."""
     values = column.values
     if not column.present.all() or values.dtype.kind not in "Uiuf":
         return 0

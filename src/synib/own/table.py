@@ -1,4 +1,4 @@
-"""A user's own data: two or more modalities as vectors, what is to be predicted, and what else is known of each row."""
+"""A user's own data: two or more modalities as vectors, the target, and further columns such as splits and groups."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -22,26 +22,26 @@ Encoders = Mapping[str, str | Sequence[str]] | None
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """A user's own data: for each row the modalities it has, what is to be predicted, and what else is known.
+    """A user's own data: modalities, target, and further columns such as splits and groups.
 
     Args:
-        modalities: Name → (rows, width) of float32 or float16, possibly pages of the file; rows without it are 0.
+        modalities: Name → (rows, width) of float32 or float16, possibly memory-mapped; rows without the modality are 0.
         present: Name → (rows,) of bool.
         target: (rows,) of int64, the number of a class; (rows,) of float64, for numbers; or (rows, labels) of int64, 0 or 1.
-        classes: Names of the classes in the order of their numbers, or of the labels; none for numbers.
+        classes: Names of the classes in the order of their numbers, or of the labels; empty for numbers.
         split: (rows,) of ``"train"``, ``"validation"`` or ``"test"``, if the data have a split.
-        group: (rows,) of texts: what must not be in two parts of the data.
-        nuisance: Name → (rows,) of what should not matter.
+        group: (rows,) of texts; rows of one group are kept in one part of a split.
+        nuisance: Name → (rows,) of a variable that should not influence predictions.
         source: The file's name.
-        notes: Rows left out, columns not used, kinds guessed.
-        weight: (rows,) of how much each row counts in training and in choosing; equally by default.
-        kind: ``"ordinal"`` where the classes are ordered. All else follows from the target: ``"regression"`` without classes,
-            ``"multilabel"`` if it has a column for each label, otherwise ``"classification"``.
+        notes: Notes on rows left out, columns not used, and guessed kinds.
+        weight: (rows,) of the weight of each row in training and model selection; equal by default.
+        kind: ``"ordinal"`` if the classes are ordered. Otherwise it follows from the target: ``"regression"`` without
+            classes, ``"multilabel"`` with a column per label, else ``"classification"``.
         columns: Modality → the column, or the prefix of the numbered columns, that it was read from.
-        unused: Columns of the file that nothing uses.
-        suggested_groups: Unused columns that look like the names of units (speakers, patients), which ``group`` may need.
-        row_numbers: (rows,) of the rows of the file that these are, from 0.
-        raw: Where modalities were computed from texts, images, sounds or tables: from which columns, by which encoders.
+        unused: Columns of the file that are not used.
+        suggested_groups: Unused columns that look like identifiers of units (speakers, patients), candidates for ``group``.
+        row_numbers: (rows,) of the row numbers in the file, from 0.
+        raw: Columns and encoders of modalities that were computed from texts, images, sounds or tables.
     """
 
     modalities: Mapping[str, Array]
@@ -83,12 +83,12 @@ class Table:
         """A table of arrays in memory (NumPy, PyTorch, lists), by the same rules as :func:`read`; they are not changed.
 
         Args:
-            modalities: Name → (rows, width); a row of NaN is one that lacks the modality.
+            modalities: Name → (rows, width); a row of NaN lacks the modality.
             target: (rows,) of classes or numbers, or (rows, labels) of 0 and 1.
-            groups: (rows,) of what must stay together.
+            groups: (rows,) of group names; rows of one group are kept in one part of a split.
             split: (rows,) of train, validation or test.
-            nuisance: Name → (rows,) of what should not matter.
-            weight: (rows,) of how much each row counts.
+            nuisance: Name → (rows,) of a variable that should not influence predictions.
+            weight: (rows,) of the weight of each row.
             task: As in :func:`read`.
             classes: Names of the classes 0, 1, … or of the labels; for ``task="ordinal"`` with texts, their order.
 
@@ -99,11 +99,11 @@ class Table:
             Table(40 rows, image (4), text (2), 2 classes: no, yes)
         """
         if not isinstance(modalities, Mapping):
-            raise ValueError(f"modalities are a dict of name → array (rows, width); got {shown(modalities)}.")
+            raise ValueError(f"modalities must be a dict of name → array (rows, width); got {shown(modalities)}.")
         if nuisance is not None and not isinstance(nuisance, Mapping):
-            raise ValueError(f"nuisance is a dict of name → array (rows,); got {shown(nuisance)}.")
+            raise ValueError(f"nuisance must be a dict of name → array (rows,); got {shown(nuisance)}.")
         if target is None:
-            raise ValueError("target should be an array of what to predict, a value for each row; got None.")
+            raise ValueError("target must be an array with a value to predict for each row; got None.")
         others = dict(nuisance or {})
         singles = {"target": target, "split": split, "groups": groups, "weight": weight}
         clash = next((name for name in (*modalities, *others) if name in singles), None)
@@ -116,9 +116,17 @@ class Table:
             source = Memory("arrays", columns, {} if names is None else {"target": names})
             role = {name: name if x is not None else None for name, x in singles.items()}
             order = names if task == "ordinal" and source.kinds["target"] == "text" else None
-            of_columns = {name: name for name in modalities}
+            modality_columns = {name: name for name in modalities}
             roles = Roles(
-                "target", of_columns, role["split"], role["groups"], list(others), role["weight"], task, order, names
+                "target",
+                modality_columns,
+                role["split"],
+                role["groups"],
+                list(others),
+                role["weight"],
+                task,
+                order,
+                names,
             )
             return cls(**assemble(source, roles))
 
@@ -146,7 +154,7 @@ class Table:
             data: The DataFrame.
             target, modalities, split, group, nuisance, weight, task, order: As in :func:`read`.
             encoders, strict, allow_download: As in :func:`read`.
-            root: The folder of image and sound files; by default the working folder.
+            root: The folder of image and sound files; by default the working directory.
         """
         roles = Roles(target, modalities, split, group, nuisance, weight, task, order)
         with one_kind_of_error("The DataFrame"):
@@ -170,13 +178,13 @@ class Table:
         strict: bool = False,
         allow_download: bool = False,
     ) -> "Table":
-        """A table of a Hugging Face ``Dataset``, or of a ``DatasetDict``, whose parts are then the split.
+        """A table of a Hugging Face ``Dataset``, or of a ``DatasetDict``, whose keys become the split.
 
         Args:
             data: The dataset, not streamed.
             target, modalities, split, group, nuisance, weight, task, order: As in :func:`read`.
             encoders, strict, allow_download: As in :func:`read`.
-            root: The folder of image and sound files; by default the working folder.
+            root: The folder of image and sound files; by default the working directory.
         """
         roles = Roles(target, modalities, split, group, nuisance, weight, task, order)
         with one_kind_of_error("The dataset"):
@@ -203,9 +211,9 @@ class Table:
     def _target_in_words(self) -> str:
         if self.kind == "regression":
             return f"a number from {self.target.min():.3g} to {self.target.max():.3g}"
-        what = {"classification": "classes", "ordinal": "ordered classes", "multilabel": "labels"}[self.kind]
+        noun = {"classification": "classes", "ordinal": "ordered classes", "multilabel": "labels"}[self.kind]
         first = [name if name.isprintable() else ascii(name) for name in self.classes[:6]]
-        return f"{len(self.classes)} {what}: {', '.join(first)}{', …' * (len(self.classes) > 6)}"
+        return f"{len(self.classes)} {noun}: {', '.join(first)}{', …' * (len(self.classes) > 6)}"
 
 
 def read(
@@ -226,33 +234,36 @@ def read(
     device: str = "auto",
     on_progress: Callable[[float, float, str], None] = lambda done, total, what: None,
 ) -> Table:
-    """Read a user's own data; whatever is wrong with them is one ``ValueError``, and nothing is ever unpickled.
+    """Read a user's own data. Nothing is ever unpickled.
 
-    Texts, images, sounds and tables are encoded by frozen encoders, once: their vectors are kept in ``$SYNIB_CACHE``.
+    Texts, images, sounds and tables are encoded once, by frozen encoders; the vectors are cached in ``$SYNIB_CACHE``.
 
     Args:
-        path: ``.npz``, ``.safetensors``, ``.csv``, ``.parquet``, a folder of ``.npy`` files, one that Hugging Face's
-            ``datasets`` saved, or one with ``metadata.csv`` next to image or audio files.
-        target: The column to predict, or the prefix of numbered columns of 0 and 1; ``None`` is the one called label,
+        path: ``.npz``, ``.safetensors``, ``.csv``, ``.parquet``, a folder of ``.npy`` files, a folder saved by Hugging Face's
+            ``datasets``, or a folder with ``metadata.csv`` and image or audio files.
+        target: The column to predict, or the prefix of numbered columns of 0 and 1; by default the column called label,
             target or y.
-        modalities: Name → its column, or the prefix of its numbered columns (``image`` for ``image_0``, ``image_1``, …);
-            with the kind behind it (``"review:text"``, ``"photo:image"``, ``"call:audio"``, ``"age,department:table"``) where
-            that should not be recognised from the content. ``None`` takes all vectors there are, and where these are fewer
-            than two also texts, images, sounds, and numbers and categories as one table.
-        split: The column that says train, validation or test.
-        group: The column of what must stay together (speaker, patient, video).
-        nuisance: Columns that should not matter.
-        weight: The column of how much each row counts in training and in choosing; rows of weight 0 are left out.
+        modalities: Name → its column, or the prefix of its numbered columns (``image`` for ``image_0``, ``image_1``, …). The
+            kind is recognised from the content, or can be appended: ``"review:text"``, ``"photo:image"``, ``"call:audio"``,
+            ``"age,department:table"``. By default all columns of vectors are modalities; if there are fewer than two, also
+            texts, images, sounds, and numbers and categories as one table.
+        split: The column with train, validation or test.
+        group: The column of groups to keep in one part of a split (speaker, patient, video).
+        nuisance: Columns that should not influence predictions.
+        weight: The column with the weight of each row in training and model selection; rows of weight 0 are left out.
         task: ``"auto"`` treats strings, booleans and few distinct integers as classes, several 0 and 1 per row as
             labels, everything else as numbers. ``"multilabel"`` also splits strings such as ``"cat;dog"``.
-        order: The classes from lowest to highest, for ``task="ordinal"`` where they are texts.
+        order: The classes from lowest to highest, for ``task="ordinal"`` with texts as classes.
         encoders: Modality (or kind) → its encoder, or several: ``"wordllama"``, ``"minilm"`` or ``"tfidf"`` for texts,
-            ``"pixels"`` for images, ``"logmel"`` for sounds, or the folder or hub id of a model of transformers.
-        root: The folder of image and sound files, which their paths must not leave; by default that of ``path``.
-        strict: Whether a file that cannot be read is an error; otherwise its row lacks the modality, and a note says so.
+            ``"pixels"`` for images, ``"logmel"`` for sounds, or the folder or hub id of a transformers model.
+        root: The folder of image and sound files, outside of which no path may point; by default that of ``path``.
+        strict: Whether a file that cannot be read is an error; otherwise its row lacks the modality, with a note.
         allow_download: Whether encoders, and images or sounds given as URLs, may be downloaded.
-        device: Where encoders that are networks compute.
-        on_progress: Called with the rows encoded, all rows, and what is done.
+        device: Device of encoders that are networks.
+        on_progress: Called with the rows encoded, the total rows, and the current step.
+
+    Raises:
+        ValueError: If the data cannot be read or used.
     """
     roles = Roles(target, modalities, split, group, nuisance, weight, task, order)
     with one_kind_of_error(path):

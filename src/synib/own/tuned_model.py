@@ -1,4 +1,4 @@
-"""A trained model with the networks of its raw modalities in front of it, so that both can be trained together."""
+"""A trained model combined with the encoder networks of its raw modalities, so that both can be trained together."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,11 +17,10 @@ from synib.training import Learner
 
 
 class SharedNetwork(nn.Module):
-    """A network of transformers as a function of row numbers.
+    """A transformers network as a function of row numbers.
 
-    Several parts of a learner encode the same batch: of a batch it has just seen, it gives the same vectors again. The network
-    always computes in evaluation mode, without dropout and without masking parts of a sound (SpecAugment), as it did for the
-    vectors from which training begins.
+    Several parts of a learner encode the same batch, so the vectors of the last batch are cached. The network always runs in
+    evaluation mode, without dropout and SpecAugment, as it did for the vectors from which training starts.
 
     Args:
         rows: The rows, and the network.
@@ -31,7 +30,7 @@ class SharedNetwork(nn.Module):
         super().__init__()
         self.network = rows.encoder.network
         self.rows = rows
-        self._last: tuple[Any, Any, Any] = (None, None, None)  # numbers of a batch, the network's state, its vectors
+        self._last: tuple[Any, Any, Any] = (None, None, None)  # row numbers, network state, vectors
 
     def forward(self, numbers: Tensor, present: Tensor) -> Tensor:
         """Vectors of some rows, ``(batch, width)``; 0 for those that lack the modality."""
@@ -44,10 +43,10 @@ class SharedNetwork(nn.Module):
         places = numbers.reshape(len(present))[present].tolist()
         size = len(places) if torch.is_grad_enabled() else self.rows.encoder.batch
         pieces = [self.rows.inputs(places[at : at + size]) for at in range(0, len(places), max(size, 1))]
-        found = [self.rows.encoder.pool(piece).float() for piece in pieces]
+        vectors = [self.rows.encoder.pool(piece).float() for piece in pieces]
         result = torch.zeros(len(present), self.rows.encoder.width, device=numbers.device)
-        if found:
-            result = result.index_put((present.nonzero().flatten(),), torch.cat(found))
+        if vectors:
+            result = result.index_put((present.nonzero().flatten(),), torch.cat(vectors))
         self._last = (numbers, state, result)
         return result
 
@@ -57,12 +56,12 @@ class SharedNetwork(nn.Module):
 
 
 class TunedEncoder(nn.Module):
-    """From row numbers to a latent: the network, the scaling of its vectors, and the encoder that was trained on them.
+    """Maps row numbers to latents: the network, the scaling of its vectors, and the encoder that was trained on them.
 
     Args:
         shared: The network.
-        scale: How its vectors are scaled.
-        inner: From scaled vectors to the latent.
+        scale: The scaling of its vectors.
+        inner: The encoder of the scaled vectors.
     """
 
     mean: Tensor
@@ -82,33 +81,35 @@ class TunedEncoder(nn.Module):
 
 
 def attach(learner: Learner, shared: Mapping[str, SharedNetwork], scales: Mapping[str, Scale]) -> Objective:
-    """Put networks in front of a learner's encoders, in place; returns its method as it was, for :func:`detach`.
+    """Prepend networks to a learner's encoders, in place.
 
-    Where SynIB exchanges whole modalities between rows, it exchanges their latents instead, which is the same and encodes
-    each row once.
+    SynIB then exchanges latents between rows instead of whole modalities, which is equivalent and encodes each row once.
+
+    Returns:
+        The original method, for :func:`detach`.
     """
     method = learner.method
     for model in _models(learner):
         for name, network in shared.items():
             model.encoders[name] = TunedEncoder(network, scales[name], model.encoders[name])
     if isinstance(method, Experts):
-        kept = method.synergy
-        method.synergy = OnLatents(kept) if isinstance(kept, SynIB) else kept
-        return kept
+        objective = method.synergy
+        method.synergy = OnLatents(objective) if isinstance(objective, SynIB) else objective
+        return objective
     learner.method = OnLatents(method) if isinstance(method, SynIB) else method
     return method
 
 
-def detach(learner: Learner, kept: Objective) -> None:
-    """Take the networks away again: the learner is one of vectors, as before :func:`attach`."""
+def detach(learner: Learner, objective: Objective) -> None:
+    """Remove the networks, which undoes :func:`attach`."""
     for model in _models(learner):
         for name, encoder in list(model.encoders.items()):
             if isinstance(encoder, TunedEncoder):
                 model.encoders[name] = encoder.inner
     if isinstance(learner.method, Experts):
-        learner.method.synergy = kept
+        learner.method.synergy = objective
     else:
-        learner.method = kept
+        learner.method = objective
 
 
 def vectors_of(shared: SharedNetwork, present: NDArray[np.bool_]) -> NDArray[np.float32]:
@@ -116,11 +117,11 @@ def vectors_of(shared: SharedNetwork, present: NDArray[np.bool_]) -> NDArray[np.
     shared.eval()
     with torch.no_grad():
         numbers = torch.arange(len(present))[:, None]
-        found = shared(numbers, torch.from_numpy(present))
+        vectors = shared(numbers, torch.from_numpy(present))
     shared.forget()
-    return found.cpu().numpy()
+    return vectors.cpu().numpy()
 
 
 def _models(learner: Learner) -> list[Any]:
-    own = [learner.model]
-    return [*own, learner.method.apart] if isinstance(learner.method, Experts) else own
+    models = [learner.model]
+    return [*models, learner.method.apart] if isinstance(learner.method, Experts) else models

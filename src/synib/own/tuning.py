@@ -1,4 +1,4 @@
-"""``fit --tune``: encoders trained together with the model, measured against frozen ones on rows that neither has seen."""
+"""``fit --tune``: encoders trained together with the model, compared with frozen encoders on held-out rows."""
 
 import copy
 import math
@@ -42,41 +42,47 @@ from synib.training.device import choose_device
 from synib.training.plan import Plan
 
 RATE, DECAY, CLIP, BATCH = 5e-4, 0.0, 1.0, 32
-STEPS, FEWEST, MOST = 200, 3, 10  # steps of training at least, in so many epochs
-LEAST = 40  # rows
+STEPS, FEWEST, MOST = 200, 3, 10  # training steps, at least, within this range of epochs
+LEAST = 40  # rows, at least
 TUNED = ("experts", "stacked", "synib-marginal", "vanilla", "additive")
 Progress = Callable[[float, float], None]
 
 
 def check_tunable(table: Table, method: str = AUTO) -> dict[str, RawModality]:
-    """The modalities whose encoder can be tuned; ``ValueError`` with what to do where there is none.
+    """The modalities whose encoder can be tuned.
 
     Args:
         table: The data.
-        method: The method that is asked for.
+        method: The requested method.
+
+    Raises:
+        ValueError: If no modality or the method cannot be tuned, with advice.
     """
     raw = {} if table.raw is None else {n: m for n, m in table.raw.modalities.items() if m.kind != "table"}
     if not raw:
-        raise ValueError("--tune trains the encoders of texts, images and sounds; this file has none of them.")
-    found = {name: m for name, m in raw.items() if len(m.encoders) == 1 and _is_network(m, m.encoders[0])}
-    if not found:
+        raise ValueError("--tune trains encoders of texts, images and sounds, but this file has none of these.")
+    tunable = {name: m for name, m in raw.items() if len(m.encoders) == 1 and _is_network(m, m.encoders[0])}
+    if not tunable:
         name, modality = next(iter(raw.items()))
         used = " and ".join(state.name for state in modality.encoders)
         example = MINILM if modality.kind == "text" else "FOLDER"
         raise ValueError(
-            f"--tune trains one encoder of transformers for each modality; {name} is encoded by {used}. Name one, by its "
+            f"--tune needs one transformers encoder per modality, but {name} is encoded by {used}. Name an encoder by its "
             f"folder or hub id: --encoder {name}={example}."
         )
-    if method not in (AUTO, "synib", *TUNED) and method.removeprefix("unimodal-") not in found:
+    if method not in (AUTO, "synib", *TUNED) and method.removeprefix("unimodal-") not in tunable:
         raise ValueError(
-            f"--tune trains synib, {', '.join(TUNED)}, or unimodal- of {', '.join(found)}; got {method}: leave out --tune."
+            f"--tune supports the methods synib, {', '.join(TUNED)}, and unimodal- of {', '.join(tunable)}; got {method}: "
+            "leave out --tune."
         )
     if find_spec("lightning") is None:
         raise ValueError('--tune trains with Lightning, which is not installed: pip install "synib[solo]".')
     rows = _trained_rows(table)
     if len(rows) < LEAST:
-        raise ValueError(f"--tune needs at least {LEAST} rows to train, calibrate and judge on; there are {len(rows)}.")
-    return found
+        raise ValueError(
+            f"--tune needs at least {LEAST} rows for training, calibration and evaluation; there are {len(rows)}."
+        )
+    return tunable
 
 
 def tune(
@@ -89,56 +95,60 @@ def tune(
     download: bool = False,
     on_progress: Progress = lambda done, total: None,
 ) -> tuple[Predictor, Table]:
-    """The model with tuned encoders where these are better on held-out rows, otherwise as it was; and the table to match.
+    """Tune the encoders of a model, and keep the tuned model if it is better on held-out rows.
 
-    A fifth of the rows is held out to judge on. A fifth of the others calibrates. On the rest the model is trained on frozen
-    vectors; then its encoders get low-rank updates of their attention (LoRA), which are trained together with the model by
-    the same objective, on Lightning. Where that lowers the log-loss of the rows held out, it is repeated on all rows.
+    One fifth of the rows is held out for evaluation, and one fifth of the others for calibration. On the rest the model is
+    trained on frozen vectors. Then its encoders get low-rank updates of their attention (LoRA), which are trained together
+    with the model by the same objective, with Lightning. If that lowers the log-loss of the held-out rows, it is repeated on
+    all rows.
 
     Args:
-        model: The model that :func:`synib.own.fit.fit` gave for the table. Where it chose among methods, SynIB is what trains
-            the encoders; otherwise the method that was asked for.
-        table: The data. Test rows of a split column are not touched.
-        epochs: Passes over the training rows; by default 3, and more where these are fewer than 200 steps.
-        seed: Seed of rows and training.
+        model: The model fitted to the table by :func:`synib.own.fit.fit`. If it chose among methods, the encoders are trained
+            with SynIB; otherwise with the requested method.
+        table: The data. Test rows of a split column are not used.
+        epochs: Passes over the training rows; by default 3, or more if these are fewer than 200 steps.
+        seed: Seed for the choice of rows and for training.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        download: Whether an encoder may be fetched from the hub.
-        on_progress: Called with the epochs done, and of all.
+        download: Whether an encoder may be downloaded from the hub.
+        on_progress: Called with the epochs done and their total.
+
+    Returns:
+        The tuned model and the table with the vectors of its encoders; or the given model and table, if these are better.
     """
-    asked = str(model.about.get("asked", AUTO))
-    raw = check_tunable(table, asked)
-    method = recommended(table) if asked == AUTO else model.method
+    requested = str(model.about.get("asked", AUTO))
+    raw = check_tunable(table, requested)
+    method = recommended(table) if requested == AUTO else model.method
     parts = _parts(table, seed)
     job = _Job(table, raw, seed, choose_device(device), download, epochs)
     total = 2 * job.epochs()
     judged_table = _split(table, parts)
-    simple = partial(fit, budget=int(model.about["budget"]), seed=seed, device=device, baselines=False)
-    frozen = simple(judged_table, model.method)
-    start = frozen if method == model.method else simple(judged_table, method)
+    fit_frozen = partial(fit, budget=int(model.about["budget"]), seed=seed, device=device, baselines=False)
+    frozen = fit_frozen(judged_table, model.method)
+    start = frozen if method == model.method else fit_frozen(judged_table, method)
     with tempfile.TemporaryDirectory(prefix="synib-tune-") as folder:
-        first = job.run(start, parts.train, Path(folder), lambda done: on_progress(done, total))
-        calibration = first.calibration(parts.validation)
-        tuned = first.predictor(start, calibration, parts.train)
-        comparison = compare(judged_table, frozen, tuned, first.table, parts.test)
-        told = in_plain_values(comparison, table.kind, raw, model.method, method, parts) | {"epochs": job.epochs()}
-        about = dict(model.about) | {"tuned": told}
-        if comparison.lower.value >= 0:
+        trial = job.run(start, parts.train, Path(folder), lambda done: on_progress(done, total))
+        calibration = trial.calibration(parts.validation)
+        tuned = trial.predictor(start, calibration, parts.train)
+        comparison = compare(judged_table, frozen, tuned, trial.table, parts.test)
+        record = in_plain_values(comparison, table.kind, raw, model.method, method, parts) | {"epochs": job.epochs()}
+        about = dict(model.about) | {"tuned": record}
+        if comparison.loss_difference.value >= 0:
             on_progress(total, total)
             return replace(model, about=about), table
-        last = model if method == model.method else simple(table, method)
+        base = model if method == model.method else fit_frozen(table, method)
         rows = _trained_rows(table)
-        final = job.run(last, rows, Path(folder), lambda done: on_progress(total / 2 + done, total))
+        final = job.run(base, rows, Path(folder), lambda done: on_progress(total / 2 + done, total))
         everything = np.sort(np.concatenate([parts.validation, parts.test]))
-        result = final.predictor(last, first.calibration(everything), rows)
-        part = TrainedPart(first.table, tuned, parts.train, everything)
+        result = final.predictor(base, trial.calibration(everything), rows)
+        part = TrainedPart(trial.table, tuned, parts.train, everything)
         trainer = SecondTrainer(seed=seed, device=job.device)
         result = trainer.complete([part], TrainedPart(final.table, result, rows, rows[:0]))
         on_progress(total, total)
     about |= {
         "scores": comparison.tuned,
         "of_methods": {f"{in_words(model.method, model.kind)} with frozen encoders": comparison.frozen},
-        "judged": f"{len(parts.test):,} held-out rows, which had no part in training, tuning or calibration",
-        "choice": told["words"],
+        "judged": f"{len(parts.test):,} held-out rows, which were not used for training, tuning or calibration",
+        "choice": record["words"],
         "folds": 1,
         "rows": dict(model.about["rows"]) | {"train": len(rows)},
     }
@@ -148,7 +158,7 @@ def tune(
 
 @dataclass
 class _Job:
-    """What every tuning of a run shares."""
+    """Settings shared by all tuning runs of a model."""
 
     table: Table
     raw: Mapping[str, RawModality]
@@ -162,7 +172,7 @@ class _Job:
         return self.given_epochs or min(MOST, max(FEWEST, math.ceil(STEPS / steps)))
 
     def run(self, start: Predictor, rows: Rows, folder: Path, on_epoch: Callable[[int], None]) -> "_Tuned":
-        """Tune on some rows, from a model that was trained on the same rows with frozen encoders."""
+        """Tune on some rows, starting from a model trained on the same rows with frozen encoders."""
         from synib.own.raw.encoders.adapters import RANK, add_adapters
         from synib.own.raw.encoders.pretrained import Pretrained
         from synib.own.raw.rows import RawRows
@@ -181,7 +191,7 @@ class _Job:
             shared[name] = SharedNetwork(RawRows(self.table.raw, name, encoder, file_rows.tolist(), folder))
         learner = copy.deepcopy(start.answers.learner).float()
         data = Dataset(self._split(start, rows, shared), self._split(start, rows[:BATCH], shared), None)
-        kept = attach(learner, shared, start.scaling.columns)
+        objective = attach(learner, shared, start.scaling.columns)
         epochs = self.epochs()
         steps = epochs * math.ceil(len(rows) / BATCH)
         precision: Any = "bf16-mixed" if self.device == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
@@ -189,7 +199,7 @@ class _Job:
             RATE, DECAY, epochs, BATCH, self.seed, precision, warmup=max(1, steps // 10), schedule="cosine", clip=CLIP
         )
         train_learner(learner, data, plan, self.device, lambda epoch: on_epoch(epoch + 1))
-        detach(learner, kept)
+        detach(learner, objective)
         present = {name: np.asarray(self.table.present[name], dtype=bool) for name in shared}
         for name in shared:
             shared[name].to(self.device)
@@ -199,7 +209,7 @@ class _Job:
         return _Tuned(table, learner.eval(), start, states, rows)
 
     def _split(self, start: Predictor, rows: Rows, shared: Mapping[str, SharedNetwork]) -> Split:
-        """Rows as the tuned model takes them: row numbers in the place of raw modalities."""
+        """Input rows of the tuned model, with row numbers in place of raw modalities."""
         plain = _Recipe(self.table, rows, start).split(0, rows)
         modalities: dict[str, Modality] = dict(plain.modalities)
         for name in shared:
@@ -215,8 +225,8 @@ class _Tuned:
 
     Args:
         table: The data with the vectors of the tuned encoders.
-        learner: The model of these vectors.
-        start: The model it began as, whose scaling it has.
+        learner: The model on these vectors.
+        start: The model before tuning, whose scaling is kept.
         states: Modality → its tuned encoder.
         rows: The rows it was trained on.
     """
@@ -228,7 +238,7 @@ class _Tuned:
     rows: Rows
 
     def calibration(self, rows: Rows) -> Calibration:
-        """The calibration that fits rows it was not trained on."""
+        """The calibration fitted to rows that were not used for training."""
         recipe = _Recipe(self.table, self.rows, self.start)
         answers = answers_of(self.learner, recipe.split(0, rows)) / self._scales()[:, None, None]
         own_units = torch.from_numpy(self.start.scaling.undo(recipe.family, answers.numpy()))
@@ -236,7 +246,7 @@ class _Tuned:
         return calibrate(recipe.family, own_units, torch.as_tensor(self.table.target[rows]), weight)
 
     def predictor(self, start: Predictor, calibration: Calibration, rows: Rows) -> Predictor:
-        """The calibrated model, with what stands for missing modalities."""
+        """The calibrated model, with the background for missing modalities."""
         recipe = _Recipe(self.table, rows, start)
         learner, gaussian = copy.deepcopy(self.learner), isinstance(recipe.family, Gaussian)
         method = learner.method
@@ -261,7 +271,7 @@ class _Tuned:
 
 
 class _Recipe(TableRecipe):
-    """Rows as a model that is there already takes them, scaled as its own."""
+    """Recipe with the scaling of an existing model."""
 
     def __init__(self, table: Table, rows: Rows, start: Predictor) -> None:
         super().__init__(table, [Fold(rows, rows[:2], rows[:0])])
@@ -270,7 +280,7 @@ class _Recipe(TableRecipe):
 
 
 def _state(encoder: Any) -> EncoderState:
-    """A tuned encoder as a saved model keeps it: its updates, and the revision that they make of it."""
+    """The state of a tuned encoder for a saved model: its updates, and its new revision."""
     from synib.own.raw.encoders.adapters import RANK, adapters_of
 
     encoder.adapt({"rank": RANK}, adapters_of(encoder.network))
@@ -283,7 +293,7 @@ def _is_network(modality: RawModality, state: EncoderState) -> bool:
 
 
 def _trained_rows(table: Table) -> Rows:
-    """All rows but those of the test split, and where validation rows are named, without these."""
+    """All rows, or the training rows of a split column."""
     if table.split is None:
         return np.arange(len(table.target))
     split = np.asarray(table.split)
@@ -291,9 +301,9 @@ def _trained_rows(table: Table) -> Rows:
 
 
 def _parts(table: Table, seed: int) -> Fold:
-    """Rows to train on, to calibrate on and to judge on; copies of a row, and groups, stay together."""
-    if table.group is None and (together := dependence_groups(table)) is not None:
-        table = replace(table, group=together.astype(str))
+    """Rows for training, calibration and evaluation; copies of a row, and groups, stay together."""
+    if table.group is None and (dependent := dependence_groups(table)) is not None:
+        table = replace(table, group=dependent.astype(str))
     rows = _trained_rows(table)
     named = np.flatnonzero(np.asarray(table.split) == "validation") if table.split is not None else rows[:0]
     rest, judged = (rows, named) if len(named) else held_out(table, rows, seed=seed)
@@ -302,7 +312,7 @@ def _parts(table: Table, seed: int) -> Fold:
 
 
 def _split(table: Table, parts: Fold) -> Table:
-    """The table with these parts for its split; rows of its own test split are left out of it."""
+    """The table with these parts as its split; all other rows are test rows."""
     split: NDArray[np.str_] = np.full(len(table.target), "test", dtype="<U10")
     split[parts.train], split[parts.validation] = "train", "validation"
     return replace(table, split=split)

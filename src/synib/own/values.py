@@ -1,4 +1,4 @@
-"""From columns to what a table holds: which rows have a modality, splits, groups, weights and notes."""
+"""Convert columns to the fields of a table: presence of modalities, splits, groups, weights and notes."""
 
 import mmap
 from collections.abc import Collection, Iterator, Mapping
@@ -10,45 +10,45 @@ from synib.checks import shown
 from synib.own.columns import STEP, Array, Column, Source, list_names, list_rows, printable
 from synib.own.targets import Target
 
-GROUPS = 4  # fewer give no interval over groups
+GROUPS = 4  # fewer groups give no usable interval
 SPLITS = {"train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
           "dev": "validation", "test": "test", "testing": "test"}  # fmt: skip
 
 
 def presence_of(source: Source, name: str, x: Array, flag: Column | None) -> Array:
-    """Which rows have a modality; a vector that is neither whole nor missing as a whole is refused."""
+    """Which rows have a modality; ``ValueError`` for a vector that is partly missing."""
     if not x.shape[1]:
         raise ValueError(f"{source.path}: the vectors of {name} have no numbers.")
     stated = None
     if flag is not None:
         stated = flag.values.astype(np.bool_) if flag.values.dtype.kind != "U" else None
         if stated is None or not flag.present.all() or not np.isin(flag.values, (0, 1)).all():
-            raise ValueError(f"{source.path}: {name}_present should be true or false in every row.")
-    whole, empty, infinite = (np.empty(len(x), np.bool_) for _ in range(3))
+            raise ValueError(f"{source.path}: {name}_present must be true or false in every row.")
+    complete, empty, infinite = (np.empty(len(x), np.bool_) for _ in range(3))
     for start, block in _blocks(x):
         rows = slice(start, start + len(block))
         nan = np.isnan(block)
         empty[rows], infinite[rows] = nan.all(1), np.isinf(block).any(1)
-        whole[rows] = ~nan.any(1)
+        complete[rows] = ~nan.any(1)
     expected = np.ones(len(x), np.bool_) if stated is None else stated
-    for wrong, what in (
-        (infinite & expected, "infinite numbers, or such as no float32 holds,"),
-        (~whole & ~empty & expected, "NaN (or empty cells) next to numbers"),
+    for wrong, problem in (
+        (infinite & expected, "infinite numbers, or numbers beyond the range of float32,"),
+        (~complete & ~empty & expected, "NaN (or empty cells) next to numbers"),
     ):
         if wrong.any():
-            raise ValueError(f"{source.path}: {name} has {what} in {list_rows(np.flatnonzero(wrong))}: a row has all numbers "
-                             "of a modality or none.")  # fmt: skip
+            raise ValueError(f"{source.path}: {name} has {problem} in {list_rows(np.flatnonzero(wrong))}: a row must have all "
+                             "numbers of a modality or none.")  # fmt: skip
     if stated is not None and (stated & empty).any():
         raise ValueError(
-            f"{source.path}: {name} should be there in {list_rows(np.flatnonzero(stated & empty))}, but is NaN."
+            f"{source.path}: {name} is marked as present in {list_rows(np.flatnonzero(stated & empty))}, but is NaN there."
         )
     return ~empty & expected
 
 
 def _blocks(x: Array) -> Iterator[tuple[int, Array]]:
-    """Some rows at a time; pages of a file are released after use, so that reading does not load the whole file.
+    """Blocks of rows; pages of a mapped file are released after use, so that reading does not load the whole file.
 
-    What was written to a mapped array goes with them: not to be used after that.
+    Anything written to a mapped array is lost with its pages, so use this before modifying the array.
     """
     pages: Any = x
     while isinstance(pages, np.ndarray):
@@ -60,7 +60,7 @@ def _blocks(x: Array) -> Iterator[tuple[int, Array]]:
 
 
 def keep_rows(x: Array, keep: Array) -> Array:
-    """These rows, moved to the front of the array that they are in: a copy would hold them twice."""
+    """Select rows in place, by moving them to the front of the array, which avoids a copy."""
     end = 0
     for start in range(0, len(x), STEP):
         block = x[start : start + STEP][keep[start : start + STEP]]
@@ -82,8 +82,8 @@ def splits_of(source: Source, name: str, column: Column) -> Array:
     invalid = np.array([text not in SPLITS for text in texts]) | ~column.present
     if invalid.any():
         raise ValueError(
-            f"{source.path}: {name} should be train, validation or test in every row; it is "
-            f"{shown(texts[int(np.argmax(invalid))])} or another thing in {list_rows(np.flatnonzero(invalid))}."
+            f"{source.path}: {name} must be train, validation or test in every row; it is "
+            f"{shown(texts[int(np.argmax(invalid))])} or another value in {list_rows(np.flatnonzero(invalid))}."
         )
     return np.array([SPLITS[text] for text in texts])
 
@@ -96,7 +96,7 @@ def groups_of(source: Source, name: str, column: Column) -> Array:
 
 
 def printable_values(values: Array) -> Array:
-    """Texts without control characters, which are written out; others are left as they are."""
+    """Texts with control characters escaped; other values unchanged."""
     if values.dtype.kind != "U" or not len(values):
         return values
     different, which = np.unique(values, return_inverse=True)
@@ -107,7 +107,7 @@ def weights_of(source: Source, name: str, column: Column) -> Array:
     values = column.values
     numeric = values.dtype.kind in "biuf" and column.present.all()
     if not numeric or not (np.isfinite(values) & (values >= 0)).all() or not values.any():
-        raise ValueError(f"{source.path}: {name} should be a number of at least 0 in every row, and above 0 in some.")
+        raise ValueError(f"{source.path}: {name} must be a number of at least 0 in every row, and above 0 in some.")
     return values.astype(np.float64)
 
 
@@ -121,18 +121,22 @@ def notes_of(
     source: Source,
     target: str,
     used: Collection[str],
-    known: Array,
-    some: Array,
+    has_target: Array,
+    has_modality: Array,
 ) -> list[str]:
     notes = []
-    if not known.all():
-        notes.append(f"Left out, because {target} is missing: {list_rows(np.flatnonzero(~known))}.")
-    if not some[known].all():
-        notes.append(f"Left out, because they have no modality: {list_rows(np.flatnonzero(known & ~some))}.")
+    if not has_target.all():
+        notes.append(f"Left out, because {target} is missing: {list_rows(np.flatnonzero(~has_target))}.")
+    if not has_modality[has_target].all():
+        notes.append(
+            f"Left out, because they have no modality: {list_rows(np.flatnonzero(has_target & ~has_modality))}."
+        )
     unused = [name for name in source.kinds if name not in used and source.kinds[name] != "other"]
     unfit = [name for name in source.kinds if name not in used and source.kinds[name] == "other"]
     if unfit:
-        notes.append(f"No vectors, so not used: {list_names([f'{name} ({source.describe(name)})' for name in unfit])}.")
+        notes.append(
+            f"Not used, because they are not vectors: {list_names([f'{name} ({source.describe(name)})' for name in unfit])}."
+        )
     if unused:
         notes.append(f"Columns that are not used: {list_names(unused)}.")
     return notes
@@ -141,7 +145,7 @@ def notes_of(
 def notes_on_use(
     present: Mapping[str, Array], modalities: Mapping[str, Array], target: Target, group: Array | None
 ) -> list[str]:
-    """What will limit the answers: modalities without content, classes of one row, few groups."""
+    """Notes on what limits the results: constant modalities, classes with one row, few groups."""
     notes = []
     for name, x in modalities.items():
         lacking = int((~present[name]).sum())
@@ -168,18 +172,18 @@ def notes_on_use(
 
 
 def is_constant(x: Array, present: Array) -> bool:
-    """Whether all rows that have the modality are equal; looks no further than the first that differs."""
+    """Whether all rows that have the modality are equal; stops at the first difference."""
     first = x[int(np.argmax(present))]
     steps = (slice(at, at + STEP) for at in range(0, len(x), STEP))
     return all((x[rows][present[rows]] == first).all() for rows in steps)
 
 
 def check_groups(source: Source, name: str, group: Array, target: Target) -> None:
-    """Raise ``ValueError`` if each group is one class and each class one group: every tested class would be unknown."""
+    """Raise ``ValueError`` if groups and classes correspond one to one: every tested class would be new to the model."""
     if target.kind not in ("classification", "ordinal"):
         return
     groups, which = np.unique(group, return_inverse=True)
     pairs = len(np.unique(which.reshape(-1) * len(target.classes) + target.values))
     if pairs == len(groups) == len(target.classes):
-        raise ValueError(f"{source.path}: each group of {name} has one class of its own, so a model would be tested on "
+        raise ValueError(f"{source.path}: each group of {name} is a class of its own, so a model would be tested on "
                          "classes it has never seen: choose another group column, or none.")  # fmt: skip

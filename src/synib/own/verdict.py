@@ -20,9 +20,8 @@ class Recommendation(NamedTuple):
     """What to train on these data.
 
     Args:
-        method: ``"synib"``, ``"vanilla"``, ``"additive"``, ``"unimodal-<modality>"``, or ``"auto"`` where
-            cross-validation should
-            decide.
+        method: ``"synib"``, ``"vanilla"``, ``"additive"``, ``"unimodal-<modality>"``, or ``"auto"`` to choose by
+            cross-validation.
         why: The reason, as one sentence.
     """
 
@@ -48,10 +47,10 @@ class Verdict:
         gain_over_vanilla: The gain of SynIB over one plain fusion network.
         chance: The metric of a constant prediction.
         claims: The other claims, with p-values adjusted for their number.
-        curve: Whether plain fusion is trained to convergence; ``None`` if that was not examined.
+        curve: Whether plain fusion is trained to convergence; ``None`` if this was not tested.
         recommendation: The recommended method.
         reliance: Method → modality → its loss without the modality.
-        shortcuts: Alarms.
+        shortcuts: Possible shortcuts.
         sentences: The verdict as text.
     """
 

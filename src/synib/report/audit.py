@@ -20,7 +20,7 @@ from synib.studies.charts import Bars, Figure, Row, Table
 NORMAL = 1.959964  # half a 95 % interval, in standard errors
 ABOUT = (
     "Models were trained on some rows and tested on others, which were used neither for training nor "
-    "for choosing settings. Synergy is the gain of a fusion model, or of a regression with "
+    "for model selection. Synergy is the gain of a fusion model, or of a regression with "
     "interactions (products, kernel, table), over the best additive model: a combination of unimodal "
     "models, an additive network and nonlinear effects within each modality. Two noisy views of the "
     "same variable also predict better together than alone; that is pooling, not synergy."
@@ -39,7 +39,7 @@ def write(
     rows = summary(audit)
     write_csv(folder / "summary.csv", rows)
     write_page(page(audit, rows, command, facts, refutations), folder, interactive)
-    # Last, so that its presence means a complete audit.
+    # Written last, so that its presence means a complete audit.
     write_json(folder / "verdict.json", verdict_json(audit, refutations))
 
 
@@ -52,13 +52,13 @@ def label(audit: Audit, name: str) -> str:
     """The name of a model on the page."""
     if name == audit.synib:
         return "SynIB"
-    known = {"vanilla": "plain fusion", "stacked": "SynIB, weight 0 (control)", "additive": "additive network",
+    labels = {"vanilla": "plain fusion", "stacked": "SynIB, weight 0 (control)", "additive": "additive network",
              "kernel": "product kernel", "table": "table over clusters"}  # fmt: skip
     if name.startswith("unimodal-"):
         return f"{name.removeprefix('unimodal-')} alone"
     if name.startswith("products-"):
         return f"products of {name.removeprefix('products-')} components"
-    return known.get(name, name)
+    return labels.get(name, name)
 
 
 def summary(audit: Audit) -> list[dict[str, Any]]:
@@ -81,8 +81,8 @@ def summary(audit: Audit) -> list[dict[str, Any]]:
     if verdict.curve is not None:
         rows += [_row(change, "validation_nats", e) for change, e in changes(verdict.curve)]
     for method, reliance in verdict.reliance.items():
-        for name, lost in reliance.items():
-            rows += [_row(name, f"lost_{method}", lost.score), _row(name, f"confidence_lost_{method}", lost.confidence)]
+        for name, loss in reliance.items():
+            rows += [_row(name, f"lost_{method}", loss.score), _row(name, f"confidence_lost_{method}", loss.confidence)]
     if audit.subset is not None:
         for metric_name, estimates in (
             ("subset_accuracy", audit.subset.accuracy),
@@ -99,7 +99,7 @@ def summary(audit: Audit) -> list[dict[str, Any]]:
 
 
 def pid_labels(audit: Audit, modality: str) -> dict[str, str]:
-    """The components of the decomposition of a modality and the others → their labels."""
+    """Component of the decomposition of a modality and the others → its label, which ``summary.csv`` contains too."""
     others = [name for name in audit.table.modalities if name != modality]
     if len(others) > 1:
         return {
@@ -148,15 +148,15 @@ def _listings(audit: Audit) -> list[Listing]:
 
 def _figures(audit: Audit, rows: Sequence[Row]) -> list[Figure]:
     title = "Model performance, and gain over the best additive model"
-    words = audit.metric.words
-    panels = {words: audit.metric.name, "gain over the additive model": "over_additive"}
+    metric_name = audit.metric.words
+    panels = {metric_name: audit.metric.name, "gain over the additive model": "over_additive"}
     reading = (
-        f"First panel: {words} on test rows. Second panel: the difference from the best additive model on the same rows. "
+        f"First panel: {metric_name} on test rows. Second panel: the difference from the best additive model on the same rows. "
         "Lines are 95 % confidence intervals over test rows, not corrected for the number of models."
     )
-    who = list(dict.fromkeys(label(audit, name) for name in audit.scores))
+    models = list(dict.fromkeys(label(audit, name) for name in audit.scores))
     kinds = {label(audit, name): name for name in audit.scores}
-    return [Bars.of("figure", title, panels, rows, who, reading=reading, over="test rows", kinds=kinds)]
+    return [Bars.of("figure", title, panels, rows, models, reading=reading, over="test rows", kinds=kinds)]
 
 
 def _tables(audit: Audit, rows: Sequence[Row]) -> list[Table]:
@@ -191,8 +191,8 @@ def _models(audit: Audit, rows: Sequence[Row]) -> Table:
 
 def _claims(audit: Audit, rows: Sequence[Row]) -> Table:
     note = (
-        "Synergy is the primary question and is tested by itself, as the table above shows. The other claims that this page "
-        "could make are corrected together (Holm): each is made only where its adjusted p is at most .05."
+        "Synergy is the primary question and is tested separately, in the table above. The other claims that this page can "
+        "make are corrected together (Holm); each is made only if its adjusted p is at most .05."
     )
     claims = list(audit.verdict.claims.adjusted)
     return Table.of_metrics("Other claims", {"adjusted p": "adjusted_p"}, rows, claims, of="claim", note=note)
@@ -220,9 +220,9 @@ def _methods(rows: Sequence[Row]) -> Table:
 def _curve(audit: Audit, rows: Sequence[Row]) -> Table:
     assert audit.verdict.curve is not None
     note = f"{audit.verdict.curve.sentence()} A positive value means that the change increases the validation log-loss."
-    who = [change for change, _ in changes(audit.verdict.curve)]
+    settings = [change for change, _ in changes(audit.verdict.curve)]
     title = "Plain fusion with other training settings"
-    return Table.of_metrics(title, {"log-loss (nats)": "validation_nats"}, rows, who, of="change", note=note)
+    return Table.of_metrics(title, {"log-loss (nats)": "validation_nats"}, rows, settings, of="change", note=note)
 
 
 def _reliance(audit: Audit, rows: Sequence[Row]) -> Table:
@@ -248,8 +248,8 @@ def _subset(audit: Audit, subset: Subset, rows: Sequence[Row]) -> Table:
         "unimodal models as often, and cannot learn an interaction. Only accuracy above the control can "
         "be synergy."
     )
-    who = [label(audit, method) for method in subset.accuracy]
-    return Table.of_metrics("Rows on which every single modality is wrong", columns, rows, who, note=note)
+    methods = [label(audit, method) for method in subset.accuracy]
+    return Table.of_metrics("Rows on which every single modality is wrong", columns, rows, methods, note=note)
 
 
 def _pid(audit: Audit, rows: Sequence[Row]) -> Table:

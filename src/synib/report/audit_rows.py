@@ -1,4 +1,4 @@
-"""The rows of an audit to look at, as lists on its page."""
+"""The notable rows of an audit, as lists on its page."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ CELLS = 4  # pairs of clusters on the page
 
 
 def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing]:
-    """The lists of the page. Where the data have raw columns, each row shows what it holds of them.
+    """The lists of the page. If the data have raw columns, their content is shown for each row.
 
     Args:
-        rows: The rows; none where the target has no classes.
-        label: What the page calls the fusion model.
-        table: The data that they are from.
+        rows: The notable rows; ``None`` if the target has no classes.
+        label: Name of the fusion model on the page.
+        table: The data.
     """
     if rows is None:
         return []
@@ -24,22 +24,22 @@ def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing
         (
             "Rows that need both",
             rows.need_both,
-            f"Where {label} rests most on synergy: it exceeds what the strongest modality says alone. Numbers are evidence for "
-            "the answer, in log-odds, with an interval over the rows that stood for absent modalities.",
+            f"Rows where the synergy of {label} exceeds the evidence of the strongest single modality the most. Numbers are "
+            "evidence for the answer, in log-odds; intervals are over the rows that replaced absent modalities.",
         ),
         (
             "Rows where the modalities contradict each other",
             rows.contradict,
-            "The models of single modalities are sure, and say different things. In brackets: the probability.",
+            "The unimodal models predict different classes with high confidence. In brackets: the probability.",
         ),
         (
-            "Rows that only fusion gets right",
+            "Rows that only fusion predicts correctly",
             rows.only_together,
-            f"Every model of a single modality is wrong, and {label} is right. In a long table some are there by chance: see "
-            "the table of rows where every single modality is wrong, with its control.",
+            f"Every unimodal model is wrong, and {label} is correct. Among many rows this also happens by chance; compare the "
+            "table of rows on which every single modality is wrong, with its control.",
         ),
     ]
-    result = [_listing(title, notes, how, table) for title, notes, how in lists if notes]
+    result = [_listing(title, notes, note, table) for title, notes, note in lists if notes]
     if rows.kinds is not None and rows.kinds.cells:
         cells = {
             " × ".join(f"{name}, cluster {k + 1}" for name, k in zip(c.modalities, c.clusters, strict=True)): [
@@ -49,22 +49,22 @@ def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing
             ]
             for c in rows.kinds.cells[:CELLS]
         }
-        how = (
+        note = (
             f"Mean interaction of {label} in a pair of clusters, for the last class, "
             "without the separate effects of either cluster. "
             "It is estimated from the rows that it describes: it is exploratory, not a test."
         )
-        result.append(Listing("Clusters that interact", ("effect", "rows", "typical rows"), cells, how, "clusters"))
+        result.append(Listing("Clusters that interact", ("effect", "rows", "typical rows"), cells, note, "clusters"))
     return result
 
 
-def _listing(title: str, notes: Sequence[RowNote], how: str, table: Table) -> Listing:
-    columns = tuple(dict.fromkeys(name for note in notes for name in note.values))
-    numbers = [_number(table, note.row) for note in notes]
-    texts = [[note.values.get(column, "") for column in columns] for note in notes]
-    shown = {} if table.raw is None else {str(row): of for row, of in shown_rows(table.raw, numbers).items()}
+def _listing(title: str, row_notes: Sequence[RowNote], note: str, table: Table) -> Listing:
+    columns = tuple(dict.fromkeys(name for note in row_notes for name in note.values))
+    numbers = [_number(table, note.row) for note in row_notes]
+    texts = [[note.values.get(column, "") for column in columns] for note in row_notes]
+    shown = {} if table.raw is None else {str(row): content for row, content in shown_rows(table.raw, numbers).items()}
     rows = dict(zip(map(str, numbers), texts, strict=True))
-    return Listing(title, columns, rows, f"{how} Rows are counted from 0.", "row", shown)
+    return Listing(title, columns, rows, f"{note} Rows are counted from 0.", "row", shown)
 
 
 def _number(table: Table, row: int) -> int:

@@ -26,29 +26,29 @@ def plot_bars(bars: Bars) -> Plot:
     data: list[dict[str, Any]] = []
     shapes: list[dict[str, Any]] = []
     layout: dict[str, Any] = {**base_layout(), "shapes": shapes}
-    places = [max(1, len(bars.methods)) - 0.5, -0.5]  # the first method on top
+    limits = [max(1, len(bars.methods)) - 0.5, -0.5]  # the first method on top
     for k, panel in enumerate(bars.panels):
         number = axis_number(k)
         layout[f"xaxis{number}"] = axis(anchor=f"y{number}", nticks=6)
         layout[f"yaxis{number}"] = axis(
-            anchor=f"x{number}", showgrid=False, range=places, ticks="", tickvals=list(range(len(bars.methods)))
+            anchor=f"x{number}", showgrid=False, range=limits, ticks="", tickvals=list(range(len(bars.methods)))
         )
-        for place, method in enumerate(bars.methods):
+        for position, method in enumerate(bars.methods):
             if is_synib(method, bars):
-                shapes.append(_highlight(place, number))
+                shapes.append(_highlight(position, number))
             row = row_of(panel, method)
             if row is not None:
                 shared = {
-                    "type": "scatter", "mode": "markers", "xaxis": f"x{number}", "yaxis": f"y{number}", "y": [place],
-                    "legendgroup": f"method-{place}", "hoverinfo": "text", "cliponaxis": False,
+                    "type": "scatter", "mode": "markers", "xaxis": f"x{number}", "yaxis": f"y{number}", "y": [position],
+                    "legendgroup": f"method-{position}", "hoverinfo": "text", "cliponaxis": False,
                     "hovertext": [_hover_text(method, panel, row, bars)],
                 }  # fmt: skip
                 data += [{**shared, **trace} for trace in _traces(method, row, bars)]
         reference = row_of(panel, bars.reference)
         if reference is not None:
-            shapes.append(rule("x", reference["mean"], places, number, plain(label(bars.reference))))
+            shapes.append(rule("x", reference["mean"], limits, number, plain(label(bars.reference))))
         if panel.chance is not None:
-            shapes.append(rule("x", panel.chance, places, number, "chance", dash="dot"))
+            shapes.append(rule("x", panel.chance, limits, number, "chance", dash="dot"))
     name_once(data)
     name_once(shapes)
     grid = {
@@ -64,9 +64,16 @@ def plot_bars(bars: Bars) -> Plot:
     return Plot(data, layout, _table(bars), legend, legend_notes(bars), grid)
 
 
-def _highlight(place: int, number: str) -> dict[str, Any]:
+def _highlight(position: int, number: str) -> dict[str, Any]:
     """The background of a highlighted row."""
-    area = {"x0": 0, "x1": 1, "y0": place - 0.5, "y1": place + 0.5, "xref": f"x{number} domain", "yref": f"y{number}"}
+    area = {
+        "x0": 0,
+        "x1": 1,
+        "y0": position - 0.5,
+        "y1": position + 0.5,
+        "xref": f"x{number} domain",
+        "yref": f"y{number}",
+    }
     return {"type": "rect", "layer": "below", **area, "fillcolor": HIGHLIGHT, "line": {"width": 0}}
 
 

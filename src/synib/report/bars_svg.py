@@ -58,19 +58,19 @@ def draw_bars(bars: Bars) -> "Drawing":
 
 def _draw_panel(axes: "Axes", panel: Ranks, bars: Bars) -> None:
     """Draw one metric of each method."""
-    for place, method in enumerate(bars.methods):
+    for position, method in enumerate(bars.methods):
         highlighted = is_synib(method, bars)
         if highlighted:
-            axes.axhspan(place - 0.5, place + 0.5, color=HIGHLIGHT, linewidth=0, zorder=0)
+            axes.axhspan(position - 0.5, position + 0.5, color=HIGHLIGHT, linewidth=0, zorder=0)
         row = row_of(panel, method)
         if row is None:
             continue
         colour = style(style_name(method, bars))["color"]
         if (ends := spread_ends(row, bars.spread)) is not None:
-            axes.hlines(place, *ends, color=colour, linewidth=3 if highlighted else 2, alpha=0.55)
-        axes.plot(row["mean"], place, marker="o", color=colour, markersize=7 if highlighted else 5)
+            axes.hlines(position, *ends, color=colour, linewidth=3 if highlighted else 2, alpha=0.55)
+        axes.plot(row["mean"], position, marker="o", color=colour, markersize=7 if highlighted else 5)
         if row.get("paper") is not None:
-            axes.plot(row["paper"], place, zorder=4, **PUBLISHED)
+            axes.plot(row["paper"], position, zorder=4, **PUBLISHED)
     reference = row_of(panel, bars.reference)
     if reference is not None:
         axes.axvline(reference["mean"], zorder=1, **LEGEND_LINES["line"])

@@ -9,19 +9,19 @@ from synib.files import write_text
 from synib.report.page import render
 
 ABOUT = (
-    "What this model does with these rows, and not what is true of the world: synergy that the model has not learned does not "
-    "show, and a wrong answer may rest on synergy too. Evidence is taken apart exactly; an absent modality takes the values of "
-    "other rows, averaged over draws, and intervals say how much these draws matter."
+    "This page explains the model, not the data: synergy that the model has not learned does not show, and a wrong answer may "
+    "be based on synergy too. The evidence is decomposed exactly. Absent modalities take the values of other rows, averaged "
+    "over draws; intervals show the uncertainty from these draws."
 )
 
 
 def write_explanation(
     explanation: Explanation, file: Path, title: str, rows: Sequence[int], command: str = "", notes: Sequence[str] = ()
 ) -> None:
-    """Write the page of some rows, completely or not at all.
+    """Write the page of some rows, atomically.
 
     Args:
-        explanation: What is shown.
+        explanation: The explanation to show.
         file: The HTML file.
         title: The page's title.
         rows: The rows to show, in this order.

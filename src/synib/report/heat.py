@@ -1,4 +1,4 @@
-"""Heat maps: the part that both drawings share."""
+"""Heat maps: the part shared by both renderers."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,17 +10,17 @@ from synib.report.styles import ON_TILES
 from synib.studies.charts import HeatMap, HeatMaps, Row
 
 MAX_LABELS = 14  # labels of an axis; beyond that only some are written
-MAX_BESIDE = 20  # columns of maps that stand beside each other
+MAX_BESIDE = 20  # columns of maps that are drawn side by side, at most
 Edge = tuple[tuple[float, float], tuple[float, float]]
 
 
 def mean_of(row: Row | None) -> float | None:
-    """The mean of a cell; ``None`` where there is none."""
+    """The mean of a cell; ``None`` if it has none."""
     return None if row is None else row["mean"]
 
 
 def written(row: Row | None) -> str:
-    """What is written into a cell."""
+    """The text of a cell."""
     mean = mean_of(row)
     return "–" if mean is None else number(mean, 2)
 
@@ -37,13 +37,13 @@ def labelled(labels: Sequence[str]) -> list[int]:
 
 
 def in_one_column(figure: HeatMaps) -> bool:
-    """Whether the maps are so wide that each has a line of its own."""
+    """Whether the maps are too wide to be drawn side by side."""
     return share_rows(figure) and any(len(drawn.columns) > MAX_BESIDE for drawn in figure.maps)
 
 
 @cache
 def tile_colour(mean: float, low: float, high: float) -> str:
-    """The colour of a mean; beyond the ends of the scale that of the end."""
+    """The colour of a mean, clipped to the scale."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
@@ -61,7 +61,7 @@ def colour_ticks(figure: HeatMaps) -> tuple[list[float], list[str]]:
 
 
 def outline(drawn: HeatMap) -> list[Edge]:
-    """The edges between outlined cells and all others: from and to, as x and y in cells, of which the first is around 0."""
+    """The edges between outlined cells and all others: start and end as (x, y), where the first cell is centred at 0."""
     inside = set(drawn.outlined)
     edges: list[Edge] = []
     for i, j in sorted(inside):

@@ -36,22 +36,28 @@ def plot_heat_maps(figure: HeatMaps) -> Plot:
     }
     for k, drawn in enumerate(figure.maps):
         number = axis_number(k)
-        places = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+        axes_of_map = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
         for name, other, texts in (("x", "y", drawn.columns), ("y", "x", drawn.rows)):
-            at = labelled(texts)
+            positions = labelled(texts)
             layout[f"{name}axis{number}"] = axis(
-                anchor=f"{other}{number}", showgrid=False, ticks="", tickvals=at, ticktext=[plain(texts[i]) for i in at]
+                anchor=f"{other}{number}",
+                showgrid=False,
+                ticks="",
+                tickvals=positions,
+                ticktext=[plain(texts[i]) for i in positions],
             )
         layout[f"xaxis{number}"]["range"] = [-0.5, len(drawn.columns) - 0.5]
         layout[f"yaxis{number}"]["range"] = [len(drawn.rows) - 0.5, -0.5]
-        data.append({**places, **_tiles(drawn, figure)})
+        data.append({**axes_of_map, **_tiles(drawn, figure)})
         if figure.numbers:
-            data += [{**places, **trace} for trace in _numbers(drawn, figure)]
+            data += [{**axes_of_map, **trace} for trace in _numbers(drawn, figure)]
         for start, end in outline(drawn):
             for colour, width in zip(ON_TILES, (4, 1.6), strict=True):
                 ends = {"x0": start[0], "y0": start[1], "x1": end[0], "y1": end[1]}
                 line = {"color": colour, "width": width}
-                shapes.append({"type": "line", "xref": places["xaxis"], "yref": places["yaxis"], **ends, "line": line})
+                shapes.append(
+                    {"type": "line", "xref": axes_of_map["xaxis"], "yref": axes_of_map["yaxis"], **ends, "line": line}
+                )
     shapes.sort(key=lambda shape: ON_TILES.index(shape["line"]["color"]))  # all white lines above all black ones
     labels = [text for drawn in figure.maps[:1] for text in drawn.rows]
     rows = [{"label": text, "bold": False} for text in labels] if shared else None
@@ -78,7 +84,7 @@ def _tiles(drawn: HeatMap, figure: HeatMaps) -> dict[str, Any]:
 
 
 def _numbers(drawn: HeatMap, figure: HeatMaps) -> list[dict[str, Any]]:
-    """What is written into the cells: a trace for each colour of the text."""
+    """The texts of the cells: a trace for each text colour."""
     texts: dict[str, list[tuple[int, int, str]]] = {}
     for i, row in enumerate(drawn.cells):
         for j, cell in enumerate(row):

@@ -27,7 +27,7 @@ PICTURE = 3.0  # inches: height of a map with more rows than labels
 
 
 def draw_heat_maps(figure: HeatMaps) -> "Drawing":
-    """Heat maps side by side, or one below the other where they are wide, with the colour scale on the right."""
+    """Heat maps side by side, or one below the other if they are wide, with the colour scale on the right."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure as Drawing
@@ -84,15 +84,15 @@ def _draw_map(axes: "Axes", drawn: HeatMap, figure: HeatMaps) -> None:
     edges = [MISSING if colour == "none" else colour for colour in colours]
     axes.add_collection(PatchCollection(tiles, facecolors=colours, edgecolors=edges, linewidths=0.4))
     if drawn.outlined:
-        for above, (colour, thickness) in enumerate(zip(ON_TILES, (2.8, 1.2), strict=True)):
+        for order, (colour, thickness) in enumerate(zip(ON_TILES, (2.8, 1.2), strict=True)):
             looks: dict[str, Any] = {"colors": colour, "linewidths": thickness, "capstyle": "projecting"}
-            lines = LineCollection(outline(drawn), zorder=3 + above, **looks)
+            lines = LineCollection(outline(drawn), zorder=3 + order, **looks)
             lines.set_clip_on(False)
             axes.add_collection(lines)
     axes.set_xlim(-0.5, len(drawn.columns) - 0.5)
     axes.set_ylim(len(drawn.rows) - 0.5, -0.5)
     for axis, labels in ((axes.xaxis, drawn.columns), (axes.yaxis, drawn.rows)):
-        at = labelled(labels)
-        axis.set_ticks(at, [shorten(labels[k]) for k in at], fontsize=9)
+        positions = labelled(labels)
+        axis.set_ticks(positions, [shorten(labels[k]) for k in positions], fontsize=9)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

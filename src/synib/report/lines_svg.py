@@ -66,7 +66,7 @@ def draw_panels(panels: Panels) -> "Drawing":
         if panel.y:
             axes.set(ylabel=panel.y, yscale="log" if panel.logarithmic else "linear", ylim=panel.limits)
             if panel.logarithmic:
-                # Matplotlib writes powers as formulas, and our figures show plain text only.
+                # Matplotlib writes powers as formulas, but these figures show plain text only.
                 axes.yaxis.set_major_formatter("{x:g}")
                 axes.yaxis.set_minor_formatter("")
         if panel.level is not None:

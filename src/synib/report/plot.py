@@ -107,11 +107,11 @@ def axis_number(panel: int) -> str:
     return str(panel + 1) if panel else ""
 
 
-def axis(**more: Any) -> dict[str, Any]:
+def axis(**properties: Any) -> dict[str, Any]:
     """An axis without a line, over a light grid."""
     return {
         "fixedrange": True, "automargin": False, "zeroline": False, "showline": False, "gridcolor": GRID,
-        "tickfont": {"size": 12}, **more,
+        "tickfont": {"size": 12}, **properties,
     }  # fmt: skip
 
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-COLOUR_MAP = "viridis"  # its lightness grows evenly: readable without colour, and by the colour-blind
+COLOUR_MAP = "viridis"  # perceptually uniform: readable in grey and for colour-blind readers
 
 
 def scale_ticks(limits: tuple[float, float], means: Iterable[float | None]) -> tuple[list[float], list[str]]:
-    """Ticks of a colour scale and their labels: those of its ends say if there are values beyond.
+    """Ticks of a colour scale and their labels; the labels at the ends show whether there are values beyond.
 
     Args:
         limits: Ends of the scale.
-        means: The values that are shown; ``None`` where there is none.
+        means: The values that are shown; ``None`` for missing ones.
     """
     low, high = limits
     values = [mean for mean in means if mean is not None]

@@ -9,7 +9,7 @@ HIGHLIGHT = "#fdf1ea"  # behind the rows of SynIB
 ON_TILES = ("#000000", "#fffffe")  # numbers and outlines on coloured tiles, the same on a light and on a dark page
 MISSING = "#c9ced6"  # outline of a tile without a value
 
-# Baselines are grey, the paper's forms of SynIB blue, ours orange; markers tell them apart without colour.
+# Baselines are grey, the paper's forms of SynIB blue, this package's forms orange; markers differ for readers without colour.
 STYLES: dict[str, dict[str, Any]] = {
     "vanilla": {"color": "#8a8f98", "marker": "o"},
     "confidence": {"color": "#b98a5e", "marker": "s"},

@@ -67,9 +67,9 @@ class TriangleGrid:
 
     def centre(self, row: int, column: int) -> tuple[float, float]:
         """Centre of a triangle, measured from the lower left corner of the grid."""
-        line, place = divmod(column, self.line)
+        line, position = divmod(column, self.line)
         above = (line + 1) * self.heading + (line * self.rows + row) * self.cell_height
-        return (place + 0.5) * self.cell, self.height - above - self.cell_height / 2
+        return (position + 0.5) * self.cell, self.height - above - self.cell_height / 2
 
 
 def split_by_value(triangle: Triangle) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:

@@ -61,5 +61,5 @@ def test_without_parts_rows_are_shown_as_they_are(media):
 
 
 def test_a_row_that_is_not_there_is_one_sentence(reviews):
-    with pytest.raises(ValueError, match=r"has rows 0 to 119; row 500 was asked for"):
+    with pytest.raises(ValueError, match=r"has rows 0 to 119; row 500 was requested"):
         explain_file(load(reviews / "model"), reviews / "reviews.csv", [500])

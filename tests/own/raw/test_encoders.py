@@ -101,13 +101,13 @@ def test_rare_categories_share_a_place():
 def test_a_table_with_mixed_kinds_or_without_values_is_refused():
     fit = OneHotFitter(["age"])
     fit.add([("30",), ("40",), ("unknown",)])
-    with pytest.raises(ValueError, match="age has mixed kinds: numbers in most rows, and 'unknown' in another"):
+    with pytest.raises(ValueError, match="age has mixed kinds: numbers in most rows, but 'unknown' in another"):
         fit.done()
     empty = OneHotFitter(["age"])
     empty.add([(None,)])
     with pytest.raises(ValueError, match="no column of the table has a value"):
         empty.done()
-    with pytest.raises(ValueError, match="a column of a table has a mean or categories"):
+    with pytest.raises(ValueError, match="a column of a table must have a mean or categories"):
         OneHot([{"name": "age"}])
 
 
@@ -187,7 +187,7 @@ def test_recordings_of_telephones_are_read_with_av(monkeypatch):
     with pytest.raises(BrokenFile, match="cannot be read as audio"):
         sounds.decode(file.getvalue()[:300])
     monkeypatch.setattr(sounds, "SECONDS", 0.5)
-    with pytest.raises(BrokenFile, match=r"lasts longer than 0.5 seconds"):
+    with pytest.raises(BrokenFile, match=r"is longer than 0.5 seconds"):
         sounds.decode(file.getvalue())
 
 

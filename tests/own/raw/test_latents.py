@@ -103,7 +103,7 @@ def test_a_second_process_waits_for_the_first_and_computes_nothing():
 def test_a_folder_that_cannot_be_written_is_a_sentence(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SYNIB_CACHE", str(tmp_path / "file"))
-    with pytest.raises(ValueError, match=r"Latents cannot be kept in .*: set SYNIB_CACHE to another folder"):
+    with pytest.raises(ValueError, match=r"Latents cannot be cached in .*: set SYNIB_CACHE to another folder"):
         stored(SOURCE, ROWS, WIDTH, STEP, Blocks())
 
 

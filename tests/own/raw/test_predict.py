@@ -45,9 +45,7 @@ def test_other_rows_of_other_formats_and_columns_of_other_names(folder, make, tm
     from_csv = model.predict(*model.read(make.csv(tmp_path / "new.csv", columns)))
     renamed = pandas.DataFrame(columns).rename(columns={"review": "comment"})
     assert np.allclose(model.predict(*model.read(renamed, {"text": "comment"})), from_csv)
-    with pytest.raises(
-        ValueError, match="text is review:text in the model: it needs as many columns, of the same kind"
-    ):
+    with pytest.raises(ValueError, match="text was review:text in training and needs as many columns of the same kind"):
         model.read(renamed, {"text": "age,department"})
     with pytest.raises(ValueError, match="The model has no modality 'image'"):
         model.read(renamed, {"image": "comment"})
@@ -92,14 +90,14 @@ def test_the_folder_is_plain_and_has_a_model_card(folder):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda raw: raw["text"].update(kind="smell"), "raw.text should have a kind, columns and encoders"),
-        (lambda raw: raw["text"]["encoders"][0].update(width=5), "give 5 numbers, and the model takes"),
+        (lambda raw: raw["text"].update(kind="smell"), "raw.text must have a kind, columns and encoders"),
+        (lambda raw: raw["text"]["encoders"][0].update(width=5), "give 5 numbers, but the model takes"),
         (
             lambda raw: raw["text"]["encoders"][0].update(arrays=["none"]),
             "the array none of the encoder of text is missing",
         ),
         (lambda raw: raw["text"]["encoders"][0].update(arrays=[]), "the file of encoders has other arrays"),
-        (lambda raw: raw["text"]["encoders"][0].update(name=3), "has a name, a revision, a licence"),
+        (lambda raw: raw["text"]["encoders"][0].update(name=3), "must have a name, a revision, a licence"),
         (lambda raw: raw.update(smell=1), "raw has 'smell', which is not a modality of the model"),
     ],
 )
@@ -121,7 +119,7 @@ def test_changed_arrays_of_encoders_are_refused(folder, tmp_path):
     for path in (folder / "model").iterdir():
         (copy / path.name).write_bytes(path.read_bytes())
     (copy / "encoders.safetensors").write_bytes((copy / "encoders.safetensors").read_bytes()[:-4] + b"\0\0\0\0")
-    with pytest.raises(ValueError, match=r"encoders.safetensors is not the file that model.json belongs to"):
+    with pytest.raises(ValueError, match=r"encoders.safetensors does not match model.json"):
         load(copy)
 
 

@@ -79,8 +79,8 @@ def test_images_and_sounds_are_encoded(make, tmp_path):
 
 
 def test_a_folder_of_another_kind_of_model_is_a_sentence(bert, tmp_path):
-    with pytest.raises(ValueError, match="contains no readable image model of transformers"):
+    with pytest.raises(ValueError, match="contains no readable transformers image model"):
         Pretrained("image", str(bert), device="cpu")
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ValueError, match="contains no readable text model of transformers"):
+    with pytest.raises(ValueError, match="contains no readable transformers text model"):
         Pretrained("text", str(tmp_path), device="cpu")

@@ -109,7 +109,7 @@ def test_encoders_are_not_fitted_to_test_rows(make, tmp_path):
     table = read(make.csv(tmp_path / "a.csv", columns), modalities=BOTH, split="part")
     (column, _) = table.raw.modalities["person"].encoders[0].settings["columns"]
     assert column["mean"] == pytest.approx(np.mean(columns["age"][:30]))
-    assert any("all rows but those of the test split" in note for note in table.notes)
+    assert any("all rows except those of the test split" in note for note in table.notes)
 
 
 def test_a_second_reading_encodes_nothing_and_other_content_does(reviews_csv, make, monkeypatch, tmp_path):

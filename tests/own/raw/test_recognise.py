@@ -39,7 +39,7 @@ def test_texts_images_sounds_and_tables_are_told_apart(make, tmp_path):
         "table": ("table", ("age", "colour", "vip")),
     }
     assert "review is treated as text (review); change this with --modality review=review:text." in notes
-    assert "Treated as names of rows: (column 0), customer_id, name." in notes
+    assert "Treated as identifiers: (column 0), customer_id, name." in notes
 
 
 def test_two_modalities_of_vectors_are_enough_and_nothing_else_is_embedded(make, tmp_path):
@@ -79,15 +79,15 @@ def test_a_user_names_columns_and_their_kind(make, tmp_path, text, found):
     [
         (
             {"a": "review:tekst", "b": "age"},
-            "the modality a is of kind 'tekst'; expected one of text, image, audio",
+            "the modality a has the kind 'tekst'; expected one of text, image, audio",
         ),
-        ({"a": "review,age:text", "b": "age"}, "the modality a of kind text has one column; got review, age"),
+        ({"a": "review,age:text", "b": "age"}, "the modality a of kind text must be one column; got review, age"),
         ({"a": "reviw:text", "b": "age:table"}, "has no column 'reviw' for the modality a; did you mean review"),
         (
             {"a": "age,departmnt", "b": "review"},
             "has no column 'departmnt' for the modality a; did you mean department",
         ),
-        ({"a": "review", "b": "label:table"}, "label cannot be both target and modality"),
+        ({"a": "review", "b": "label:table"}, "label cannot be both the target and a modality"),
         (
             {"a": "review"},
             r"at least two .*; the only one is a \(review:text\)\. Columns: review, age.* --modality a=review",

@@ -1,4 +1,4 @@
-"""Raw rows explained: words of a text, patches of an image, blocks of a spectrogram, columns of a table."""
+"""Parts of raw modalities: words of a text, patches of an image, blocks of a spectrogram, columns of a table."""
 
 from synib.explanation.raw.base import RawContent, RawParts
 from synib.explanation.raw.images import ImagePatches

@@ -1,4 +1,4 @@
-"""What all raw modalities share: rows are decoded on demand, swapped inputs go through the model's own encoders."""
+"""Base class of raw modalities: rows are decoded on demand, and mixed inputs are encoded by the model's encoders."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,12 @@ Progress = Callable[[float, float, str], None]
 
 
 class RawContent:
-    """The raw cells of some rows of a file, decoded when they are first needed.
+    """The raw cells of some rows of a file, decoded on first use.
 
     Args:
-        items: Row of the file → its cell: a text, a path or bytes, the cells of a table.
-        decode: From a cell to what is swapped.
-        background: The rows of the file that the background consists of, in its order.
+        items: Row of the file → its cell: a text, a path or bytes, or the cells of a table.
+        decode: Decodes a cell to the content whose parts are exchanged.
+        background: The rows of the file that form the background, in order.
     """
 
     def __init__(self, items: Mapping[int, Any], decode: Callable[[Any], Any], background: Sequence[int]) -> None:
@@ -32,30 +32,30 @@ class RawContent:
         self._decoded: dict[int, Any] = {}
 
     def row(self, row: int) -> Any:
-        """What a row of the file holds."""
+        """The decoded content of a row of the file."""
         if row not in self._decoded:
             self._decoded[row] = self._decode(self._items[row])
         return self._decoded[row]
 
     def fill(self, number: int) -> Any:
-        """What a row of the background holds."""
+        """The decoded content of a background row."""
         return self.row(self._background[number])
 
 
 class RawParts(RowParts, View):
-    """The parts of a raw modality: how rows are cut and swapped, and how the scores are drawn.
+    """The parts of a raw modality. Subclasses divide rows into parts, mix two rows, and draw the scores.
 
-    A part that is not the row's own is the corresponding part of another row, so that a row without any part of its own *is*
-    the other row. The swapped content is encoded as the rows themselves were.
+    A part is removed by replacing it with the corresponding part of another row, so that a row with all parts replaced *is*
+    the other row. Mixed content is encoded like the rows themselves.
 
     Args:
         name: The modality.
-        columns: The columns of the file that it is read from.
+        columns: Its columns in the file.
         content: The rows.
         encoders: The model's encoders of the modality.
-        shown: Row → what the row holds, for rows whose parts are not explained.
-        on_progress: Called with swaps done, all swaps, and what is done.
-        swaps: How many swaps are expected, for the progress.
+        shown: Row → its content, for rows whose parts are not explained.
+        on_progress: Called with the mixtures done, their total, and the current step.
+        swaps: Expected number of mixtures, for the progress.
     """
 
     def __init__(
@@ -73,16 +73,16 @@ class RawParts(RowParts, View):
 
     @staticmethod
     def decoded(item: Any) -> Any:
-        """What is swapped, from a text, a decoded image or sound, or the cells of a table."""
+        """Prepare a text, a decoded image or sound, or the cells of a table for mixing."""
         return item
 
     @abstractmethod
     def mixed(self, row: Any, fill: Any, own: Mask) -> list[Any]:
-        """The swapped content, one for each row of ``own``.
+        """Mix two rows, once for each row of ``own``.
 
         Args:
-            row, fill: What the row and the other row hold.
-            own: Which parts are the row's own, ``(inputs, parts)``.
+            row, fill: The content of the row and of the other row.
+            own: Which parts come from the row in each mixture, ``(inputs, parts)``.
         """
 
     @abstractmethod
@@ -99,12 +99,12 @@ class RawParts(RowParts, View):
         return self.drawn(parts.rows[at], parts, at)
 
     def plain(self, row: int) -> str:
-        """What a row holds, without scores."""
+        """The content of a row, without scores."""
         return "" if row not in self.shown else shown_html(self.shown[row], f"{self.name} of row {row}")
 
 
 def shown_html(shown: Shown, label: str) -> str:
-    """A cell as a page shows it: escaped text, a small picture, or the outline of a sound."""
+    """A cell as HTML: escaped text, a small picture, or the waveform of a sound."""
     words = f'<p class="raw">{escape(shown.words)}</p>' if shown.words else ""
     if shown.picture:
         return f'<img src="{escape(shown.picture, quote=True)}" alt="{escape(label, quote=True)}"/>{words}'

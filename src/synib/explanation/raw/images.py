@@ -1,4 +1,4 @@
-"""Patches of an image: swapped with the same patches of another image, stretched to its size."""
+"""Patches of an image, exchanged with the same patches of another image that is resized to its size."""
 
 import base64
 import io
@@ -11,8 +11,8 @@ from synib.explanation.parts import PartScores
 from synib.explanation.raw.base import Mask, RawParts
 from synib.explanation.views import overlays
 
-PATCHES = 36  # of an image, about as wide as they are high
-SIDE, THUMBNAIL = 256, 160  # pixels of an image that is swapped, and of the one that is shown
+PATCHES = 36  # patches of an image, about square
+SIDE, THUMBNAIL = 256, 160  # pixels of the longer side for mixing, and for display
 
 
 class ImagePatches(RawParts):
@@ -31,9 +31,9 @@ class ImagePatches(RawParts):
     def mixed(self, row: Any, fill: Any, own: Mask) -> list[Any]:
         from PIL import Image
 
-        mine, theirs = np.asarray(row), np.asarray(fill.resize(row.size))
+        own_pixels, other_pixels = np.asarray(row), np.asarray(fill.resize(row.size))
         label = _labels(row.size)
-        return [Image.fromarray(np.where(mask[label][..., None], mine, theirs)) for mask in own]
+        return [Image.fromarray(np.where(mask[label][..., None], own_pixels, other_pixels)) for mask in own]
 
     def drawn(self, row: int, parts: PartScores, at: int) -> str:
         image = self.content.row(row)
@@ -52,13 +52,13 @@ def grid(size: tuple[int, int]) -> tuple[int, int]:
 
 
 def _labels(size: tuple[int, int]) -> NDArray[np.int64]:
-    """The number of its patch for each pixel, ``(height, width)``."""
+    """The patch number of each pixel, ``(height, width)``."""
     (width, height), (rows, columns) = size, grid(size)
     return (np.arange(height) * rows // height)[:, None] * columns + np.arange(width) * columns // width
 
 
 def _jpeg(image: Any) -> str:
-    """A data URI of the image, encoded again, so that it contains nothing of the original file."""
+    """A data URI of the image, encoded again, so that no metadata of the original file is included."""
     file = io.BytesIO()
     image.save(file, "JPEG", quality=80)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,4 +1,4 @@
-"""Blocks of time and frequency of a sound: swapped with the same blocks of another sound's Fourier transform."""
+"""Blocks of time and frequency of a sound, exchanged with the same blocks of another sound's Fourier transform."""
 
 import numpy as np
 import torch
@@ -13,10 +13,10 @@ from synib.own.raw.encoders.logmel import BANDS, log_mel
 from synib.own.raw.sounds import RATE, Wave
 
 TIMES, PITCHES = 8, 4  # blocks along time and along the mel scale
-SECONDS = 30  # of a sound that are explained
+SECONDS = 30  # length of a sound that is explained, at most
 WINDOW, HOP = 512, 128  # samples of the Fourier transform
 FRAMES = 160  # pixels of the picture along time
-LOWEST = 20.0  # Hz, where the mel bands of the picture begin
+LOWEST = 20.0  # Hz, lower end of the picture's mel bands
 
 
 class SoundBlocks(RawParts):
@@ -30,12 +30,12 @@ class SoundBlocks(RawParts):
         return TIMES * PITCHES
 
     def mixed(self, row: NDArray[np.float32], fill: NDArray[np.float32], own: Mask) -> list[Wave]:
-        ours, theirs = (_transformed(wave) for wave in (row, np.resize(fill, len(row))))
-        label = _labels(*ours.shape)
+        own_blocks, other_blocks = (_transformed(wave) for wave in (row, np.resize(fill, len(row))))
+        label = _labels(*own_blocks.shape)
         window = torch.hann_window(WINDOW)
         waves = []
         for mask in torch.from_numpy(own):
-            block = torch.where(mask[label], ours, theirs)
+            block = torch.where(mask[label], own_blocks, other_blocks)
             wave = torch.istft(block, WINDOW, HOP, window=window, length=len(row))
             waves.append(Wave(wave.numpy(), RATE))
         return waves
@@ -44,7 +44,7 @@ class SoundBlocks(RawParts):
         wave = self.content.row(row)
         bands = log_mel(wave)
         ends = np.unique(np.linspace(0, len(bands), min(FRAMES, len(bands)) + 1).astype(int))
-        picture = np.add.reduceat(bands, ends[:-1], 0).T[::-1] / np.diff(ends)  # low bands below
+        picture = np.add.reduceat(bands, ends[:-1], 0).T[::-1] / np.diff(ends)  # low bands at the bottom
         seconds, edges = np.linspace(0, len(wave) / RATE, TIMES + 1), _edges()
         names = [
             f"{seconds[t]:.2g}-{seconds[t + 1]:.2g} s, {edges[p]:.0f}-{edges[p + 1]:.0f} Hz"
@@ -63,14 +63,14 @@ def _transformed(wave: NDArray[np.float32]) -> Tensor:
 
 
 def _edges() -> NDArray[np.float64]:
-    """The frequencies between the blocks, equally far apart in mel."""
+    """The frequencies at the edges of the blocks, equidistant in mel."""
     low, high = (2595 * np.log10(1 + f / 700) for f in (LOWEST, RATE / 2))
     mel = np.linspace(low, high, PITCHES + 1)
     return np.asarray(700 * (10 ** (mel / 2595) - 1))
 
 
 def _labels(frequencies: int, frames: int) -> Tensor:
-    """The number of its block for each frequency and frame: rows from high to low, as they are drawn."""
+    """The block number of each frequency and frame, with rows from high to low frequencies, as drawn."""
     hertz = np.fft.rfftfreq(WINDOW, 1 / RATE)
     pitch = PITCHES - 1 - np.clip(np.searchsorted(_edges(), hertz, side="right") - 1, 0, PITCHES - 1)
     assert len(pitch) == frequencies

@@ -1,4 +1,4 @@
-"""The columns of a table: swapped with another row's cells."""
+"""The columns of a table, exchanged with another row's cells."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ class TableColumns(RawParts):
         return len(self.columns)
 
     def mixed(self, row: Any, fill: Any, own: Mask) -> list[Any]:
-        return [tuple(a if mine else b for a, b, mine in zip(row, fill, mask, strict=True)) for mask in own]
+        return [tuple(a if is_own else b for a, b, is_own in zip(row, fill, mask, strict=True)) for mask in own]
 
     def drawn(self, row: int, parts: PartScores, at: int) -> str:
         cells = zip(self.columns, self.content.row(row), strict=True)

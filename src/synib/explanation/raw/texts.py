@@ -1,4 +1,4 @@
-"""The words of a text: swapped with the words at the corresponding place of another text."""
+"""The words of a text, exchanged with the words at the corresponding position of another text."""
 
 import itertools
 import re
@@ -13,9 +13,9 @@ from synib.explanation.raw.base import Mask, RawParts
 from synib.explanation.views import numbers_table, on_both
 from synib.own.columns import printable
 
-PARTS = 32  # of a text; longer ones are cut into so many passages
+PARTS = 32  # parts of a text, at most; a longer one is divided into this number of passages
 PASSAGE = 240  # characters of a passage that are shown
-# A word with the space behind it; scripts that are written without spaces are cut into characters.
+# A word with the space after it; text in scripts without spaces is divided into characters.
 CHARACTERS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 WORD = re.compile(rf"[{CHARACTERS}]\s*|[^\s{CHARACTERS}]+\s*")
 
@@ -31,23 +31,24 @@ class TextWords(RawParts):
         return min(PARTS, len(self.content.row(row)))
 
     def mixed(self, row: list[str], fill: list[str], own: Mask) -> list[str]:
-        ours, theirs = (passages(words, own.shape[1]) for words in (row, fill))
-        return ["".join(np.where(mask, ours, theirs)).strip() for mask in own]
+        own_words, other_words = (passages(words, own.shape[1]) for words in (row, fill))
+        return ["".join(np.where(mask, own_words, other_words)).strip() for mask in own]
 
     def drawn(self, row: int, parts: PartScores, at: int) -> str:
         count = self.count(row)
         text = [_excerpt(passage) for passage in passages(self.content.row(row), count)]
-        both, largest = on_both(parts, at, count)
+        scores_by_title, largest = on_both(parts, at, count)
         highlighted = [
-            f'<p class="soft">{title}</p>{pictures.words(text, scores, largest)}' for title, scores in both.items()
+            f'<p class="soft">{title}</p>{pictures.words(text, scores, largest)}'
+            for title, scores in scores_by_title.items()
         ]
         long = len(self.content.row(row)) > count
-        note = f'<p class="soft">The text is cut into {count} passages.</p>' if long else ""
+        note = f'<p class="soft">The text is divided into {count} passages.</p>' if long else ""
         return "".join(highlighted) + note + numbers_table(text, parts, at)
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, each with the space behind it; joined they are the text again."""
+    """The words of a text, each with the space after it; joined they are the text again."""
     words = WORD.findall(text.strip())
     if words and not re.fullmatch(rf"[{CHARACTERS}]\s*", words[-1]):
         words[-1] = words[-1].rstrip() + " "
@@ -55,7 +56,7 @@ def words_of(text: str) -> list[str]:
 
 
 def passages(words: Sequence[str], count: int) -> list[str]:
-    """So many passages that are equally long; some are empty where there are fewer words."""
+    """Divide words into ``count`` passages of equal length; some are empty if there are fewer words."""
     ends = np.linspace(0, len(words), count + 1).round().astype(int)
     return ["".join(words[a:b]) for a, b in itertools.pairwise(ends)]
 

@@ -14,9 +14,9 @@ from synib.measure.detectors.features import kernel_features, table_features
 from synib.measure.detectors.responses import Response
 from synib.measure.detectors.ridge import RidgeFolds
 
-WITHIN = 64  # components whose products within a modality the additive model has
-TRUST = 0.3  # in effects within modalities, beside the predictions of trained models
-COLUMNS = 8  # of a residual at most: that of more classes is projected
+WITHIN = 64  # components whose products within a modality are in the additive model
+TRUST = 0.3  # prior scale of effects within modalities, relative to the predictions of trained models
+COLUMNS = 8  # columns of a residual, at most; that of more classes is projected
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Detectors:
     - ``kernel``: ridge regression with the product of two centred Gaussian kernels, one of each modality;
     - ``table``: a table of means over the clusters of two modalities, shrunk to 0.
 
-    Each detector extends the same additive model, a regression on unimodal predictions and on what the same three
-    detectors find *within* each modality. If two modalities contain the same variable, a product of both is a square of
+    Each detector extends the same additive model, a regression on unimodal predictions and on the effects that the same
+    three detectors find *within* each modality. If two modalities contain the same variable, a product of both is a square of
     one: a product is therefore compared with the products that each modality can form alone, from its own factor and
     its prediction of the other.
 
@@ -71,11 +71,11 @@ class Detectors:
     rows, without their targets.
 
     Args:
-        modalities: Name → ``(rows, width)``, a tensor or what reads rows when they are asked for; two or more.
+        modalities: Name → ``(rows, width)``, a tensor or an object that reads rows on demand; two or more.
         present: Name → which rows have the modality.
         part: The part (fold) of each row, from 0; dependent rows are in one part.
         seed: Seed of landmarks and clusters.
-        only_products: Use only product detectors with so many leading components; by default all detectors.
+        only_products: Use only product detectors, with this number of leading components; by default all detectors.
     """
 
     def __init__(
@@ -113,10 +113,10 @@ class Detectors:
             return_freed()
 
     def release(self) -> None:
-        """Free everything but the names; the detectors cannot be used any more."""
+        """Free everything but the names; the detectors cannot be used afterwards."""
         self.components.clear()
-        for held in (self._pairs, self._alone, self._together):
-            held.clear()
+        for cache in (self._pairs, self._alone, self._together):
+            cache.clear()
 
     def compare(self, response: Response, base: Tensor, offset: Tensor) -> Comparison:
         """The additive model and its extensions; each row is predicted from fits on the other parts.
@@ -143,15 +143,15 @@ class Detectors:
         }
         for fold in range(self.parts):
             test, train = (self.part == fold).nonzero()[:, 0], (self.part != fold).nonzero()[:, 0]
-            own = [directions.scores(fold)[0] for directions in within.values()]
-            own += [ridge.scores(residual, fold) for ridges in self._alone.values() for ridge in ridges]
-            features = torch.cat([base, torch.stack(own) @ projection.mT])
-            trust = torch.cat([torch.ones(len(base)), torch.full((len(own),), TRUST)])
+            unimodal_scores = [directions.scores(fold)[0] for directions in within.values()]
+            unimodal_scores += [ridge.scores(residual, fold) for ridges in self._alone.values() for ridge in ridges]
+            features = torch.cat([base, torch.stack(unimodal_scores) @ projection.mT])
+            trust = torch.cat([torch.ones(len(base)), torch.full((len(unimodal_scores),), TRUST)])
             eta = response.combine(features, train, trust)(features)
             additive[test] = eta[test]
             loss[test] = response.log_loss(eta[test], eta[train], train, test)
-            left = response.residual(eta) @ projection
-            for name, interaction, alone in self._found(across, left, fold):
+            remaining = response.residual(eta) @ projection
+            for name, interaction, alone in self._found(across, remaining, fold):
                 extend(response, eta, alone @ projection.mT, interaction @ projection.mT, train, test, extensions[name])
         return Comparison(additive, loss, extensions)
 

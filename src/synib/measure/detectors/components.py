@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 FAR = 3.0  # standard deviations at which whitened outliers are clipped
-MOST = 1024  # components: more would need more rows than memory holds
-LEADING = 32  # components that distances are measured in
+MOST = 1024  # components, at most, to bound memory
+LEADING = 32  # components in which distances are measured
 BLOCK = 1024  # rows in double precision at a time
 
 
@@ -24,7 +24,7 @@ class Components(NamedTuple):
 
 
 class Rows(Protocol):
-    """A tensor, or what reads some of its rows when they are asked for."""
+    """A tensor, or an object that reads rows on demand."""
 
     @property
     def shape(self) -> torch.Size: ...
@@ -36,7 +36,7 @@ def components(x: Rows, present: Tensor) -> Components:
     """The principal components of standardised features; 0 for rows without the modality.
 
     Args:
-        x: ``(rows, width)``; a block of rows is asked for at a time.
+        x: ``(rows, width)``; read in blocks of rows.
         present: Which rows have the modality.
     """
     rows = present.nonzero()[:, 0]

@@ -6,10 +6,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-LANDMARKS, ALONE = 384, 128  # rows that stand for all: of a pair of modalities, and of one
-ROWS_EACH = 20  # rows for each cell of a table of clusters
-FEWEST, MOST = 3, 12  # clusters of a modality
-ROUNDS = 12  # of k-means
+LANDMARKS, ALONE = 384, 128  # landmark rows for a pair of modalities, and for a single one
+ROWS_EACH = 20  # rows per cell of a table of clusters
+FEWEST, MOST = 3, 12  # range of the number of clusters of a modality
+ROUNDS = 12  # rounds of k-means
 BLOCK = 1024  # rows in double precision at a time
 
 
@@ -19,31 +19,31 @@ def gaussian_kernel(x: Tensor, landmarks: Tensor) -> Tensor:
     return square.div_(-square[:: max(1, len(x) // 1000)].median().clamp(min=1e-12)).exp_()
 
 
-def nystrom(kernel: Callable[[Tensor], Tensor], rows: int, among: Tensor) -> Tensor:
+def nystrom(kernel: Callable[[Tensor], Tensor], rows: int, landmark_kernel: Tensor) -> Tensor:
     """Features whose inner products approximate a kernel, with mean 0 and mean squared norm equal to the number of landmarks.
 
-    The kernel is computed for a block of rows at a time, twice, since its features are summed up in double precision.
+    The kernel is computed for a block of rows at a time, twice, since sums over its features are in double precision.
 
     Args:
         kernel: Kernel between some rows, given by their numbers, and the landmarks.
         rows: Number of rows.
         among: Kernel between landmarks.
     """
-    values, vectors = torch.linalg.eigh(among.double())
+    values, vectors = torch.linalg.eigh(landmark_kernel.double())
     kept = values > 1e-4 * values.max()
-    turn = vectors[:, kept] / values[kept].sqrt()
-    blocks = torch.arange(rows, device=among.device).split(BLOCK)
-    total, squares = turn.new_zeros(turn.shape[1]), turn.new_zeros(())
+    rotation = vectors[:, kept] / values[kept].sqrt()
+    blocks = torch.arange(rows, device=landmark_kernel.device).split(BLOCK)
+    total, squares = rotation.new_zeros(rotation.shape[1]), rotation.new_zeros(())
     for block in blocks:
-        z = kernel(block).double() @ turn
+        z = kernel(block).double() @ rotation
         total += z.sum(0)
         squares += z.square_().sum()
     mean = total / rows
     size = (squares / rows - mean.square().sum()).clamp(min=0).sqrt().clamp(min=1e-12)
-    features = torch.empty(rows, turn.shape[1], device=among.device)
+    features = torch.empty(rows, rotation.shape[1], device=landmark_kernel.device)
     for block in blocks:
-        features[block] = (kernel(block).double() @ turn).sub_(mean).div_(size).float()
-    return features.mul_(len(among) ** 0.5)
+        features[block] = (kernel(block).double() @ rotation).sub_(mean).div_(size).float()
+    return features.mul_(len(landmark_kernel) ** 0.5)
 
 
 def kernel_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Tensor], dict[tuple[str, str], Tensor]]:
@@ -53,21 +53,21 @@ def kernel_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Te
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).to(first.device)
     alone, centred = {}, {}
     for name, near in leading.items():
-        few = order[: min(n, ALONE)]
-        kernel = gaussian_kernel(near, near[few])
-        alone[name] = nystrom(kernel.__getitem__, n, kernel[few])
-        many = order[: min(n, LANDMARKS)]
-        wide = gaussian_kernel(near, near[many])
-        of_landmarks, of_rows = wide[many], wide.mean(1, keepdim=True)
-        centred[name] = wide.sub_(of_landmarks.mean(0)).sub_(of_rows).add_(of_landmarks.mean())
+        unimodal_landmarks = order[: min(n, ALONE)]
+        kernel = gaussian_kernel(near, near[unimodal_landmarks])
+        alone[name] = nystrom(kernel.__getitem__, n, kernel[unimodal_landmarks])
+        pair_landmarks = order[: min(n, LANDMARKS)]
+        centred_kernel = gaussian_kernel(near, near[pair_landmarks])
+        of_landmarks, of_rows = centred_kernel[pair_landmarks], centred_kernel.mean(1, keepdim=True)
+        centred[name] = centred_kernel.sub_(of_landmarks.mean(0)).sub_(of_rows).add_(of_landmarks.mean())
     names = list(leading)
     pairs = {}
-    many = order[: min(n, LANDMARKS)]
+    pair_landmarks = order[: min(n, LANDMARKS)]
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
             product = partial(_product, centred[a], centred[b])
-            among = product(many)
-            pairs[a, b] = nystrom(product, n, (among + among.mT) / 2)
+            landmark_kernel = product(pair_landmarks)
+            pairs[a, b] = nystrom(product, n, (landmark_kernel + landmark_kernel.mT) / 2)
     return alone, pairs
 
 
@@ -75,23 +75,23 @@ def _product(a: Tensor, b: Tensor, rows: Tensor) -> Tensor:
     return a[rows] * b[rows]
 
 
-def clusters(near: Tensor, count: int, seed: int) -> Tensor:
+def clusters(points: Tensor, count: int, seed: int) -> Tensor:
     """The k-means cluster of each row, with k-means++ initialisation."""
-    draws = torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(near.device)
-    pick = int(draws[0] * len(near))
-    centres = near[pick : pick + 1]
-    nearest = torch.cdist(near, centres).square()[:, 0]
+    draws = torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(points.device)
+    pick = int(draws[0] * len(points))
+    centres = points[pick : pick + 1]
+    nearest = torch.cdist(points, centres).square()[:, 0]
     for draw in draws[1:]:
         total = nearest.double().cumsum(0)
-        pick = int(torch.searchsorted(total, draw * total[-1]).clamp(max=len(near) - 1))
-        centres = torch.cat([centres, near[pick : pick + 1]])
-        nearest = torch.minimum(nearest, torch.cdist(near, centres[-1:]).square()[:, 0])
-    label = torch.cdist(near, centres).argmin(1)
+        pick = int(torch.searchsorted(total, draw * total[-1]).clamp(max=len(points) - 1))
+        centres = torch.cat([centres, points[pick : pick + 1]])
+        nearest = torch.minimum(nearest, torch.cdist(points, centres[-1:]).square()[:, 0])
+    label = torch.cdist(points, centres).argmin(1)
     for _ in range(ROUNDS):
-        member = torch.nn.functional.one_hot(label, count).to(near)
+        member = torch.nn.functional.one_hot(label, count).to(points)
         size = member.sum(0)
-        centres = torch.where(size[:, None] > 0, (member.mT @ near) / size.clamp(min=1)[:, None], centres)
-        label = torch.cdist(near, centres).argmin(1)
+        centres = torch.where(size[:, None] > 0, (member.mT @ points) / size.clamp(min=1)[:, None], centres)
+        label = torch.cdist(points, centres).argmin(1)
     return label
 
 
@@ -109,9 +109,9 @@ def table_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Ten
     pairs = {}
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
-            both = torch.cat([_indicators(label[a], count), _indicators(label[b], count)], 1)
+            main_effects = torch.cat([_indicators(label[a], count), _indicators(label[b], count)], 1)
             cells = _indicators(label[a] * count + label[b], count * count)
-            pairs[a, b] = cells - both @ (torch.linalg.pinv(both.double()).float() @ cells)
+            pairs[a, b] = cells - main_effects @ (torch.linalg.pinv(main_effects.double()).float() @ cells)
     return alone, pairs
 
 

@@ -13,8 +13,8 @@ from torch.nn.functional import logsigmoid
 
 from synib import logistic
 
-RIDGE = 1.0  # on the weights of features scaled to 1, against the loss summed over rows
-STEPS = 12  # of Newton's method
+RIDGE = 1.0  # on the weights of features scaled to 1, relative to the loss summed over rows
+STEPS = 12  # steps of Newton's method
 Predict = Callable[[Tensor], Tensor]
 
 
@@ -117,15 +117,15 @@ class Labels(Response):
         return self.y - eta.sigmoid()
 
     def combine(self, features: Tensor, rows: Tensor, trust: Tensor | None = None) -> Predict:
-        each = [OneOf(self.y[:, i], 2).combine(features[..., i : i + 1], rows, trust) for i in range(self.columns)]
-        return lambda new: torch.cat([fit(new[..., i : i + 1]) for i, fit in enumerate(each)], 1)
+        fits = [OneOf(self.y[:, i], 2).combine(features[..., i : i + 1], rows, trust) for i in range(self.columns)]
+        return lambda new: torch.cat([fit(new[..., i : i + 1]) for i, fit in enumerate(fits)], 1)
 
     def extend(self, eta: Tensor, features: Tensor, rows: Tensor) -> Predict:
-        each = [
+        fits = [
             OneOf(self.y[:, i], 2).extend(eta[:, i : i + 1], features[..., i : i + 1], rows)
             for i in range(self.columns)
         ]
-        return lambda new: torch.cat([fit(new[..., i : i + 1]) for i, fit in enumerate(each)], 1)
+        return lambda new: torch.cat([fit(new[..., i : i + 1]) for i, fit in enumerate(fits)], 1)
 
     def log_loss(self, eta: Tensor, fitted: Tensor, fitted_rows: Tensor, rows: Tensor) -> Tensor:
         return -logsigmoid((2.0 * self.y[rows] - 1) * eta).sum(1)

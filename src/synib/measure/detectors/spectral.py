@@ -14,8 +14,8 @@ from torch import Tensor
 
 POWER = 20  # iterations
 BLOCK = 2048  # rows at a time
-SHRINK = 0.05  # penalty of linear predictions between modalities, against the number of rows
-LEVELS = (16, 64, 256)  # numbers of leading components, beside all
+SHRINK = 0.05  # penalty of linear predictions between modalities, relative to the number of rows
+LEVELS = (16, 64, 256)  # numbers of leading components, in addition to all
 
 
 def levels(*widths: int) -> list[int]:
@@ -86,18 +86,18 @@ class Directions:
         parts = len(corner)
         pairs, total = list(combinations_with_replacement(range(parts), 2)), corner.sum(0)
         place = {pair: i for i, pair in enumerate(pairs)}
-        found = []
-        for p, q in pairs:  # one matrix at a time: of all pairs they would be the largest thing in memory
+        directions = []
+        for p, q in pairs:  # one matrix at a time, since all of them together would take the most memory
             without = total - corner[p]
-            found.append(leading_pair(without if p == q else without.sub_(corner[q])))
-        left, right = (torch.stack(side) for side in zip(*found, strict=True))
-        # Of every row along the directions that were found without its own part and each other part; (parts, rows, columns)
-        # of a, of b, and where there are predictions, of a from b and of b from a.
+            directions.append(leading_pair(without if p == q else without.sub_(corner[q])))
+        left, right = (torch.stack(side) for side in zip(*directions, strict=True))
+        # Projections of every row on the directions found without its own part and each other part, (parts, rows, columns):
+        # of a, of b and, if there are predictions, of a predicted from b and of b predicted from a.
         count = 2 if pair.b_to_a is None else 4
         self._along = [pair.a.new_empty(parts, len(part), left.shape[1]) for _ in range(count)]
         for p in range(parts):
-            which = [place[min(p, test), max(p, test)] for test in range(parts)]
-            of_a, of_b = left[which].mT, right[which].mT
+            index = [place[min(p, test), max(p, test)] for test in range(parts)]
+            of_a, of_b = left[index].mT, right[index].mT
             predicted = []
             if pair.b_to_a is not None and pair.a_to_b is not None:
                 predicted = [pair.b_to_a[p][:, :level] @ of_a, pair.a_to_b[p][:, :level] @ of_b]

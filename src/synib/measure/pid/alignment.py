@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from synib.models.mlp import mlp
 
-SIZE = 16  # of the embeddings
+SIZE = 16  # dimensions of the embeddings
 
 
 class Alignment(nn.Module):
@@ -67,7 +67,7 @@ def aligned_information(kernel: Tensor, p1: Tensor, p2: Tensor, prior: Tensor, s
         ``(n, n)``, whose sum is the information.
     """
     rows, columns = p1.mT / len(p1), p2.mT / len(p2)
-    # In a batch the two do not quite agree on how many examples a class has.
+    # In a batch the two marginals do not quite agree on the class frequencies.
     mass = (rows.sum(1, keepdim=True) + columns.sum(1, keepdim=True)) / 2
     rows, columns = (m * mass / m.sum(1, keepdim=True) for m in (rows, columns))
     q = sinkhorn(kernel, rows, columns, steps)

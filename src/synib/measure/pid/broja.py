@@ -12,8 +12,8 @@ from torch import Tensor
 from synib.measure.arrays import Array, as_numbers
 from synib.measure.pid.decomposition import PID, decompose
 
-TOLERANCE = 1e-5  # nats between the solver's answer and what it proves: ten times below the accuracy asked for
-# Of Clarabel, one after the other: its own settings, then more careful ones.
+TOLERANCE = 1e-5  # nats between the solver's solution and its proven bound, a tenth of the required accuracy
+# Settings of Clarabel, tried in order: the defaults, then more careful ones.
 ATTEMPTS: tuple[dict[str, Any], ...] = (
     {},
     {"max_iter": 1000, "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10},
@@ -97,7 +97,7 @@ def solve(p: Array) -> Solution:
     """
     cp = _cvxpy()
     p1, p2 = p.sum(1), p.sum(0)
-    # Where a marginal is 0 q is too; everywhere else a positive q is feasible (independence given y).
+    # q is 0 wherever a marginal is 0; everywhere else a positive q is feasible (independence given y).
     a, b, y = np.nonzero((p1[:, None] > 0) & (p2 > 0))
     n = len(a)
     q = cp.Variable(n)
@@ -112,7 +112,7 @@ def solve(p: Array) -> Solution:
     for settings in ATTEMPTS:
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Solution may be inaccurate")  # which is looked into below
+                warnings.filterwarnings("ignore", "Solution may be inaccurate")  # the accuracy is checked below
                 problem.solve(solver=cp.CLARABEL, warm_start=False, **settings)
         except cp.SolverError as e:
             failures.append(f"The solver failed on this distribution of shape {p.shape}: {e}")
@@ -143,14 +143,14 @@ def _solution(p: Array, q: Array, multipliers: Array) -> tuple[Solution, float]:
     with np.errstate(divide="ignore", invalid="ignore"):
         multipliers = multipliers - np.maximum(np.log(np.exp(multipliers).sum(2)), 0.0).max()
         cells = (*_cells(p), np.where(p > 0, multipliers - np.log(py), 0.0))
-    both, first, second, bound = (float((p * c).sum()) for c in cells)
-    low, high = max(first, second), min(both, first + second)
-    # A q without the marginals of p could be below the least.
+    total, first, second, bound = (float((p * c).sum()) for c in cells)
+    low, high = max(first, second), min(total, first + second)
+    # A q with other marginals than p could be below the minimum.
     moved = max(np.abs(q.sum(1) - p1).sum(), np.abs(q.sum(0) - p2).sum())
-    error = float(np.max([value - bound, low - value, value - high, moved]))  # NaN if any is, which is not small
+    error = float(np.max([value - bound, low - value, value - high, moved]))  # NaN if any is NaN, and then not accepted
     value = float(np.clip(value, low, high))  # all components are at least 0, and their sums stay exact
     cells = (*cells[:3], np.where(p > 0, cells[3] + value - bound, 0.0))
-    return Solution(both, first, second, value, cells, bound), error
+    return Solution(total, first, second, value, cells, bound), error
 
 
 def _cells(p: Array) -> tuple[Array, ...]:

@@ -1,4 +1,4 @@
-"""From examples to a decomposition with intervals and a null, for any estimator."""
+"""Estimate a decomposition from examples, with intervals and a permutation null, for any estimator."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -122,6 +122,6 @@ def checked(
 
 def _missing(label: Any) -> bool:
     try:
-        return label is None or bool(label != label)  # NaN alone differs from itself
+        return label is None or bool(label != label)  # only NaN differs from itself
     except TypeError:  # the NA of pandas is neither equal nor different
         return True

@@ -20,8 +20,8 @@ from synib.measure.stats import check_resampling, standardisation
 from synib.models.mlp import mlp
 
 CHUNK = 1024  # held-out examples that are aligned with each other at once
-RIDGE = 2e-6  # of the recalibration
-LOWEST = -20.0  # what log-probabilities are held above, so that no single example decides a slope
+RIDGE = 2e-6  # penalty of the recalibration
+LOWEST = -20.0  # lower bound of log-probabilities, so that no single example dominates a slope
 
 
 def pid_neural(
@@ -111,7 +111,7 @@ def _device(device: str | torch.device) -> torch.device:
         chosen = torch.device(device)
     except (RuntimeError, TypeError) as e:
         raise ValueError(f"device must be 'cpu', 'cuda', or a CUDA device such as 'cuda:1'; got {device!r}.") from e
-    if chosen.type not in ("cpu", "cuda"):  # others lack float64 or a random state that can be put back
+    if chosen.type not in ("cpu", "cuda"):  # others lack float64 or a random state that can be restored
         raise ValueError(f"device must be 'cpu', 'cuda', or a CUDA device such as 'cuda:1'; got {device!r}.")
     if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
         raise ValueError(
@@ -125,7 +125,7 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seeded random numbers on the CPU and on a CUDA device; the caller's generator state is restored afterwards."""
     cuda = [torch.cuda.current_device() if device.index is None else device.index] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also reach devices that are not used here
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also change devices that are not used here
         for index in cuda:
             torch.cuda.default_generators[index].manual_seed(seed)
         yield
@@ -182,7 +182,7 @@ def _information_shares(p: Tensor, prior: Tensor, target: Tensor) -> Tensor:
     """The contribution of each example to the information in predictions; the mean is that of KL(p(y | x) || p(y))."""
     expected = (p * (p.log() - prior.log())).sum(1)
     seen = p.gather(1, target[:, None])[:, 0].log() - prior.log()[target]
-    return _centred(seen) + expected.mean()  # labels were drawn too: their spread belongs to the interval
+    return _centred(seen) + expected.mean()  # labels are random too, so their variance belongs to the interval
 
 
 def _aligned(

@@ -65,7 +65,7 @@ def pid_quantised(
     check_whole("clusters", clusters, least=2)
     x1, x2, y, classes = checked(x1, x2, y, nulls, least=4 * clusters, each=4)
     parts, group = in_halves(y, seed, groups)
-    # Clusters know nothing of labels, so those of the permutations are the same.
+    # Clusters do not use labels, so they are the same for all permutations.
     sorted_in = [
         (rows, _clusters(x1, other, rows, clusters, seed), _clusters(x2, other, rows, clusters, seed))
         for rows, other in zip(parts, reversed(parts), strict=True)

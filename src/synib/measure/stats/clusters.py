@@ -12,7 +12,7 @@ ROUNDING = 1e-12  # of the largest absolute value: a smaller standard error is r
 
 
 class ClusteredMeans(NamedTuple):
-    """Means of k quantities over the same rows, with what their sampling distribution needs.
+    """Means of k quantities over the same rows, with the parameters of their sampling distribution.
 
     Args:
         mean: ``(k,)``.
@@ -95,7 +95,7 @@ def clustered_means(x: Array, weights: Array | None = None, groups: ArrayLike | 
     skewness, varies = np.zeros(len(mean)), se > 0
     skewness[varies] = (residuals[varies] ** 3).sum(1) / (total * se[varies]) ** 3
     if not by_row:
-        count = df + 1  # groups, or so many of equal size
+        count = df + 1  # number of groups, or the equivalent number of equal size
         skewness *= count**2 / ((count - 1) * max(count - 2, 1.0))
     return ClusteredMeans(mean, se, df, skewness, scores, grouped=not by_row)
 

@@ -78,8 +78,8 @@ def halves(labels: Rows, seed: int, groups: Rows | None = None) -> tuple[Rows, R
     for label in np.unique(labels):
         rows = order[labels[order] == label]
         first[rows[: (len(rows) + 1 - odd) // 2]] = True
-        odd = (odd + len(rows)) % 2  # the one too many goes to the first part, then to the second
-    # Only those on the wrong side change places, so that this is as near as it can be to a split that ignores classes.
+        odd = (odd + len(rows)) % 2  # the extra row goes to the first part, then to the second
+    # Only rows on the wrong side are moved, so that the split is as close as possible to one that ignores classes.
     half = (len(labels) + 1) // 2
     out, back = np.flatnonzero(~first[order[:half]]), half + np.flatnonzero(first[order[half:]])
     order[out], order[back] = order[back], order[out]
@@ -87,7 +87,7 @@ def halves(labels: Rows, seed: int, groups: Rows | None = None) -> tuple[Rows, R
 
 
 def check_folds(rows: int, folds: int, least: int = 2) -> None:
-    """Raise ``ValueError`` if so many rows cannot be split into so many folds of at least two."""
+    """Raise ``ValueError`` if the rows cannot be split into this number of folds of at least two."""
     half = rows // 2
     if half < least:
         raise ValueError(f"{('Two', 'Three')[least - 2]} folds need at least {2 * least} examples; got {rows}.")

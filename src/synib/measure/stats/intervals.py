@@ -13,7 +13,7 @@ from torch import Tensor
 from synib.checks import check_whole, is_number, shown
 from synib.measure.arrays import Array, as_array
 
-CROSS_VALIDATED = 1.25  # variance of a cross-validated mean, in units of that of independent test rows
+CROSS_VALIDATED = 1.25  # variance of a cross-validated mean, relative to that of independent test rows
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def widen(estimate: Estimate, without: Sequence[float], correction: float = 1.0)
 
 
 def cross_validated(score: Estimate, folds: int) -> Estimate:
-    r"""The interval of a model's mean score by k-fold cross-validation, from that of as many separate test rows.
+    r"""The interval of a model's mean score by k-fold cross-validation, from that for the same number of separate test rows.
 
     Every two rows of different folds enter twice: each tests a model that the other one trained. The errors of folds are
     therefore correlated, and the variance of their mean is between 1 and 2 times that of independent rows: 1 if all
@@ -193,7 +193,7 @@ def ratio(part: Array, whole: Array, axis: int) -> Array:
 def _takes_axis(statistic: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(statistic).parameters.values()
-    except (TypeError, ValueError):  # some functions written in C have no signature: they may
+    except (TypeError, ValueError):  # some functions written in C have no signature; accept them
         return True
     return any(p.name == "axis" or p.kind is p.VAR_KEYWORD for p in parameters)
 

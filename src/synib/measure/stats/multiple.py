@@ -12,8 +12,8 @@ from synib.measure.arrays import Array, as_numbers
 from synib.measure.stats.clusters import Numbers, clustered_means
 from synib.measure.stats.intervals import Estimate, check_resampling
 
-SMALLEST, STEPS = 1e-8, 24  # p-value that is looked for, and steps of the search
-MANY = 60  # groups, or degrees of freedom, from which on studentised means depend on each other as normal ones do
+SMALLEST, STEPS = 1e-8, 24  # smallest p-value of the search, and its steps
+MANY = 60  # groups, or degrees of freedom, from which on studentised means are treated as jointly normal
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def simultaneous(
         critical, p_values = float(student.ppf((1 + level) / 2, result.df)), alone
     else:
         simulated, df = _simulated(_correlation(result.scores[varies]), result.df, draws, seed)
-        # The level of a single comparison at which some comparison fails as often as allowed.
+        # The level of a single comparison that gives the required simultaneous level.
         extreme = np.quantile(np.abs(simulated).max(1), level)
         critical = float(student.isf(student.sf(extreme, df), result.df))
         largest = np.sort(simulated.max(1))
@@ -135,7 +135,7 @@ def inverted_p_value(interval: Callable[[float], Estimate], value: float = 0.0) 
 
     def excluded(p: float) -> bool:
         one = interval(1 - p)
-        return one.low > value or one.high < value  # not where ends are NaN
+        return one.low > value or one.high < value  # false if the ends are NaN
 
     low, high = math.log(SMALLEST), 0.0
     if excluded(SMALLEST):

@@ -79,8 +79,8 @@ def difference(
         level: Confidence level.
     """
     check_resampling(0, level)
-    ours, theirs = np.broadcast_arrays(as_array(hits).astype(float), as_array(other).astype(float))
-    counted = _counted(ours - theirs, members, groups, lowest=-1)
+    values, other_values = np.broadcast_arrays(as_array(hits).astype(float), as_array(other).astype(float))
+    counted = _counted(values - other_values, members, groups, lowest=-1)
     n = len(counted.weight)
     if not n:
         return unknown(0, level)
@@ -139,7 +139,7 @@ def _effective_size(counted: _Counted, level: float) -> tuple[float, float]:
         variance, single = float(spread.se[0]) ** 2, _single_variance(plus, minus, weight)
         most = (n if single > 0 else len(np.unique(group))) * (
             quantile / z
-        ) ** 2  # no narrower than so many single hits
+        ) ** 2  # no narrower than for this number of single hits
         return most if variance == 0 else min(most, single / variance), quantile
     whole = ((plus == 0) | (plus == weight)) & ((minus == 0) | (minus == weight))  # all repeats of an example agree
     if whole.all() and (np.ptp(weight) == 0 or np.ptp((plus - minus) / weight) == 0):

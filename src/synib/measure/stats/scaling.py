@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 from synib.files.pages import release
 
 Numbers = NDArray[np.float64]
-CHUNK, COLUMNS = 1 << 14, 128  # rows and columns that are summed up at a time
-CONSTANT = 1e-6  # of a column's mean: a smaller standard deviation is rounding
+CHUNK, COLUMNS = 1 << 14, 128  # rows and columns that are summed at a time
+CONSTANT = 1e-6  # relative to a column's mean; a smaller standard deviation is a rounding error
 
 
 class Scale(NamedTuple):
-    """Column by column, ``(x - mean) * factor``.
+    """The scale of each column: ``(x - mean) * factor``.
 
     Args:
         mean: Mean of each column over the fitted rows.
@@ -55,7 +55,7 @@ def _summed(
     """The sum of a function of each number over some rows, for each column, in double precision."""
     width = table.shape[1]
     total = np.zeros(width)
-    # The last columns are never few: numpy adds up a single column in another order, with another rounding.
+    # The last block has several columns, since numpy sums a single column in another order, with other rounding errors.
     ends = [*range(COLUMNS, width - COLUMNS + 1, COLUMNS), width]
     for at in range(0, len(rows), chunk):
         for first, end in zip([0, *ends], ends, strict=False):
@@ -66,5 +66,5 @@ def _summed(
 
 
 def standardised(x: ArrayLike) -> Numbers:
-    """Rows on their own scale."""
+    """Rows standardised by their own mean and standard deviation."""
     return standardisation(x)(x)

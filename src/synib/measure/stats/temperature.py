@@ -66,7 +66,7 @@ def _every_class(family: Family, logits: Tensor) -> float:
     """The mean log-loss of one example of each class, summed over the classes (for several labels: over both values
     of each).
     """
-    if isinstance(family, Bernoulli):  # and MultiLabel, which is one
+    if isinstance(family, Bernoulli):  # includes MultiLabel
         logits = logits.reshape(len(logits), -1)
         return -float((logsigmoid(logits) + logsigmoid(-logits)).sum(1).mean())
     return -float(logits.log_softmax(1).sum(1).mean())

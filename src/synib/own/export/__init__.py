@@ -1,1 +1,1 @@
-"""A fitted model as one graph, for programs that have no synib: ONNX, or a program of ``torch.export``."""
+"""A fitted model as one graph, for use without synib: ONNX, or a ``torch.export`` program."""

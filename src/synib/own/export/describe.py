@@ -1,4 +1,4 @@
-"""The description of an export: inputs, outputs and encoders, for programs and for people."""
+"""The description of an export, with inputs, outputs and encoders, as plain values and as Markdown."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,20 +12,20 @@ from synib.own.raw.encoders.onehot import FLAGS
 def inputs_as_plain(model: Predictor, inputs: Sequence[Input], to: str) -> list[dict[str, Any]]:
     """The inputs as plain values, in the order of the graph."""
     result = []
-    for one in inputs:
-        raw = model.raw.get(one.modality)
-        is_text = one.kind == CATEGORY and to == "onnx"
+    for graph_input in inputs:
+        raw = model.raw.get(graph_input.modality)
+        is_text = graph_input.kind == CATEGORY and to == "onnx"
         entry: dict[str, Any] = {
-            "name": one.name,
-            "modality": one.modality,
-            "kind": one.kind,
-            "dtype": "string" if is_text else str(one.dtype).removeprefix("torch."),
-            "shape": ["rows", one.width] if one.kind == VECTOR else ["rows"],
-            "missing": {VECTOR: "NaN throughout the row", NUMBER: "NaN"}.get(one.kind, "" if is_text else -1),
+            "name": graph_input.name,
+            "modality": graph_input.modality,
+            "kind": graph_input.kind,
+            "dtype": "string" if is_text else str(graph_input.dtype).removeprefix("torch."),
+            "shape": ["rows", graph_input.width] if graph_input.kind == VECTOR else ["rows"],
+            "missing": {VECTOR: "NaN throughout the row", NUMBER: "NaN"}.get(graph_input.kind, "" if is_text else -1),
         }
-        if one.kind == CATEGORY:
-            entry["categories"] = list(one.categories)
-        if one.kind == VECTOR and raw is not None:
+        if graph_input.kind == CATEGORY:
+            entry["categories"] = list(graph_input.categories)
+        if graph_input.kind == VECTOR and raw is not None:
             entry["encoded_from"] = {"kind": raw.kind, "columns": list(raw.columns)}
             entry["encoders"] = [
                 {"name": s.name, "revision": s.revision, "width": s.width, "licence": s.licence} for s in raw.encoders
@@ -39,11 +39,9 @@ def export_card(plain: Mapping[str, Any]) -> str:
     inputs = plain["inputs"]
     lines = [f"# Exported model: `{plain['graph']}`", "", _about(plain), "", "## Inputs", ""]
     lines += ["| input | type | shape | missing |", "|---|---|---|---|"]
-    lines += [
-        f"| {_code(one['name'])} | {one['dtype']} | ({', '.join(map(str, one['shape']))}{',' * (len(one['shape']) == 1)}) "
-        f"| {_missing(one)} |"
-        for one in inputs
-    ]
+    for graph_input in inputs:
+        shape = f"({', '.join(map(str, graph_input['shape']))}{',' * (len(graph_input['shape']) == 1)})"
+        lines.append(f"| {_code(graph_input['name'])} | {graph_input['dtype']} | {shape} | {_missing(graph_input)} |")
     lines += ["", *(f"- {note}" for note in _notes(plain)), "", "## Outputs", "", *_outputs(plain), ""]
     lines += ["## Example", "", "```python", *_example(plain), "```", ""]
     return "\n".join(lines)
@@ -54,37 +52,40 @@ def _about(plain: Mapping[str, Any]) -> str:
     check = plain["check"]
     checked = (
         f"Its outputs differ from those of `synib predict` by at most {check['largest_difference']:.1e} on "
-        f"{check['rows']} made-up rows."
+        f"{check['rows']} random rows."
         if check["rows"]
         else f"Its outputs were not compared with those of `synib predict`, since {check['why']}."
     )
     return (
-        f"Written by synib {plain['synib']} ({versions}). Scaling, missing values, calibration and the columns of tables are "
-        f"inside of the graph. {checked} `export.json` says the same for programs."
+        f"Written by synib {plain['synib']} ({versions}). Scaling, missing values, calibration and the encoding of tables are "
+        f"part of the graph. {checked} `export.json` has the same description for programs."
     )
 
 
 def _notes(plain: Mapping[str, Any]) -> list[str]:
     inputs = plain["inputs"]
     notes = ["All inputs have the same number of rows, and none may be left out."]
-    if any(one["kind"] == VECTOR for one in inputs):
-        notes.append("A row whose vector is NaN or infinite in some places, but not NaN in all, gives NaN.")
-    for one in inputs:
-        for encoder in one.get("encoders", ()):
-            of = f"{_code(one['name'])} ({one['encoded_from']['kind']})"
+    if any(graph_input["kind"] == VECTOR for graph_input in inputs):
+        notes.append("A vector with some NaN or infinite values, but not all NaN, gives NaN.")
+    for graph_input in inputs:
+        for encoder in graph_input.get("encoders", ()):
+            description = f"{_code(graph_input['name'])} ({graph_input['encoded_from']['kind']})"
             notes.append(
-                f"The encoder of {of} is not inside: the input is the vector that {_code(encoder['name'])}, revision "
-                f"{_code(encoder['revision'])}, gives ({encoder['width']} numbers, licence: {printable(encoder['licence'])})."
+                f"The encoder of {description} is not part of the graph: the input is the vector from "
+                f"{_code(encoder['name'])}, revision {_code(encoder['revision'])} ({encoder['width']} numbers, "
+                f"licence: {printable(encoder['licence'])})."
             )
-        if len(one.get("encoders", ())) > 1:
-            notes.append(f"{_code(one['name'])} is the vectors of these encoders, joined in this order.")
-    if any("encoders" in one for one in inputs):
+        if len(graph_input.get("encoders", ())) > 1:
+            notes.append(
+                f"{_code(graph_input['name'])} is the concatenation of these encoders' vectors, in this order."
+            )
+    if any("encoders" in graph_input for graph_input in inputs):
         notes.append("`synib.load(MODEL).read(FILE)` computes these vectors from raw rows.")
-    if any(one["kind"] == NUMBER for one in inputs):
+    if any(graph_input["kind"] == NUMBER for graph_input in inputs):
         notes.append(f"For booleans, {', '.join(f'{word} is {value:g}' for word, value in FLAGS.items())}.")
-    if any(one["kind"] == CATEGORY for one in inputs):
-        texts = "A category is given as text, at most its first 256 characters; any other text is an unknown category."
-        codes = "A category is given as its place among `categories` in `export.json`, from 0; the next number is any other."
+    if any(graph_input["kind"] == CATEGORY for graph_input in inputs):
+        texts = "Give a category as text, at most its first 256 characters; any other text is an unknown category."
+        codes = "Give a category as its index in `categories` of `export.json`, from 0; the next index is any other category."
         notes.append(texts if plain["to"] == "onnx" else codes)
     return notes
 
@@ -93,16 +94,16 @@ def _outputs(plain: Mapping[str, Any]) -> list[str]:
     classes = ", ".join(map(_code, plain["classes"]))
     if plain["target"] == "regression":
         return ["- `mean` and `deviation` (float64, (rows,)): mean and standard deviation of the number."]
-    what = "one for each label, which do not add up to 1" if plain["target"] == "multilabel" else "one for each class"
-    return [f"- `probabilities` (float32, (rows, {len(plain['classes'])})): {what}, in this order: {classes}."]
+    meaning = "one per label (they do not sum to 1)" if plain["target"] == "multilabel" else "one per class"
+    return [f"- `probabilities` (float32, (rows, {len(plain['classes'])})): {meaning}, in this order: {classes}."]
 
 
 def _example(plain: Mapping[str, Any]) -> list[str]:
-    """A program that predicts two rows: one of zeros or first categories, and one that lacks everything."""
+    """A program that predicts two rows: one of zeros or first categories, and one with everything missing."""
     is_onnx = plain["to"] == "onnx"
-    outputs = ", ".join(one["name"] for one in plain["outputs"])
+    outputs = ", ".join(entry["name"] for entry in plain["outputs"])
     lines = ["import numpy as np", "import onnxruntime" if is_onnx else "import torch", "", "rows = {"]
-    lines += [f"    {one['name']!r}: {_value(one)}," for one in plain["inputs"]] + ["}"]
+    lines += [f"    {entry['name']!r}: {_value(entry)}," for entry in plain["inputs"]] + ["}"]
     if is_onnx:
         lines += [
             f'session = onnxruntime.InferenceSession("{plain["graph"]}")',
@@ -116,18 +117,18 @@ def _example(plain: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _value(one: Mapping[str, Any]) -> str:
-    if one["kind"] == VECTOR:
-        return f"np.stack([np.zeros({one['shape'][1]}), np.full({one['shape'][1]}, np.nan)]).astype(np.float32)"
-    if one["kind"] == NUMBER:
+def _value(graph_input: Mapping[str, Any]) -> str:
+    if graph_input["kind"] == VECTOR:
+        return f"np.stack([np.zeros({graph_input['shape'][1]}), np.full({graph_input['shape'][1]}, np.nan)]).astype(np.float32)"
+    if graph_input["kind"] == NUMBER:
         return "np.array([0.0, np.nan])"
-    if one["dtype"] == "string":
-        return f"np.array([{(one['categories'] or ['any'])[0]!r}, ''], dtype=object)"
+    if graph_input["dtype"] == "string":
+        return f"np.array([{(graph_input['categories'] or ['any'])[0]!r}, ''], dtype=object)"
     return "np.array([0, -1])"
 
 
-def _missing(one: Mapping[str, Any]) -> str:
-    return "the empty text" if one["missing"] == "" else str(one["missing"])
+def _missing(graph_input: Mapping[str, Any]) -> str:
+    return "the empty text" if graph_input["missing"] == "" else str(graph_input["missing"])
 
 
 def _code(text: object) -> str:

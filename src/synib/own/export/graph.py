@@ -1,4 +1,4 @@
-"""A fitted model as one module, from vectors and columns of tables to probabilities: what is exported."""
+"""A fitted model as one module for export, from vectors and table columns to probabilities."""
 
 import copy
 import math
@@ -15,10 +15,10 @@ from synib.tokens import optional
 
 
 class Graph(nn.Module):
-    """The function :meth:`Predictor.predict`, in single precision, with all that prepares its inputs.
+    """The function :meth:`Predictor.predict`, in single precision, including the preparation of its inputs.
 
-    A row lacks a modality where its vector is NaN throughout, or where all columns of the table are missing. A vector
-    with NaN or infinity next to numbers, which ``predict`` rejects, gives NaN.
+    A row lacks a modality if its vector is all NaN, or if all columns of the table are missing. A vector with some NaN or
+    infinite values, which ``predict`` rejects, gives NaN.
 
     Args:
         model: The model.
@@ -43,12 +43,12 @@ class Graph(nn.Module):
             self.register_buffer("second_bias", model.second.bias.float())
         self.centre, self.deviation = model.scaling.target
         self.temperature = model.temperature
-        # A number is averaged in the model's own unit, where single precision is enough whatever the target's is.
+        # Numbers are averaged in standardised units, so that single precision suffices whatever the target's scale.
         unit = torch.tensor([self.deviation, 1.0]) if self.kind == "regression" else torch.ones(self.outputs)
         self.register_buffer("bias", (torch.tensor(model.bias).double() / unit).float())
 
     def forward(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        """Probabilities of classes or labels, ``(rows, classes)``; of a number mean and standard deviation, ``(rows,)``."""
+        """Probabilities of classes or labels, ``(rows, classes)``; or mean and standard deviation of a number, ``(rows,)``."""
         encoded, known, unusable, seconds, present = [], [], [], [], []
         for name in self.names:
             x, has = self.readers[name](inputs)
@@ -65,7 +65,7 @@ class Graph(nn.Module):
                 seconds.append(self.second.encode(name, optional(scaled, has)).float())
         if set(self.learned) == set(self.names):
             parameters = self._complete(*encoded)
-        else:  # rows that lack nothing need one pass through the fusion, not one for each value of the background
+        else:  # complete rows need one pass through the fusion, not one per background value
             nothing_lacks = torch.stack(known).all()
             parameters = torch.cond(nothing_lacks, self._complete, self._averaged, (*encoded, *present, *seconds))
         bad = torch.stack(unusable).any(0)
@@ -76,9 +76,9 @@ class Graph(nn.Module):
         return self.family.average(self._calibrated(encoded)[None])
 
     def _averaged(self, *operands: Tensor) -> Tensor:
-        """Predictions averaged over the background of what a row lacks, combined with those of the second model."""
-        many = len(self.names)
-        encoded, present, seconds = (operands[at : at + many] for at in range(0, 3 * many, many))
+        """Predictions averaged over the background of missing modalities, combined with those of the second model."""
+        count = len(self.names)
+        encoded, present, seconds = (operands[at : at + count] for at in range(0, 3 * count, count))
         known = [torch.ones_like(h) if n in self.learned else h for n, h in zip(self.names, present, strict=True)]
         mixed = []
         for name, z, has in zip(self.names, encoded, known, strict=True):
@@ -88,12 +88,14 @@ class Graph(nn.Module):
         averaged = self.family.average(self._calibrated(mixed).unflatten(0, (draws, -1)))
         if self.second is None:
             return averaged
-        own = self.second.combine(dict(zip(self.names, seconds, strict=True))).float()
+        second_parameters = self.second.combine(dict(zip(self.names, seconds, strict=True))).float()
         group = group_of(present)
         weights = self.get_buffer("second_weights")[group]
-        both = weights[:, :1] * averaged + weights[:, 1:] * own + self.get_buffer("second_bias")[group]
-        some = ~torch.stack(known).all(0) & torch.stack(list(present)).any(0)
-        return torch.where(some[:, None], both, averaged)
+        combined = (
+            weights[:, :1] * averaged + weights[:, 1:] * second_parameters + self.get_buffer("second_bias")[group]
+        )
+        incomplete = ~torch.stack(known).all(0) & torch.stack(list(present)).any(0)
+        return torch.where(incomplete[:, None], combined, averaged)
 
     def _calibrated(self, encoded: Sequence[Tensor]) -> Tensor:
         parameters = self.answers.combine(dict(zip(self.names, encoded, strict=True))).float()
@@ -116,7 +118,7 @@ class Graph(nn.Module):
 
 
 class VectorReader(nn.Module):
-    """A vector, and which rows have one."""
+    """Reads a vector, and which rows have one."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -128,7 +130,7 @@ class VectorReader(nn.Module):
 
 
 class TableReader(nn.Module):
-    """Columns of a table as :class:`~synib.own.raw.encoders.onehot.OneHot` encodes them, and which rows have any of them.
+    """Encodes columns of a table like :class:`~synib.own.raw.encoders.onehot.OneHot`, and finds rows with any value.
 
     Args:
         columns: For each column its settings, and the name of its input.
@@ -145,7 +147,7 @@ class TableReader(nn.Module):
             if "mean" in column:
                 has = ~x.isnan()
                 scaled = (torch.where(has, x, column["mean"]) - column["mean"]) / (column["deviation"] or 1.0)
-                # What is infinite is refused by predict: it stays so here.
+                # predict refuses infinite values; they stay infinite here.
                 parts.append(torch.where(x.isinf(), x, scaled.clamp(-1e6, 1e6)).float()[:, None])
             else:
                 has = x >= 0
@@ -161,7 +163,7 @@ def _reader(name: str, model: Predictor) -> nn.Module:
     raw = model.raw.get(name)
     if raw is None or raw.kind != "table":
         return VectorReader(name)
-    return TableReader([column for of in table_columns(name, raw) for column in of])
+    return TableReader([column for columns in table_columns(name, raw) for column in columns])
 
 
 def _as(flags: Tensor, y: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The graph as bytes of a file: a program of ``torch.export``, or ONNX with the texts of categories as inputs."""
+"""The graph as the bytes of a file: a ``torch.export`` program, or ONNX with categories given as texts."""
 
 import contextlib
 import importlib.util
@@ -16,19 +16,19 @@ from synib.own.columns import Array
 from synib.own.export.graph import Graph
 from synib.own.export.inputs import CATEGORY, Input, category_cells
 
-ROWS = "rows"  # the name of the only dimension that changes
-CODE = "code of "  # before an input's name: the number of its category inside of an ONNX graph
+ROWS = "rows"  # name of the only dynamic dimension
+CODE = "code of "  # prefix of an input's name, for the code of its category inside an ONNX graph
 
 
 def need_onnx() -> None:
-    """Raise ``ValueError`` where no ONNX file could be written."""
+    """Raise ``ValueError`` if a package for ONNX is not installed."""
     lacking = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if lacking:
         raise ValueError(f"Export to ONNX needs {' and '.join(lacking)}: pip install 'synib[export]'")
 
 
 def traced(graph: Graph, example: Mapping[str, Tensor]) -> Any:
-    """A program of ``torch.export`` for any number of rows, without the paths of the machine it was made on."""
+    """A ``torch.export`` program for any number of rows, without paths of this machine."""
     rows = torch.export.Dim(ROWS)
     with _quiet(), torch.no_grad():
         program = torch.export.export(graph, (dict(example),), dynamic_shapes=({name: {0: rows} for name in example},))
@@ -47,22 +47,22 @@ def torch_bytes(program: Any) -> bytes:
 
 
 def onnx_bytes(program: Any, inputs: Sequence[Input], outputs: Sequence[str]) -> bytes:
-    """An ``.onnx`` file. Categories are texts in it, which a ``LabelEncoder`` turns into their codes."""
+    """An ``.onnx`` file in which a ``LabelEncoder`` converts the texts of categories to codes."""
     import onnx
 
-    names = [CODE + one.name if one.kind == CATEGORY else one.name for one in inputs]
+    names = [CODE + graph_input.name if graph_input.kind == CATEGORY else graph_input.name for graph_input in inputs]
     with _quiet():
-        made = torch.onnx.export(
+        exported = torch.onnx.export(
             program, input_names=names, output_names=list(outputs), dynamo=True, verbose=False, external_data=False
         )
-    assert made is not None
-    model = onnx.ModelProto.FromString(made.model_proto.SerializeToString())
+    assert exported is not None
+    model = onnx.ModelProto.FromString(exported.model_proto.SerializeToString())
     _without_origin(model.graph)
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = ROWS
-    for one in inputs:
-        if one.kind == CATEGORY:
-            _take_texts(model, one)
+    for graph_input in inputs:
+        if graph_input.kind == CATEGORY:
+            _take_texts(model, graph_input)
     model.producer_name, model.doc_string = "synib", ""
     onnx.checker.check_model(model, full_check=True)
     return bytes(model.SerializeToString())
@@ -79,32 +79,34 @@ def run_onnx(content: bytes, rows: Mapping[str, Tensor], inputs: Sequence[Input]
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    given = {one.name: rows[one.name].numpy() for one in inputs}
-    for one in inputs:
-        if one.kind == CATEGORY:
-            given[one.name] = np.array([cell or "" for cell in category_cells(one, given[one.name])], dtype=object)
-    return [np.asarray(y) for y in session.run(None, given)]
+    feeds = {graph_input.name: rows[graph_input.name].numpy() for graph_input in inputs}
+    for graph_input in inputs:
+        if graph_input.kind == CATEGORY:
+            feeds[graph_input.name] = np.array(
+                [cell or "" for cell in category_cells(graph_input, feeds[graph_input.name])], dtype=object
+            )
+    return [np.asarray(y) for y in session.run(None, feeds)]
 
 
-def _take_texts(model: Any, one: Input) -> None:
-    """Let a graph take a category's text in place of its code."""
+def _take_texts(model: Any, graph_input: Input) -> None:
+    """Replace the input of a category's code by an input of its text."""
     from onnx import TensorProto, helper
 
     graph = model.graph
-    (coded,) = [value for value in graph.input if value.name == CODE + one.name]
+    (coded,) = [value for value in graph.input if value.name == CODE + graph_input.name]
     place = list(graph.input).index(coded)
-    texts = helper.make_tensor_value_info(one.name, TensorProto.STRING, [ROWS])
-    known = {name: code for code, name in enumerate(one.categories)}
-    known[""] = -1  # what is missing
+    texts = helper.make_tensor_value_info(graph_input.name, TensorProto.STRING, [ROWS])
+    codes = {name: code for code, name in enumerate(graph_input.categories)}
+    codes[""] = -1  # missing
     try:
-        keys = [name.encode() for name in known]
+        keys = [name.encode() for name in codes]
     except UnicodeEncodeError as e:
         raise ValueError(
-            f"{one.name} has a category that is not valid text ({e.reason}): export with --to torch."
+            f"{graph_input.name} has a category that is not valid text ({e.reason}): export with --to torch."
         ) from e
     encode = helper.make_node(
-        "LabelEncoder", [one.name], [coded.name], domain="ai.onnx.ml",
-        keys_strings=keys, values_int64s=list(known.values()), default_int64=len(one.categories),
+        "LabelEncoder", [graph_input.name], [coded.name], domain="ai.onnx.ml",
+        keys_strings=keys, values_int64s=list(codes.values()), default_int64=len(graph_input.categories),
     )  # fmt: skip
     values = [texts if i == place else value for i, value in enumerate(graph.input)]
     nodes = [encode, *graph.node]
@@ -116,7 +118,7 @@ def _take_texts(model: Any, one: Input) -> None:
 
 
 def _without_origin(graph: Any) -> None:
-    """Remove what the exporter notes of the code that each node comes from, and the paths in it."""
+    """Remove the exporter's notes on the source code of each node, which contain paths."""
     for field in ("metadata_props", "doc_string"):
         for part in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
             part.ClearField(field)
@@ -128,7 +130,7 @@ def _without_origin(graph: Any) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what torch says about its own code and about packages that are not needed here."""
+    """Suppress torch's messages about its own code and about packages that are not needed here."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)

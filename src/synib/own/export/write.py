@@ -1,4 +1,4 @@
-"""Exporting a fitted model: the graph, a description for programs and one for people, checked against ``predict``."""
+"""Export a fitted model: write the graph and its description, and compare its outputs with ``predict``."""
 
 import importlib.metadata
 import importlib.util
@@ -21,20 +21,20 @@ from synib.own.predictor import Predictor
 
 FILES = {"onnx": "model.onnx", "torch": "model.pt2"}
 PLAIN, CARD = "export.json", "README.md"
-TOLERANCE = 1e-5  # of probabilities; of a number, relative to its distance from the mean and the target's deviation
-CHECKED = 64  # made-up rows
+TOLERANCE = 1e-5  # of probabilities; for numbers, relative to the target's deviation plus the distance from its mean
+CHECKED = 64  # random rows for the comparison
 
 
 def check_export(to: str, folder: Path) -> None:
-    """Raise ``ValueError`` where an export could not be made or written."""
+    """Raise ``ValueError`` if an export cannot be created or written."""
     if to not in FILES:
-        raise ValueError(f"A model is exported to {' or '.join(FILES)}; got {shown(to)}.")
+        raise ValueError(f"to must be {' or '.join(FILES)}; got {shown(to)}.")
     if to == "onnx":
         need_onnx()
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"An export is written to a folder, and {folder} is a file; choose another.")
-    ours = (PLAIN, CARD, FILES[to]) if _is_export(folder) else ()
-    others = sorted(path.name for path in folder.iterdir() if path.name not in ours) if folder.is_dir() else []
+        raise ValueError(f"An export is written to a folder, but {folder} is a file; choose another.")
+    export_files = (PLAIN, CARD, FILES[to]) if _is_export(folder) else ()
+    others = sorted(path.name for path in folder.iterdir() if path.name not in export_files) if folder.is_dir() else []
     if others:
         raise ValueError(
             f"{folder} holds other files ({', '.join(others[:3])}{', ...' * (len(others) > 3)}); choose an empty folder."
@@ -43,7 +43,7 @@ def check_export(to: str, folder: Path) -> None:
 
 
 def export(model: Predictor, folder: Path, to: str = "onnx") -> dict[str, Any]:
-    """Write a model's graph, ``export.json`` and ``README.md``, see :meth:`Predictor.export`; what ``export.json`` says."""
+    """Write a model's graph, ``export.json`` and ``README.md`` (see :meth:`Predictor.export`); returns ``export.json``."""
     check_export(to, folder)
     inputs = inputs_of(model)
     outputs = ("mean", "deviation") if model.kind == "regression" else ("probabilities",)
@@ -69,7 +69,7 @@ def export(model: Predictor, folder: Path, to: str = "onnx") -> dict[str, Any]:
     text = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # The description comes first: after an interruption the folder is known as an export and may be written again.
+        # The description is written first, so that after an interruption the folder can be recognised and replaced.
         for name, written in ((PLAIN, text.encode()), (FILES[to], content), (CARD, export_card(plain).encode())):
             with atomic_file(folder / name) as file:
                 file.write(written)
@@ -79,16 +79,16 @@ def export(model: Predictor, folder: Path, to: str = "onnx") -> dict[str, Any]:
 
 
 def _check(model: Predictor, inputs: Sequence[Input], to: str, content: bytes) -> dict[str, Any]:
-    """How far the file's outputs are from those of ``predict``, for rows with and without all modalities."""
+    """The largest difference between the file's outputs and those of ``predict``, for complete and incomplete rows."""
     if to == "onnx" and importlib.util.find_spec("onnxruntime") is None:
         return {"rows": 0, "why": "onnxruntime is not installed"}
     rows = made_up_rows(model, inputs, CHECKED, seed=1)
-    given = run_onnx(content, rows.inputs, inputs) if to == "onnx" else run_torch(content, rows.inputs)
-    expected, got, unit = model.predict(rows.modalities), given[0], np.ones(())
+    outputs = run_onnx(content, rows.inputs, inputs) if to == "onnx" else run_torch(content, rows.inputs)
+    expected, actual, unit = model.predict(rows.modalities), outputs[0], np.ones(())
     if model.kind == "regression":
         mean, deviation = model.scaling.target
-        got, unit = np.stack(given, 1), deviation + np.abs(expected - [mean, 0.0])
-    difference = float((np.abs(got - expected) / unit).max())
+        actual, unit = np.stack(outputs, 1), deviation + np.abs(expected - [mean, 0.0])
+    difference = float((np.abs(actual - expected) / unit).max())
     if not difference <= TOLERANCE:
         raise ValueError(
             f"The exported graph differs from predict by {difference:.2g}, more than {TOLERANCE:g}: nothing was written."

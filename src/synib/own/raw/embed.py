@@ -1,4 +1,4 @@
-"""Raw columns as vectors: a file whose texts, images, sounds and tables are columns of vectors like any other."""
+"""Raw columns as vectors: a source in which texts, images, sounds and tables become ordinary columns of vectors."""
 
 import contextlib
 import os
@@ -19,26 +19,26 @@ from synib.own.raw.latents import Latents, forget, stored
 from synib.own.raw.spec import RawModality
 from synib.own.raw.survey import MEDIA, READ, Content, items_of, survey
 
-LISTED = 10  # broken files that the notes name
+LISTED = 10  # broken files that are listed in the notes
 STEP = {
     "text": 4096,
     "table": 4096,
     "image": 256,
     "audio": 256,
-}  # rows of a block that is kept when a process is killed
+}  # rows of a block, which is saved when complete
 Progress = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True)
 class RawOptions:
-    """How raw columns are read and encoded.
+    """Options for reading and encoding raw columns.
 
     Args:
-        root: The folder that paths are relative to, and that they must not leave; by default that of the file.
+        root: The folder of relative paths, outside of which no path may point; by default that of the file.
         strict: Whether a file that cannot be read is an error; otherwise its row lacks the modality.
-        allow_download: Whether encoders and URLs may be fetched.
-        device: Where networks compute.
-        on_progress: Called with rows done, all rows, and what is done.
+        allow_download: Whether encoders and URLs may be downloaded.
+        device: Device of networks.
+        on_progress: Called with the rows done, the total rows, and the current step.
     """
 
     root: str | os.PathLike[str] | None = None
@@ -49,14 +49,14 @@ class RawOptions:
 
 
 class Embedded(Source):
-    """A file with a column of vectors for each raw modality, called as the user would write it (``review:text``).
+    """A file with an additional column of vectors for each raw modality, named like ``review:text``.
 
     Args:
         base: The file.
         modalities: Name → its columns and encoders.
         latents: Name → its vectors.
-        files: How its images and sounds are found.
-        notes: What was done, in sentences.
+        files: Reader of its images and sounds.
+        notes: Notes on the encoding.
     """
 
     def __init__(
@@ -99,42 +99,46 @@ def embed(
 
     Args:
         source: The file.
-        modalities: Name → its columns; with encoders where these are known from a saved model.
-        encoders: Name → the encoders' names, where a user gives them.
-        options: How.
-        split: The column of parts of the data: encoders that are fitted are not fitted to test rows.
+        modalities: Name → its columns, with encoders if they come from a saved model.
+        encoders: Name → the names of encoders, if given by the user.
+        options: Options for reading.
+        split: The split column; encoders are not fitted to test rows.
     """
     files = MediaFiles(_root(source, options), options.allow_download)
-    made: dict[str, list[Encoder | Fitter]] = {}
+    computed: dict[str, list[Encoder | Fitter]] = {}
     for name, modality in modalities.items():
         if modality.encoders:
-            made[name] = [
+            computed[name] = [
                 catalogue.restore(modality, s, options.allow_download, options.device) for s in modality.encoders
             ]
         else:
-            wanted = encoders.get(name) or catalogue.defaults(modality.kind)
-            made[name] = [catalogue.make(modality, one, options.allow_download, options.device) for one in wanted]
-    fitters = {name: [one for one in of if not isinstance(one, Encoder)] for name, of in made.items()}
+            encoder_names = encoders.get(name) or catalogue.defaults(modality.kind)
+            computed[name] = [
+                catalogue.make(modality, encoder, options.allow_download, options.device) for encoder in encoder_names
+            ]
+    fitters = {name: [encoder for encoder in of if not isinstance(encoder, Encoder)] for name, of in computed.items()}
     contents = survey(source, modalities, fitters, files, split if split in source.kinds else None)
     latents: dict[str, Array] = {}
-    known: dict[str, RawModality] = {}
+    encoded: dict[str, RawModality] = {}
     notes: list[str] = []
     for name, modality in modalities.items():
         ready: list[Encoder] = []
-        for one in made[name]:
+        for encoder in computed[name]:
             try:
-                ready.append(one if isinstance(one, Encoder) else one.done())
+                ready.append(encoder if isinstance(encoder, Encoder) else encoder.done())
             except ValueError as e:
                 raise ValueError(f"{source.path}: {name}: {e}") from e
-        results = [_latents(source, name, modality, one, contents[name], files, options) for one in ready]
+        results = [_latents(source, name, modality, encoder, contents[name], files, options) for encoder in ready]
         _check_readable(source, name, modality, results[0], contents[name], options)
         latents[name] = results[0].values if len(results) == 1 else np.concatenate([r.values for r in results], 1)
-        known[name] = replace(modality, encoders=tuple(one.state() for one in ready))
+        encoded[name] = replace(modality, encoders=tuple(encoder.state() for encoder in ready))
         if not modality.encoders:
-            fitted = [r.name for one, r in zip(made[name], ready, strict=True) if not isinstance(one, Encoder)]
+            fitted = [
+                r.name for encoder, r in zip(computed[name], ready, strict=True) if not isinstance(encoder, Encoder)
+            ]
             notes += _notes(name, ready, fitted, split in source.kinds)
         notes += _broken_lines(name, results[0].broken)
-    return Embedded(source, known, latents, files, notes)
+    return Embedded(source, encoded, latents, files, notes)
 
 
 def _latents(
@@ -160,32 +164,32 @@ def _latents(
         options.on_progress(content.rows, content.rows, f"embedding {name}")
 
     latents = stored(key, content.rows, encoder.width, step, blocks)
-    if any(DOWNLOAD in why for why in latents.broken.values()):  # a server may answer the next time
+    if any(DOWNLOAD in why for why in latents.broken.values()):  # the server may respond next time
         forget(key, content.rows, encoder.width)
     return latents
 
 
 def item_blocks(source: Source, modality: RawModality, step: int, first: int) -> Iterator[tuple[int, list[Any]]]:
-    """The items of so many rows at a time, from a row on."""
+    """Blocks of at most ``step`` items, starting from a row."""
     columns = [c for c in modality.columns if c in source.kinds]
-    held: list[Any] = []
+    pending: list[Any] = []
     row = start = 0
     for block in source.cells(columns, READ[modality.kind]):
         count = len(next(iter(block.values())))
         if row + count > first:
-            held.extend(items_of(source, modality, block, row)[max(0, first - row) :])
+            pending.extend(items_of(source, modality, block, row)[max(0, first - row) :])
             start = max(start, first)
         row += count
-        while len(held) >= step:
-            yield start, held[:step]
-            held, start = held[step:], start + step
-    if held:
-        yield start, held
+        while len(pending) >= step:
+            yield start, pending[:step]
+            pending, start = pending[step:], start + step
+    if pending:
+        yield start, pending
 
 
 @contextlib.contextmanager
 def decoding_pool(modality: RawModality) -> Iterator[ThreadPoolExecutor | None]:
-    """Threads that decode files; none for texts and tables."""
+    """Threads that decode files; ``None`` for texts and tables."""
     if modality.kind not in MEDIA:
         yield None
         return
@@ -195,7 +199,7 @@ def decoding_pool(modality: RawModality) -> Iterator[ThreadPoolExecutor | None]:
 
 
 def decoded(item: Any, modality: RawModality, files: MediaFiles, side: int | None = None) -> Any:
-    """An image or a sound from its file; everything else as it is."""
+    """An image or a sound decoded from its file; other items unchanged."""
     if modality.kind == "image":
         return images.decode(files.content(item), side)
     return sounds.decode(files.content(item)) if modality.kind == "audio" else item
@@ -209,7 +213,7 @@ def _encoded(
     files: MediaFiles,
     pool: ThreadPoolExecutor | None,
 ) -> tuple[Array, dict[int, str]]:
-    """(rows, width), NaN where a row has nothing or what cannot be read, and why not."""
+    """Vectors ``(rows, width)``, NaN for rows that are missing or cannot be read, and row → the reason."""
     values = np.full((len(items), encoder.width), np.nan, np.float32)
     broken: dict[int, str] = {}
 
@@ -219,9 +223,9 @@ def _encoded(
         except BrokenFile as e:
             return e
 
-    there = [place for place, item in enumerate(items) if item is not None]
-    for at in range(0, len(there), encoder.batch):
-        places = there[at : at + encoder.batch]
+    filled = [place for place, item in enumerate(items) if item is not None]
+    for at in range(0, len(filled), encoder.batch):
+        places = filled[at : at + encoder.batch]
         results = list(map(prepared, places) if pool is None else pool.map(prepared, places))
         for place, result in zip(places, results, strict=True):
             if isinstance(result, BrokenFile):
@@ -247,7 +251,7 @@ def _root(source: Source, options: RawOptions) -> Path:
 def _check_readable(
     source: Source, name: str, modality: RawModality, result: Latents, content: Content, options: RawOptions
 ) -> None:
-    """Raise ``ValueError`` if no file can be read, or with ``strict`` if one cannot."""
+    """Raise ``ValueError`` if no file can be read, or with ``strict`` if any cannot."""
     if not result.broken:
         return
     row, why = next(iter(result.broken.items()))
@@ -263,13 +267,13 @@ def _check_readable(
 
 
 def _notes(name: str, encoders: Sequence[Encoder], fitted: Sequence[str], has_split: bool) -> list[str]:
-    used = " and ".join(f"{one.name} ({one.about})" for one in encoders)
-    note = f"{name} is encoded by {used}, {sum(one.width for one in encoders)} numbers a row."
+    used = " and ".join(f"{encoder.name} ({encoder.about})" for encoder in encoders)
+    note = f"{name} is encoded by {used}, {sum(encoder.width for encoder in encoders)} numbers per row."
     if fitted:
-        rows = "all rows but those of the test split" if has_split else "all rows"
+        rows = "all rows except those of the test split" if has_split else "all rows"
         note += f" {'It' if len(encoders) == 1 else ' and '.join(fitted)} was fitted to {rows}, without the target."
     if encoders[0].kind != "table":
-        note += f" Another encoder may find more: --encoder {name}=NAME."
+        note += f" Another encoder may be better: --encoder {name}=NAME."
     return [note]
 
 

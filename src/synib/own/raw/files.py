@@ -1,4 +1,4 @@
-"""Image and sound files that a user's table names: only those in its folder are read, and URLs only where that is allowed."""
+"""Image and sound files named in a user's table: only files inside its folder are read, and URLs only if allowed."""
 
 import urllib.error
 import urllib.parse
@@ -10,26 +10,26 @@ from synib.checks import shown
 from synib.data.media import BrokenFile
 from synib.own.columns import Cell
 
-LARGEST = 256 * 2**20  # bytes of a file
-SECONDS = 30  # for a server to answer
+LARGEST = 256 * 2**20  # bytes of a file, at most
+SECONDS = 30  # timeout of a download
 DOWNLOAD = "cannot be downloaded"
 URLS = ("http://", "https://")
 
 
 @dataclass(frozen=True)
 class MediaFiles:
-    """How the cells of a column of images or sounds are read.
+    """Reads the cells of a column of images or sounds.
 
     Args:
-        root: Paths are relative to it, and do not leave it.
-        allow_download: Whether URLs are fetched.
+        root: The folder of relative paths, outside of which no path may point.
+        allow_download: Whether URLs are downloaded.
     """
 
     root: Path
     allow_download: bool = False
 
     def stamp(self, cell: Cell) -> bytes:
-        """What changes when the content does: the bytes, or a path with the file's size and time of change.
+        """A key that changes with the content: the bytes, or the path with the file's size and modification time.
 
         A path that points outside of the folder raises ``ValueError``.
         """
@@ -40,29 +40,29 @@ class MediaFiles:
             return text.encode("utf-8", "surrogatepass")
         path = self.path(text)
         try:
-            found = path.stat()
+            status = path.stat()
         except (OSError, ValueError):
             return f"{text}\0missing".encode("utf-8", "surrogatepass")
-        return f"{path.resolve()}\0{found.st_size}\0{found.st_mtime_ns}".encode("utf-8", "surrogatepass")
+        return f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}".encode("utf-8", "surrogatepass")
 
     def path(self, text: str) -> Path:
-        """The file that a cell names, if it is in the folder when links and ``..`` are followed."""
+        """The file that a cell names; ``ValueError`` if it is outside of the folder after resolving links and ``..``."""
         if "\0" in text:
             raise ValueError(f"{shown(text)} is not a path.")
         joined = self.root / text
         try:
             resolved = joined.resolve()
-        except (OSError, RuntimeError):  # too long, or links that lead in a circle: no file
+        except (OSError, RuntimeError):  # too long, or a cycle of links
             return joined
         if not resolved.is_relative_to(self.root.resolve()):
             raise ValueError(
-                f"{text!r} points outside of {self.root}, to {resolved}: only files inside the folder are read. If they may be "
-                "read, name a folder that holds them all with --root DIR (root= in Python)."
+                f"{text!r} points outside of {self.root}, to {resolved}: only files inside the folder are read. To allow these "
+                "files, name a folder that contains them all with --root DIR (root= in Python)."
             )
         return joined
 
     def content(self, cell: Cell) -> bytes:
-        """The bytes of an image or a sound; whatever is wrong with it raises :class:`BrokenFile`."""
+        """The bytes of an image or a sound; :class:`BrokenFile` if they cannot be read."""
         if isinstance(cell, bytes):
             return cell
         text = self._text(cell)
@@ -87,9 +87,9 @@ class MediaFiles:
         try:
             with _opener().open(
                 urllib.request.Request(url, headers={"User-Agent": "synib"}), timeout=SECONDS
-            ) as answer:
-                content: bytes = answer.read(LARGEST + 1)
-        except (OSError, ValueError) as e:  # those of urllib are among them
+            ) as response:
+                content: bytes = response.read(LARGEST + 1)
+        except (OSError, ValueError) as e:  # includes the errors of urllib
             if isinstance(e, urllib.error.HTTPError):
                 e.close()
             raise BrokenFile(f"{DOWNLOAD} ({e})") from e
@@ -100,17 +100,17 @@ class MediaFiles:
     @staticmethod
     def _text(cell: Cell) -> str:
         if not isinstance(cell, str):
-            raise ValueError(f"a cell should hold a path or the bytes of a file; got {shown(cell)}.")
+            raise ValueError(f"a cell must hold a path or the bytes of a file; got {shown(cell)}.")
         return cell
 
 
 def is_url(text: str) -> bool:
-    """Whether a cell names a page of the web."""
+    """Whether a cell is a URL."""
     return text.lower().startswith(URLS)
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Opens http and https and nothing else: not file:, and not ftp: after a redirection."""
+    """An opener for http and https only, also after redirections."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler,

@@ -1,4 +1,4 @@
-"""Decoding images: bounded in pixels, whatever the file says."""
+"""Decoding of images, with a limit on their pixels."""
 
 import io
 import warnings
@@ -8,19 +8,19 @@ from typing import Any
 
 from synib.data.media import BrokenFile
 
-PIXELS = 64_000_000  # of an image: larger ones are not decoded
+PIXELS = 64_000_000  # of an image, at most
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm")
 MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"P5\n", b"P6\n")
 
 
 def looks_like_image(content: bytes) -> bool:
-    """Whether bytes begin as an image file does."""
+    """Whether bytes begin like an image file."""
     return content.startswith(MAGIC) or (content[:4] == b"RIFF" and content[8:12] == b"WEBP")
 
 
 def need_pillow() -> None:
-    """Raise ``ValueError`` where images could not be decoded."""
+    """Raise ``ValueError`` if pillow is not installed."""
     try:
         import PIL  # noqa: F401
     except ImportError as e:
@@ -28,11 +28,11 @@ def need_pillow() -> None:
 
 
 def decode(content: bytes, side: int | None = None) -> Any:
-    """A PIL image in red, green and blue, upright; anything else raises :class:`BrokenFile`.
+    """Decode a PIL image to RGB in upright orientation; :class:`BrokenFile` if that fails.
 
     Args:
         content: The bytes of a file.
-        side: The size at which it will be used: a JPEG is then decoded at a fraction of its size, which is faster.
+        side: The size at which it will be used; a JPEG is then decoded at reduced size, which is faster.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -69,7 +69,7 @@ def decode(content: bytes, side: int | None = None) -> Any:
 
 @contextmanager
 def bombs_are_errors() -> Iterator[None]:
-    """Pillow warns of images with very many pixels; here they raise, in every thread."""
+    """Context in which Pillow's warning about images with very many pixels is an error, in every thread."""
     from PIL import Image
 
     with warnings.catch_warnings():
@@ -78,7 +78,7 @@ def bombs_are_errors() -> Iterator[None]:
 
 
 def _to_bytes(image: Any) -> Any:
-    """An image of 16 or 32 bits a pixel, scaled from its darkest to its brightest."""
+    """An image with 16 or 32 bits per pixel, scaled to the range of its values."""
     import numpy as np
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""Latents on disk: computed block by block, so that a killed process loses one block; kept by content, for any file."""
+"""Cache of latents on disk, keyed by content and computed in blocks, so that a killed process loses only one block."""
 
 import contextlib
 import hashlib
@@ -17,17 +17,17 @@ from synib.files.atomic import LockedError, locked, remove_unfinished
 from synib.own.columns import Array
 
 CACHE = "SYNIB_CACHE"
-FORMAT = 1  # of what is computed: one more where the same encoder would give other numbers for the same content
+FORMAT = 1  # increased if the same encoder would give other numbers for the same content
 NAME = "latents"
-WAIT = 0.2  # seconds between two looks at what another process is doing
+WAIT = 0.2  # seconds between checks whether another process has finished
 
 
 class Latents(NamedTuple):
     """The vectors of one column by one encoder.
 
     Args:
-        values: (rows, width) of float32, mapped; NaN where a row has none.
-        broken: Row → what is wrong with its file.
+        values: (rows, width) of float32, memory-mapped; NaN for rows without a vector.
+        broken: Row → the problem with its file.
     """
 
     values: Array
@@ -38,7 +38,7 @@ Block = tuple[Array, dict[int, str]]
 
 
 def cache_folder() -> Path:
-    """Where latents are kept: ``$SYNIB_CACHE``, or ``synib`` in the user's cache folder. It may be deleted at any time."""
+    """The cache folder: ``$SYNIB_CACHE``, or ``synib`` in the user's cache folder. It may be deleted at any time."""
     chosen = os.environ.get(CACHE, "")
     if chosen:
         return Path(chosen)
@@ -49,39 +49,39 @@ def cache_folder() -> Path:
 def stored(
     source: dict[str, Any], rows: int, width: int, step: int, blocks: Callable[[int], Iterator[Block]]
 ) -> Latents:
-    """The latents of this source, from the cache, or computed and kept there.
+    """The latents of this source, from the cache, or computed and cached.
 
-    Another process that computes the same is waited for. One that was killed leaves its blocks, which are used.
+    If another process computes the same latents, this one waits for it. Blocks left by a killed process are reused.
 
     Args:
-        source: What decides the numbers: checksum of the content, name and revision of the encoder.
-        rows, width: Of the array.
+        source: The cache key: checksum of the content, name and revision of the encoder.
+        rows, width: Shape of the array.
         step: Rows of a block.
-        blocks: From the number of rows that are there already, the blocks after them: ``step`` rows each, the last one fewer;
-            rows of broken files are counted from the first row of all.
+        blocks: A function of the number of rows that are already computed, which yields the following blocks: ``step`` rows
+            each, the last one possibly fewer; rows of broken files are counted from the first row of all.
     """
     described = {"format": FORMAT, "rows": rows, "width": width, **source}
     folder = _folder(described)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        while (found := _open(folder, described)) is None:
+        while (latents := _open(folder, described)) is None:
             with contextlib.suppress(LockedError), locked(folder):
-                if (found := _open(folder, described)) is None:  # another process may have ended in between
+                if (latents := _open(folder, described)) is None:  # another process may have finished in between
                     _compute(folder, described, rows, width, step, blocks)
                     continue
                 break
             time.sleep(WAIT)
     except WriteError as e:
-        raise ValueError(f"{e} Latents are kept in {cache_folder()}; set {CACHE} to another folder.") from e
+        raise ValueError(f"{e} Latents are cached in {cache_folder()}; set {CACHE} to another folder.") from e
     except OSError as e:
         raise ValueError(
-            f"Latents cannot be kept in {folder} ({e.strerror or e}): set {CACHE} to another folder."
+            f"Latents cannot be cached in {folder} ({e.strerror or e}): set {CACHE} to another folder."
         ) from e
-    return found
+    return latents
 
 
 def forget(source: dict[str, Any], rows: int, width: int) -> None:
-    """Remove latents from the cache, so that they are computed again the next time; those that are open stay usable."""
+    """Remove latents from the cache, so that they are computed again next time; open ones stay usable."""
     shutil.rmtree(_folder({"format": FORMAT, "rows": rows, "width": width, **source}), ignore_errors=True)
 
 
@@ -103,34 +103,36 @@ def _open(folder: Path, source: dict[str, Any]) -> Latents | None:
 def _compute(
     folder: Path, source: dict[str, Any], rows: int, width: int, step: int, blocks: Callable[[int], Iterator[Block]]
 ) -> None:
-    """Compute the blocks that are missing, join them, and remove them."""
-    parts = folder / f"blocks-{step}"
-    parts.mkdir(exist_ok=True)
-    remove_unfinished(parts)
+    """Compute the missing blocks, concatenate all blocks, and remove them."""
+    block_folder = folder / f"blocks-{step}"
+    block_folder.mkdir(exist_ok=True)
+    remove_unfinished(block_folder)
     count = -(-rows // step)
-    done = next((k for k in range(count) if _block(parts, k, min(step, rows - k * step), width) is None), count)
-    computed = blocks(done * step) if done < count else iter(())
-    for k, (values, broken) in enumerate(computed, done):
+    first_missing = next(
+        (k for k in range(count) if _block(block_folder, k, min(step, rows - k * step), width) is None), count
+    )
+    computed = blocks(first_missing * step) if first_missing < count else iter(())
+    for k, (values, broken) in enumerate(computed, first_missing):
         if values.shape != (min(step, rows - k * step), width):
             raise ValueError(
                 f"an encoder gave {values.shape} numbers for {min(step, rows - k * step)} rows of {width}."
             )
-        write_json(parts / f"{k:08d}.json", {str(row): why for row, why in broken.items()})
-        with atomic_file(parts / f"{k:08d}.npy") as file:  # last: with it the block is there
+        write_json(block_folder / f"{k:08d}.json", {str(row): why for row, why in broken.items()})
+        with atomic_file(block_folder / f"{k:08d}.npy") as file:  # written last: its presence means a complete block
             np.save(file, values.astype(np.float32), allow_pickle=False)
     notes: dict[str, str] = {}
     with ArrayCache(folder, NAME).create(NAME, source, (rows, width), "float32", notes) as array:
         for k in range(count):
-            block = _block(parts, k, min(step, rows - k * step), width)
+            block = _block(block_folder, k, min(step, rows - k * step), width)
             if block is None:
-                raise ValueError(f"{parts} was changed while latents were computed: run again.")
+                raise ValueError(f"{block_folder} was changed while latents were computed: run again.")
             array[k * step : k * step + len(block[0])] = block[0]
             notes.update(block[1])
-    shutil.rmtree(parts, ignore_errors=True)
+    shutil.rmtree(block_folder, ignore_errors=True)
 
 
 def _block(parts: Path, k: int, rows: int, width: int) -> tuple[Array, dict[str, str]] | None:
-    """A block that an earlier process finished."""
+    """A complete block from an earlier process; ``None`` if there is none."""
     path = parts / f"{k:08d}.npy"
     try:
         if path.is_symlink():

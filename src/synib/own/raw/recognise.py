@@ -1,4 +1,4 @@
-"""What a column holds, from its first rows: texts, paths of images or sounds, categories, numbers, names of rows."""
+"""Recognise the content of a column from its first rows: texts, images, sounds, categories, numbers or identifiers."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -13,12 +13,12 @@ from synib.own.raw.encoders.onehot import as_number
 from synib.own.raw.spec import RawModality
 from synib.own.roles import check_number
 
-LOOKED_AT = 2048  # rows, from the first on
-WORDS = 3.0  # of a text, on average
-CATEGORIES = 64  # different values that a column of categories has, or fewer than this share of its rows
-SHARE = 0.05
-FILE_NAMES = ("file_name", "filename", "file", "path")  # say nothing of what is in the files
-TABLE = "table"  # the name of the modality that all numbers and categories make
+LOOKED_AT = 2048  # first rows that are examined
+WORDS = 3.0  # average words of a text, at least
+CATEGORIES = 64  # distinct values of a column of categories, at most, or
+SHARE = 0.05  # this share of its rows
+FILE_NAMES = ("file_name", "filename", "file", "path")  # names that do not describe the content
+TABLE = "table"  # name of the modality of all numbers and categories
 
 IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|uuid|index))|.*[a-z]I[dD]|__index_level_\d+__|\(column \d+\)")
 
@@ -27,11 +27,11 @@ Content = Literal["text", "image", "audio", "category", "number", "name", "index
 
 @dataclass(frozen=True)
 class Recognised:
-    """Modalities that were found in a file.
+    """Modalities recognised in a file.
 
     Args:
-        modalities: Name → what its columns hold.
-        notes: What was decided, in sentences.
+        modalities: Name → its columns and kind.
+        notes: Notes on the decisions.
     """
 
     modalities: dict[str, RawModality]
@@ -39,12 +39,12 @@ class Recognised:
 
 
 def recognise(source: Source, taken: Collection[str], used: Collection[str] = ()) -> Recognised:
-    """Modalities among the columns that have no other part: each text, image or sound is one, all else one table.
+    """Find modalities among the columns without another role: each text, image or sound is one, all others form a table.
 
     Args:
         source: The file.
         taken: Columns that are target, split, group, weight or nuisance.
-        used: Names of modalities that are there already.
+        used: Names of existing modalities.
     """
     taken, names_in_use = {name for name in taken if isinstance(name, str)}, set(used)
     free = [name for name in source.kinds if name not in taken and (source.one_value(name) or name in source.binary)]
@@ -74,36 +74,36 @@ def recognise(source: Source, taken: Collection[str], used: Collection[str] = ()
         for name, m in modalities.items()
     ]
     if left_out:
-        notes.append(f"Treated as names of rows: {list_names(left_out)}.")
+        notes.append(f"Treated as identifiers: {list_names(left_out)}.")
     return Recognised(modalities, notes)
 
 
 def first_cells(source: Source, names: Sequence[str]) -> dict[str, list[Cell]]:
     """The cells of the first rows that are not missing, for each column."""
-    held: dict[str, list[Cell]] = {name: [] for name in names}
+    cells_of: dict[str, list[Cell]] = {name: [] for name in names}
     rows = 0
     if not names:
-        return held
+        return cells_of
     for block in source.cells(names, 64 if set(names) & set(source.binary) else 256):
         for name, cells in block.items():
-            # The first bytes say what a file is.
-            held[name].extend(c[:16] if isinstance(c, bytes) else c for c in cells if c is not None and c != "")
+            # The first bytes identify the file type.
+            cells_of[name].extend(c[:16] if isinstance(c, bytes) else c for c in cells if c is not None and c != "")
         rows += len(next(iter(block.values())))
         if rows >= LOOKED_AT:
             break
-    return held
+    return cells_of
 
 
 def content_of(source: Source, name: str, cells: Sequence[Cell]) -> Content:
-    """What these cells are; a column with cells of different kinds is refused."""
+    """The content of these cells; ``ValueError`` if they are of different kinds."""
     if not cells:
         return "empty"
     kinds = {_type(cell) for cell in cells}
     if len(kinds) > 1:
-        odd = next(cell for cell in cells if _type(cell) != _type(cells[0]))
+        different = next(cell for cell in cells if _type(cell) != _type(cells[0]))
         raise ValueError(
-            f"{source.path}: {name} has mixed kinds: {_type(cells[0])} such as {shown(cells[0])}, and {_type(odd)} such as "
-            f"{shown(odd)}. Use one kind, or leave the column out by naming the modalities."
+            f"{source.path}: {name} has mixed kinds: {_type(cells[0])} such as {shown(cells[0])}, and {_type(different)} "
+            f"such as {shown(different)}. Use one kind, or leave the column out by naming the modalities."
         )
     if kinds == {"bytes"}:
         content = [cell for cell in cells if isinstance(cell, bytes)]
@@ -131,7 +131,7 @@ def _of_texts(cells: Sequence[str]) -> Content:
 
 
 def _counts_rows(numbers: Sequence[float]) -> bool:
-    """Whether these are the numbers of rows: whole, each one more than the one before."""
+    """Whether these are consecutive integers, such as row numbers."""
     return len(numbers) > 1 and all(after - before == 1 for before, after in pairwise(numbers))
 
 
@@ -142,7 +142,7 @@ def _type(cell: Cell) -> str:
 
 
 def _option(modality: RawModality) -> str:
-    """The columns and the kind as an option; of very many columns the first and the last."""
+    """The columns and the kind as an option; only the first and the last of many columns."""
     columns = modality.columns
     return modality.column if len(columns) <= 12 else f"{columns[0]},…,{columns[-1]}:{modality.kind}"
 
@@ -158,9 +158,11 @@ def _words(modality: RawModality) -> str:
 
 
 def _name(source: Source, column: str, used: Collection[str]) -> str:
-    """A modality's name, made of a column's: networks allow no dots or spaces in it."""
+    """A name for a modality from that of a column, without dots and spaces, which networks do not allow."""
     plain = "".join(c if c.isalnum() or c == "_" else "_" for c in column).strip("_") or "modality"
     plain = f"{plain}_2" if plain in used else plain
     if plain in used:
-        raise ValueError(f"{source.path}: two columns would be called {plain}: say which are modalities.")
+        raise ValueError(
+            f"{source.path}: two columns would both be the modality {plain}: name the modalities explicitly."
+        )
     return check_modality(plain, module=True)

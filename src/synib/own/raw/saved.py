@@ -1,4 +1,4 @@
-"""Raw modalities in a saved model: columns and encoders as plain values, what encoders were fitted to as arrays."""
+"""Raw modalities in a saved model: columns and encoders as plain values, fitted parameters as arrays."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -48,11 +48,11 @@ def arrays_of(modalities: Mapping[str, RawModality]) -> dict[str, Array]:
 def modalities_of(
     plain: Mapping[str, Any], arrays: Mapping[str, Array], widths: Mapping[str, int]
 ) -> dict[str, RawModality]:
-    """The same from plain values and arrays of a file, if they fit each other; otherwise ``ValueError``.
+    """Rebuild raw modalities; ``ValueError`` if plain values and arrays are inconsistent.
 
     Args:
-        plain: Of :func:`plain_of`.
-        arrays: Of :func:`arrays_of`.
+        plain: The result of :func:`plain_of`.
+        arrays: The result of :func:`arrays_of`.
         widths: Modality → its width in the model.
     """
     result: dict[str, RawModality] = {}
@@ -63,13 +63,13 @@ def modalities_of(
         columns, encoders = entry.get("columns"), entry.get("encoders")
         fits = entry.get("kind") in RAW and _are_texts(columns) and isinstance(encoders, list) and bool(encoders)
         if not fits or columns is None or encoders is None:
-            raise ValueError(f"raw.{name} should have a kind, columns and encoders; got {shown(entry)}.")
-        states = tuple(_state(name, k, one, arrays) for k, one in enumerate(encoders))
+            raise ValueError(f"raw.{name} must have a kind, columns and encoders; got {shown(entry)}.")
+        states = tuple(_state(name, k, encoder, arrays) for k, encoder in enumerate(encoders))
         expected |= {f"{name}.{k}.{key}" for k, state in enumerate(states) for key in state.arrays}
         result[name] = RawModality(entry["kind"], tuple(columns), states)
         if result[name].width != widths[name]:
             raise ValueError(
-                f"the encoders of {name} give {result[name].width} numbers, and the model takes {widths[name]}."
+                f"the encoders of {name} give {result[name].width} numbers, but the model takes {widths[name]}."
             )
     if expected != arrays.keys():
         raise ValueError(f"the file of encoders has other arrays: {shown(min(expected ^ arrays.keys()))}.")
@@ -81,15 +81,17 @@ def _state(name: str, k: int, entry: Any, arrays: Mapping[str, Array]) -> Encode
     fits = fits and isinstance(entry.get("settings"), dict) and is_whole(entry.get("width")) and entry["width"] > 0
     if not fits or not (entry["arrays"] == [] or _are_texts(entry.get("arrays"))):
         raise ValueError(
-            f"an encoder of {name} has a name, a revision, a licence, a width and settings; got {shown(entry)}."
+            f"an encoder of {name} must have a name, a revision, a licence, a width and settings; got {shown(entry)}."
         )
-    own: dict[str, Array] = {}
+    own_arrays: dict[str, Array] = {}
     for key in entry["arrays"]:
         array = arrays.get(f"{name}.{k}.{key}")
         if array is None or array.dtype != np.float32 or not np.isfinite(array).all():
             raise ValueError(f"the array {key} of the encoder of {name} is missing or damaged.")
-        own[key] = array
-    return EncoderState(entry["name"], entry["revision"], entry["width"], entry["licence"], entry["settings"], own)
+        own_arrays[key] = array
+    return EncoderState(
+        entry["name"], entry["revision"], entry["width"], entry["licence"], entry["settings"], own_arrays
+    )
 
 
 def _are_texts(value: Any) -> bool:

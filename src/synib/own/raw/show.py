@@ -1,4 +1,4 @@
-"""Raw cells as a page can show them: an excerpt of a text, a small picture, the outline of a sound, the cells of a table."""
+"""Raw cells for display: an excerpt of a text, a small picture, the waveform of a sound, or the cells of a table."""
 
 import base64
 import io
@@ -22,12 +22,12 @@ EXCERPT, SIDE, POINTS, HEIGHT = 240, 96, 120, 32  # characters; pixels; points a
 
 @dataclass(frozen=True)
 class Shown:
-    """What a row has of a modality; all texts are plain, to be escaped by who shows them.
+    """The content of a modality in a row; texts are plain and must be escaped for display.
 
     Args:
-        modality, kind: Which, and what it is.
-        words: The excerpt, or the cells of a table; what is missing or broken in words.
-        picture: A data URI of a JPEG that was made here, for images.
+        modality, kind: Name and kind of the modality.
+        words: The excerpt, or the cells of a table, or a note that the content is missing or broken.
+        picture: A data URI of a newly encoded JPEG, for images.
         outline: The ``d`` of an SVG path, 120 wide and 32 high, for sounds.
     """
 
@@ -39,34 +39,36 @@ class Shown:
 
 
 def shown_rows(embedded: Embedded, rows: Sequence[int]) -> dict[int, list[Shown]]:
-    """Rows of the file → what they hold of each raw modality. The file is read up to the last of them.
+    """Row of the file → its content in each raw modality. The file is read up to the last of the rows.
 
     Args:
         embedded: The file.
-        rows: Numbers of rows, from 0.
+        rows: Row numbers, from 0.
     """
     wanted = set(rows)
-    found: dict[int, list[Shown]] = {row: [] for row in rows}
+    shown: dict[int, list[Shown]] = {row: [] for row in rows}
     for name, modality in embedded.modalities.items():
         for row, item in items_at(embedded, modality, wanted).items():
-            found[row].append(_shown(name, modality, item, embedded.files))
-    return found
+            shown[row].append(_shown(name, modality, item, embedded.files))
+    return shown
 
 
 def items_at(embedded: Embedded, modality: RawModality, rows: Collection[int]) -> dict[int, Any]:
-    """Rows of the file → the cells of a modality that are encoded. The file is read up to the last of them."""
+    """Row of the file → its cell of a modality. The file is read up to the last of the rows."""
     wanted, columns = set(rows), [c for c in modality.columns if c in embedded.base.kinds]
-    found: dict[int, Any] = {}
+    items_by_row: dict[int, Any] = {}
     row = 0
     for block in embedded.base.cells(columns, READ[modality.kind]):
         count = len(next(iter(block.values())))
-        if any(row <= one < row + count for one in wanted):
+        if any(row <= wanted_row < row + count for wanted_row in wanted):
             items = items_of(embedded, modality, block, row)
-            found |= {one: items[one - row] for one in wanted if row <= one < row + count}
+            items_by_row |= {
+                wanted_row: items[wanted_row - row] for wanted_row in wanted if row <= wanted_row < row + count
+            }
         row += count
         if row > max(wanted, default=-1):
             break
-    return found
+    return items_by_row
 
 
 def _shown(name: str, modality: RawModality, item: Any, files: MediaFiles) -> Shown:
@@ -91,7 +93,7 @@ def _shown(name: str, modality: RawModality, item: Any, files: MediaFiles) -> Sh
 
 
 def thumbnail(image: Any) -> str:
-    """A data URI of a JPEG of at most 96 pixels a side, encoded again, so that it contains no bytes of the file."""
+    """A data URI of a JPEG of at most 96 pixels per side, encoded again, so that it has no metadata of the file."""
     small = image.copy()
     small.thumbnail((SIDE, SIDE))
     file = io.BytesIO()

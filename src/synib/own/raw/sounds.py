@@ -1,4 +1,4 @@
-"""Decoding sounds: bounded in time, whatever the file says."""
+"""Decoding of sounds, with a limit on their length."""
 
 import io
 from importlib.util import find_spec
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from synib.data.media import BrokenFile, resample
 
-RATE = 16_000  # samples a second of what encoders get
-SECONDS = 600  # of a sound: longer ones are not decoded
-RATES = (1_000, 768_000)  # of a file
-CHANNELS = 64
-FRAMES = 2**16  # decoded at a time
+RATE = 16_000  # samples per second of decoded sounds
+SECONDS = 600  # length of a sound, at most
+RATES = (1_000, 768_000)  # valid sample rates of a file
+CHANNELS = 64  # channels of a file, at most
+FRAMES = 2**16  # frames decoded at a time
 SUFFIXES = (
     ".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".au", ".m4a", ".mp4", ".webm", ".mka",
 )  # fmt: skip
@@ -28,14 +28,14 @@ class Wave(NamedTuple):
 
 
 def looks_like_sound(content: bytes) -> bool:
-    """Whether bytes begin as a sound file does."""
+    """Whether bytes begin like a sound file."""
     return (
         content.startswith(MAGIC) or (content[:4] == b"RIFF" and content[8:12] == b"WAVE") or bool(_container(content))
     )
 
 
 def need_soundfile() -> None:
-    """Raise ``ValueError`` where sounds could not be decoded."""
+    """Raise ``ValueError`` if soundfile is not installed."""
     try:
         import soundfile  # type: ignore[import-untyped]  # noqa: F401
     except (ImportError, OSError) as e:
@@ -43,7 +43,7 @@ def need_soundfile() -> None:
 
 
 def decode(content: bytes) -> Wave:
-    """A sound of at most 10 minutes; anything else raises :class:`BrokenFile`."""
+    """Decode a sound of at most 10 minutes; :class:`BrokenFile` if that fails."""
     if container := _container(content):
         return _finite(_decoded_by_av(content, container), RATE)
     import soundfile
@@ -56,11 +56,11 @@ def decode(content: bytes) -> Wave:
             if file.frames > SECONDS * rate:
                 raise _too_long()
             parts: list[NDArray[np.float32]] = []
-            taken = 0
+            samples_read = 0
             while len(block := file.read(FRAMES, dtype="float32", always_2d=True)):
                 parts.append(block.mean(1))
-                taken += len(block)
-                if taken > SECONDS * rate:  # its head may say less
+                samples_read += len(block)
+                if samples_read > SECONDS * rate:  # the header may state less
                     raise _too_long()
     except (soundfile.LibsndfileError, RuntimeError, OSError, TypeError, MemoryError) as e:
         raise BrokenFile(f"cannot be read as audio ({str(e).rstrip('.')})") from e
@@ -72,12 +72,12 @@ def _finite(parts: list[NDArray[np.float32]], rate: int) -> Wave:
         raise BrokenFile("contains no samples")
     wave = np.concatenate(parts)
     if not np.isfinite(wave).all():
-        raise BrokenFile("holds numbers that are not finite")
+        raise BrokenFile("contains values that are not finite")
     return Wave(resample(wave, rate, RATE), RATE)
 
 
 def _container(content: bytes) -> str:
-    """The container of a recording that soundfile does not read: it is never guessed by the decoder, which may open others."""
+    """The container of a recording that soundfile does not read; given explicitly, so that the decoder does not guess."""
     if content[4:8] == b"ftyp":
         return "mp4"
     return "matroska" if content.startswith(b"\x1aE\xdf\xa3") else ""
@@ -90,7 +90,7 @@ def _decoded_by_av(content: bytes, container: str) -> list[NDArray[np.float32]]:
     import av
 
     parts: list[NDArray[np.float32]] = []
-    taken = 0
+    samples_read = 0
     try:
         with av.open(io.BytesIO(content), "r", format=container, metadata_errors="replace") as file:
             if not file.streams.audio:
@@ -99,8 +99,8 @@ def _decoded_by_av(content: bytes, container: str) -> list[NDArray[np.float32]]:
             for frame in file.decode(file.streams.audio[0]):
                 blocks = [part.to_ndarray().reshape(-1) for part in resampler.resample(frame)]
                 parts += blocks
-                taken += sum(map(len, blocks))
-                if taken > SECONDS * RATE:
+                samples_read += sum(map(len, blocks))
+                if samples_read > SECONDS * RATE:
                     raise _too_long()
     except (av.FFmpegError, ValueError, MemoryError) as e:
         if isinstance(e, BrokenFile):
@@ -110,4 +110,4 @@ def _decoded_by_av(content: bytes, container: str) -> list[NDArray[np.float32]]:
 
 
 def _too_long() -> BrokenFile:
-    return BrokenFile(f"lasts longer than {SECONDS} seconds, and is not decoded")
+    return BrokenFile(f"is longer than {SECONDS} seconds and is not decoded")

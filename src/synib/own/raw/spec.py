@@ -17,9 +17,9 @@ class RawModality:
     """A modality whose vectors are computed from columns of texts, images, sounds or a table.
 
     Args:
-        kind: What the columns hold.
-        columns: One column; of a table one or more.
-        encoders: The encoders, whose vectors are joined.
+        kind: The kind of content.
+        columns: One column, or several of a table.
+        encoders: The encoders, whose vectors are concatenated.
     """
 
     kind: RawKind
@@ -28,7 +28,7 @@ class RawModality:
 
     @property
     def column(self) -> str:
-        """What a user writes for it, and what the computed column is called."""
+        """The specification as a user writes it, which is also the name of the computed column."""
         return f"{','.join(self.columns)}:{self.kind}"
 
     @property
@@ -37,28 +37,30 @@ class RawModality:
 
 
 def parse(source: Source, name: str, text: str) -> tuple[tuple[str, ...], str | None]:
-    """The columns that a user names for a modality, and the kind, where it is said.
+    """The columns that a user names for a modality, and the kind, if it is stated.
 
-    A column whose own name has a comma or a colon is found first.
+    A text that is the name of a column, even with a comma or a colon, is taken as that column.
     """
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"the modality {name} is the name of a column; got {shown(text)}.")
+        raise ValueError(f"the modality {name} must be the name of a column; got {shown(text)}.")
     if text in source.kinds:
         return (text,), None
     listed, colon, kind = text.rpartition(":")
     if colon and kind.strip() in (*RAW, VECTOR):
-        text, said = listed, kind.strip()
+        text, stated_kind = listed, kind.strip()
     elif colon and listed and all(part.strip() in source.kinds for part in _parts(source, listed)):
-        known = ", ".join((*RAW, VECTOR))
+        kinds = ", ".join((*RAW, VECTOR))
         raise ValueError(
-            f"{source.path}: the modality {name} is of kind {shown(kind)}; expected one of {known}, as in {listed}:text."
+            f"{source.path}: the modality {name} has the kind {shown(kind)}; expected one of {kinds}, as in {listed}:text."
         )
     else:
-        said = None
+        stated_kind = None
     columns = tuple(_parts(source, text))
-    if len(columns) > 1 and said not in (None, "table"):
-        raise ValueError(f"{source.path}: the modality {name} of kind {said} has one column; got {', '.join(columns)}.")
-    return columns, "table" if len(columns) > 1 else said
+    if len(columns) > 1 and stated_kind not in (None, "table"):
+        raise ValueError(
+            f"{source.path}: the modality {name} of kind {stated_kind} must be one column; got {', '.join(columns)}."
+        )
+    return columns, "table" if len(columns) > 1 else stated_kind
 
 
 def _parts(source: Source, text: str) -> list[str]:
@@ -66,7 +68,7 @@ def _parts(source: Source, text: str) -> list[str]:
 
 
 def encoders_for(given: Mapping[str, str | Sequence[str]], name: str, kind: str) -> list[str]:
-    """The encoders that a user names for a modality, by its name or by its kind; none for the default."""
+    """The encoders that a user names for a modality, by its name or its kind; empty for the default."""
     names = given.get(name, given.get(kind, ()))
     return [names] if isinstance(names, str) else list(names)
 
@@ -74,19 +76,19 @@ def encoders_for(given: Mapping[str, str | Sequence[str]], name: str, kind: str)
 def check_encoders(
     given: Mapping[str, str | Sequence[str]] | None, modalities: Mapping[str, RawModality]
 ) -> dict[str, str | Sequence[str]]:
-    """The argument ``encoders``, if each belongs to a modality or a kind that is there."""
+    """Validate the argument ``encoders``: each key must be a modality or a kind of the data."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise ValueError(f"encoders are a dict of modality → name of an encoder; got {shown(given)}.")
+        raise ValueError(f"encoders must be a dict of modality → name of an encoder; got {shown(given)}.")
     kinds = {modality.kind for modality in modalities.values()}
     for key, value in given.items():
         if key not in modalities and key not in kinds:
-            known = (
+            available = (
                 ", ".join([*modalities, *sorted(kinds - modalities.keys())]) or "none, since all modalities are vectors"
             )
-            raise ValueError(f"There is no modality {shown(key)} to encode; there are: {known}.")
+            raise ValueError(f"There is no modality {shown(key)} to encode; the raw modalities are: {available}.")
         names = [value] if isinstance(value, str) else list(value)
-        if not names or not all(isinstance(one, str) and one for one in names):
-            raise ValueError(f"The encoder of {key} is a name, a folder or an id of the hub; got {shown(value)}.")
+        if not names or not all(isinstance(encoder, str) and encoder for encoder in names):
+            raise ValueError(f"The encoder of {key} must be a name, a folder or a hub id; got {shown(value)}.")
     return dict(given)

@@ -1,4 +1,4 @@
-"""The first pass over raw columns: rows, missing values, a checksum of the content, and what encoders are fitted to."""
+"""The first pass over raw columns: counts rows and missing values, computes a checksum, and fits encoders."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,19 +12,19 @@ from synib.own.raw.files import MediaFiles
 from synib.own.raw.spec import RawModality
 from synib.own.values import SPLITS
 
-LONGEST = 100_000  # characters of a text that are read
+LONGEST = 100_000  # characters of a text that are read, at most
 MEDIA = ("image", "audio")
 READ = {"text": 1024, "table": 1024, "image": 64, "audio": 64}  # rows read at a time
 
 
 @dataclass
 class Content:
-    """What is known of a modality's columns after the first pass.
+    """The result of the first pass over a modality's columns.
 
     Args:
-        rows: How many there are.
-        present: How many have a value.
-        checksum: Of all cells; of files their size and time of change.
+        rows: Number of rows.
+        present: Number of rows with a value.
+        checksum: Checksum of all cells; for files, of their size and modification time.
     """
 
     rows: int = 0
@@ -39,25 +39,25 @@ def survey(
     files: MediaFiles,
     split: str | None = None,
 ) -> dict[str, Content]:
-    """Look at every cell once; what cannot be used at all raises ``ValueError`` before anything is encoded.
+    """Read every cell once; unusable content raises ``ValueError`` before anything is encoded.
 
     Args:
         source: The file.
         modalities: Name → its columns.
-        fitters: Name → what fits its encoders; rows of a test split are not shown to them.
-        files: How images and sounds are found.
-        split: The column of parts of the data.
+        fitters: Name → the fitters of its encoders; they do not get test rows.
+        files: Reader of images and sounds.
+        split: The split column.
     """
     columns = [c for modality in modalities.values() for c in modality.columns if c in source.kinds]
-    asked = list(dict.fromkeys([*columns, *([split] if split is not None and any(fitters.values()) else [])]))
-    found = {name: Content() for name in modalities}
+    read_columns = list(dict.fromkeys([*columns, *([split] if split is not None and any(fitters.values()) else [])]))
+    contents = {name: Content() for name in modalities}
     row = 0
-    for block in source.cells(asked, min(READ[m.kind] for m in modalities.values())):
+    for block in source.cells(read_columns, min(READ[m.kind] for m in modalities.values())):
         count = len(next(iter(block.values())))
         is_test = [_is_test(cell) for cell in block[split]] if split in block else [False] * count
         for name, modality in modalities.items():
             items = items_of(source, modality, block, row)
-            content = found[name]
+            content = contents[name]
             content.rows += count
             content.present += sum(item is not None for item in items)
             content.checksum.update(_digest(modality.kind, items, files, source, row))
@@ -67,21 +67,21 @@ def survey(
         row += count
     if not row:
         raise ValueError(f"{source.path} has no rows.")
-    for name, content in found.items():
+    for name, content in contents.items():
         if not content.present:
             raise ValueError(
                 f"{source.path}: {name} ({modalities[name].column}) is missing in every row: leave it out."
             )
-    return found
+    return contents
 
 
 def items_of(source: Source, modality: RawModality, block: Mapping[str, list[Cell]], row: int) -> list[Any]:
-    """What is encoded of each row of a block: a text, a path or bytes, the cells of a table; ``None`` where it is missing.
+    """The items to encode for each row of a block: a text, a path or bytes, or the cells of a table; ``None`` if missing.
 
     Args:
-        source, modality: Where it is from.
+        source, modality: The file and the modality.
         block: Column → its cells.
-        row: The number of the block's first row, for sentences.
+        row: Number of the block's first row, for error messages.
     """
     count = len(next(iter(block.values())))
     cells = [[_value(c) for c in block[name]] if name in block else [None] * count for name in modality.columns]
@@ -93,14 +93,14 @@ def items_of(source: Source, modality: RawModality, block: Mapping[str, list[Cel
             words = "a path or the bytes of a file" if modality.kind in MEDIA else "a text"
             hint = "" if isinstance(cell, bytes) else f"; numbers are a table: {modality.columns[0]}:table"
             raise ValueError(
-                f"{source.path}: {modality.columns[0]} should hold {words} in every row; row {row + place} (from 0) is "
+                f"{source.path}: {modality.columns[0]} must hold {words} in every row; row {row + place} (from 0) is "
                 f"{shown(cell)}{hint}."
             )
     return [cell[:LONGEST] if modality.kind == "text" and isinstance(cell, str) else cell for cell in cells[0]]
 
 
 def _value(cell: Cell) -> Cell:
-    """A cell, or ``None`` where it is empty, blank or NaN."""
+    """A cell, or ``None`` if it is empty, blank or NaN."""
     if cell is None or cell == b"" or cell != cell or (isinstance(cell, str) and not cell.strip()):
         return None
     return cell

@@ -1,4 +1,4 @@
-"""Vectors of raw columns as a file: ``synib embed``."""
+"""Write the vectors of raw columns to a file, for ``synib embed``."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,9 +19,9 @@ BLOCK = 8192  # rows written at a time
 
 
 def check_latents_file(path: Path) -> None:
-    """Raise ``ValueError`` where latents cannot, or must not, be written; nothing is touched."""
+    """Raise ``ValueError`` if latents cannot, or must not, be written to this path; nothing is written."""
     if path.suffix.lower() not in ENDINGS:
-        raise ValueError(f"--out ends in {' or '.join(ENDINGS)}, which says its format; got {path.name!r}.")
+        raise ValueError(f"--out must end in {' or '.join(ENDINGS)}, which selects the format; got {path.name!r}.")
     if path.exists():
         raise ValueError(f"{path} exists; choose another file with --out, or remove it.")
     if not path.parent.is_dir():
@@ -37,43 +37,41 @@ def embed_file(
     beside: Sequence[str] = (),
     split: str | None = None,
 ) -> Embedded:
-    """The raw modalities of a file, encoded; without a target.
+    """Encode the raw modalities of a file; no target is needed.
 
     Args:
         source: The file.
         request: Encoders and options.
         modalities: Name → columns and kind, as for :func:`synib.read`; by default all that are recognised.
         beside: Columns that belong to no modality, such as the target.
-        split: The column of parts of the data: encoders are not fitted to test rows.
+        split: The split column; encoders are not fitted to test rows.
     """
     for name in beside:
-        one_value(source, "a column beside the modalities", name)
+        one_value(source, "a column outside the modalities", name)
     if split is not None and split not in source.kinds:
         raise no_column(source, "split", split)
     if modalities is None:
-        known = [name for name in (*TARGETS, split or source.split) if name in source.kinds]
-        found = recognise(source, [*beside, *known])
-        raw, notes = found.modalities, found.notes
+        reserved = [name for name in (*TARGETS, split or source.split) if name in source.kinds]
+        recognised = recognise(source, [*beside, *reserved])
+        raw, notes = recognised.modalities, recognised.notes
     else:
         (vectors, raw), notes = chosen(source, modalities), []
         if vectors:
-            raise ValueError(
-                f"{source.path}: {next(iter(vectors))} is a modality of vectors, which need not be embedded."
-            )
+            raise ValueError(f"{source.path}: {next(iter(vectors))} is a column of vectors, which needs no embedding.")
     if not raw:
         raise ValueError(f"{source.path} has no texts, images, sounds or tables to embed.")
-    given = check_encoders(request.encoders, raw)
-    names = {name: encoders_for(given, name, modality.kind) for name, modality in raw.items()}
+    checked_encoders = check_encoders(request.encoders, raw)
+    names = {name: encoders_for(checked_encoders, name, modality.kind) for name, modality in raw.items()}
     result = embed(source, raw, names, request.options, split or source.split)
     result.notes = [*notes, *result.notes]
     return result
 
 
 def write_latents(embedded: Embedded, path: Path) -> int:
-    """Write a column of vectors for each modality, null where a row lacks it, and the file's own columns of one value.
+    """Write a column of vectors for each modality, null for missing ones, and the file's other columns of one value.
 
     Returns:
-        How many rows were written.
+        The number of rows written.
     """
     raw_columns = {c for m in embedded.modalities.values() if m.kind != "table" for c in m.columns}
     others = [n for n in embedded.base.kinds if n not in raw_columns and embedded.base.one_value(n)]

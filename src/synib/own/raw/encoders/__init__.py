@@ -1,1 +1,1 @@
-"""Frozen encoders, one file for each: from texts, images, sounds and rows of a table to vectors."""
+"""Frozen encoders of texts, images, sounds and rows of a table, one file each."""

@@ -1,4 +1,4 @@
-"""What every encoder is: a name, a revision that says which numbers it gives, a width, and a function of a batch."""
+"""The interface of encoders: a name, a revision that identifies its outputs, a width, and a function of a batch."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,15 @@ RawKind = Literal["text", "image", "audio", "table"]
 
 @dataclass(frozen=True)
 class EncoderState:
-    """An encoder as a saved model keeps it: plain values, and arrays where it was fitted to data.
+    """The state of an encoder in a saved model.
 
     Args:
-        name: What finds it again: a built-in name, a folder, an id of the hub.
-        revision: A checksum, a version or a commit: an encoder of another revision gives other numbers.
-        width: Of its vectors.
-        licence: Of its weights, or "MIT (synib)" where it has none.
-        settings: Plain values that it was fitted to.
-        arrays: Numbers that it was fitted to.
+        name: A built-in name, a folder, or a hub id.
+        revision: A checksum, a version or a commit; another revision may give other vectors.
+        width: Width of its vectors.
+        licence: Licence of its weights, if it has any.
+        settings: Fitted plain values.
+        arrays: Fitted arrays.
     """
 
     name: str
@@ -34,7 +34,7 @@ class EncoderState:
 class Encoder(ABC):
     """A frozen encoder of one kind of content.
 
-    ``prepare`` is called for each item, in several threads; ``encode`` for a batch of what it made, in one.
+    ``prepare`` is called for each item, in several threads; ``encode`` for a batch of prepared items, in one thread.
     """
 
     kind: ClassVar[RawKind]
@@ -43,10 +43,10 @@ class Encoder(ABC):
     revision: str
     width: int
     licence: str
-    about: str  # what it is, in a few words
+    about: str  # a short description
 
     def prepare(self, item: Any) -> Any:
-        """What is encoded, from a text, an image, a sound or a row of cells."""
+        """Prepare a text, an image, a sound or a row of cells for encoding."""
         return item
 
     @abstractmethod
@@ -54,15 +54,15 @@ class Encoder(ABC):
         """(items, width) of float32."""
 
     def state(self) -> EncoderState:
-        """What a saved model needs to find, or to make, the same encoder again."""
+        """The state from which the same encoder can be restored."""
         return EncoderState(self.name, self.revision, self.width, self.licence)
 
 
 class Fitter(Protocol):
-    """Fits an encoder to items that come in blocks; it never sees the target."""
+    """Fits an encoder to blocks of items, without the target."""
 
     def add(self, items: Sequence[Any]) -> None:
-        """Look at some items."""
+        """Add a block of items."""
 
     def done(self) -> Encoder:
-        """The encoder that fits what was seen."""
+        """The fitted encoder."""

@@ -9,7 +9,12 @@ from synib.own.columns import Array
 from synib.own.raw.encoders.base import Encoder
 from synib.own.raw.sounds import RATE, Wave
 
-WINDOW, HOP, BANDS, FRAMES = 400, 160, 40, 4096  # samples of a window and between two, bands, windows at a time
+WINDOW, HOP, BANDS, FRAMES = (
+    400,
+    160,
+    40,
+    4096,
+)  # samples per window, samples between windows, bands, and windows at a time
 FLOOR = 1e-8
 STATISTICS = 5
 
@@ -47,7 +52,7 @@ def log_mel(samples: Array) -> Array:
 
 @cache
 def filters() -> Array:
-    """(frequencies, 40): triangles that are equally wide in mel, 2595 log10(1 + f / 700), from 20 Hz to 8 kHz."""
+    """(frequencies, 40): triangular filters, equidistant in mel, 2595 log10(1 + f / 700), from 20 Hz to 8 kHz."""
     low, high = (2595 * np.log10(1 + f / 700) for f in (20.0, RATE / 2))
     edges = 700 * (10 ** (np.linspace(low, high, BANDS + 2) / 2595) - 1)
     frequencies = np.fft.rfftfreq(WINDOW, 1 / RATE)[:, None]

