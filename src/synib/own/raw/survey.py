@@ -43,7 +43,7 @@ def survey(
 
     Args:
         source: The file.
-        modalities: Name → its columns.
+        modalities: Name → its columns; one with encoders, which a model was fitted with, may be missing in every row.
         fitters: Name → what fits its encoders; rows of a test split are not shown to them.
         files: How images and sounds are found.
         split: The column of parts of the data.
@@ -68,7 +68,7 @@ def survey(
     if not row:
         raise ValueError(f"{source.path} has no rows.")
     for name, content in found.items():
-        if not content.present:
+        if not content.present and not modalities[name].encoders:  # a fitted model does without it
             raise ValueError(
                 f"{source.path}: {name} ({modalities[name].column}) is missing in every row: leave it out."
             )

@@ -83,7 +83,10 @@ class TfIdfFitter(Fitter):
         frequent = sorted((t for t, n in found.items() if n >= RARE), key=lambda t: (-found[t], t))[:TERMS]
         terms = frequent or sorted(found)[:TERMS]
         if not terms:
-            raise ValueError("no text has a word.")
+            raise ValueError(
+                "no text has a word or a number that TF-IDF could count: name another encoder, "
+                "such as --encoder text=wordllama."
+            )
         documents = np.array([found[term] for term in terms])
         weights = (np.log((1 + len(self._kept)) / (1 + documents)) + 1).astype(np.float32)
         matrix = _matrix(self._kept, {term: k for k, term in enumerate(terms)}, weights)
