@@ -65,7 +65,7 @@ def command(work: Path, name: str, *arguments: str) -> dict[str, Any]:
         raise SystemExit(f"synib {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     result = {"command": ["synib", *arguments], "cpu_seconds": used, "seconds": seconds, "output": done.stdout}
-    result |= {"load": os.getloadavg()[0], "cores": os.cpu_count()}
+    result |= {"load": os.getloadavg()[0], "cores": os.cpu_count(), "threads": os.environ.get("OMP_NUM_THREADS")}
     kept.write_text(json.dumps(result, indent=1))
     return result
 

@@ -66,7 +66,7 @@ For the raw test rows, onnxruntime's probabilities differ from those that `synib
 
 {times}
 
-Measured on {machine} that other work used at the same time. CPU seconds are those of the process with its
+Measured on {machine} that other work used at the same time{threads}. CPU seconds are those of the process with its
 children; wall-clock seconds depend on the load beside them.
 """
 NOT_RUN = "This step was not part of the run that made this page."
@@ -100,6 +100,7 @@ def write(page: Path, work: Path, lines: Sequence[dict[str, Any]], difference: f
         difference=f"{difference:.1e}",
         times=_times(timings),
         machine=f"{steps['fit']['cores']} cores ({platform.machine()}, no GPU)",
+        threads="" if steps["fit"].get("threads") is None else f", with OMP_NUM_THREADS={steps['fit']['threads']}",
     )
     write_text(page / "README.md", text)
 

@@ -1,12 +1,12 @@
 """How fast raw columns become vectors by the encoders that need no network, and how much memory that takes.
 
-Texts of 12 words and images of 224 x 224 (JPEG, as files in a folder) are made from a seed. Each case is read twice in a
-process of its own: first nothing is cached, then everything is. `cpu_seconds` are those of all threads, whatever else the
+Texts of 12 and of 500 words and images of 224 x 224 (JPEG, as files in a folder) are made from a seed. Each case is read twice
+in a process of its own: first nothing is cached, then everything is. `cpu_seconds` are those of all threads, whatever else the
 machine does; `load` is how many processes wanted a core when the case began. Memory is the most that the process had above
 what it had after importing everything, anonymous memory and mapped pages apart: what is mapped of the latents is theirs, and
 the system takes it back when it needs it.
 
-    python benchmarks/embed.py [--texts 20000] [--images 2000] [--million 1000000] [--out FILE.csv]
+    python benchmarks/embed.py [--texts 20000] [--images 2000] [--million 1000000] [--long 20000] [--out FILE.csv]
 """
 
 import argparse
@@ -44,6 +44,19 @@ def write_texts(folder: Path, rows: int) -> Path:
             for i in range(count):
                 text = " ".join(WORDS[k] for k in words[i])
                 writer.writerow([f"{text} {start + i}", ages[i], (start + i) % 2])
+    return path
+
+
+def write_long_texts(folder: Path, rows: int) -> Path:
+    """A .csv of texts of 500 words; of 50,000 words the k-th is drawn in proportion to 1 / k."""
+    rng, chance = np.random.default_rng(0), 1 / np.arange(1, 50_001)
+    path = folder / "long.csv"
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["text", "age", "label"])
+        for i in range(rows):
+            words = rng.choice(len(chance), 500, p=chance / chance.sum())
+            writer.writerow([" ".join(f"w{k}" for k in words), 18 + i % 60, i % 2])
     return path
 
 
@@ -131,6 +144,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=20_000)
     parser.add_argument("--images", type=int, default=2_000)
     parser.add_argument("--million", type=int, default=1_000_000)
+    parser.add_argument("--long", type=int, default=20_000)
     parser.add_argument("--out", help="write the rows there")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -143,13 +157,15 @@ def main() -> None:
         ("texts", "wordllama and tfidf", options.texts),
         ("images", "pixels", options.images),
         ("texts", "wordllama and tfidf", options.million),
+        ("long texts", "wordllama and tfidf", options.long),
     )
     for name, encoder, rows in cases:
         if not rows:
             continue
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
-            if name == "texts":
-                lines += case(name, encoder, write_texts(Path(folder), rows), rows, both, Path(cache))
+            if name != "images":
+                write = write_texts if name == "texts" else write_long_texts
+                lines += case(name, encoder, write(Path(folder), rows), rows, both, Path(cache))
             else:
                 images = {"image": "file_name:image", "age": "age:table"}
                 lines += case(name, encoder, write_images(Path(folder), rows), rows, images, Path(cache))

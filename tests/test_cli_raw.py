@@ -79,3 +79,54 @@ def test_vectors_are_written_to_a_file_that_can_be_audited(synib_command, review
         code, out, err = synib_command("embed", reviews, *arguments)
         assert (code, out) == (2, "")
         assert said in err
+
+
+def _link_out(folder):
+    (folder / "in").mkdir()
+    (folder / "secret.png").write_bytes(b"")
+    (folder / "in" / "link.png").symlink_to(folder / "secret.png")
+    return "link.png"
+
+
+BAD_CELLS = {
+    "a path out of the folder": (
+        lambda folder: "../secret.png",
+        "row 3 (from 0): '../secret.png' points outside of in",
+    ),
+    "a link out of the folder": (_link_out, "row 3 (from 0): 'link.png' points outside of in, to"),
+    "no image": (lambda folder: "photos.csv", "row 3 (from 0): photos.csv is not a readable image"),
+    "a URL": (lambda folder: "https://a.invalid/a.png", "https://a.invalid/a.png is a URL, and nothing is downloaded"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CELLS)
+@pytest.mark.parametrize("command", [("embed",), ("fit", "--quick", "--device", "cpu"), ("audit", "--quick")])
+def test_a_bad_cell_is_one_sentence_and_nothing_is_written(synib_command, tmp_path, name, command):
+    cell, said = BAD_CELLS[name]
+    bad = cell(tmp_path)
+    (tmp_path / "in").mkdir(exist_ok=True)
+    rows = [[bad if i == 3 else "photos.csv", PRAISE[i % 2], i % 2] for i in range(12)]
+    with (tmp_path / "in" / "photos.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["photo", "review", "label"], *rows])
+    before = sorted(tmp_path.rglob("*"))
+    modalities = ("--modality", "photo=photo:image", "--modality", "text=review:text", "--target", "label", "--strict")
+    out = {"embed": "latents.npz", "fit": "model", "audit": "audit"}[command[0]]
+    code, _, err = synib_command(command[0], "in/photos.csv", *modalities, *command[1:], "--out", out)
+    assert code == 2
+    assert said in err or "no image of photo (photo:image) can be read" in err
+    assert err.startswith("synib: in/photos.csv")
+    assert len(err.splitlines()) == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_model_whose_encoder_has_changed_predicts_nothing(synib_command, reviews, tmp_path):
+    fast = ("--quick", "--device", "cpu", "--no-baselines", "--method", "vanilla")
+    assert synib_command("fit", reviews, *RAW, *fast)[0] == 0
+    path = tmp_path / "model" / "model.json"
+    kept = json.loads(path.read_text())
+    kept["raw"]["text"]["encoders"][0]["revision"] = "0" * 16
+    path.write_text(json.dumps(kept))
+    code, out, err = synib_command("predict", "model", reviews, "--out", "p.csv")
+    assert (code, out) == (2, "")
+    assert "The encoder wordllama has changed since the model was fitted: revision" in err
+    assert not (tmp_path / "p.csv").exists()

@@ -43,6 +43,12 @@ CONCLUSIONS = {
         assert np.abs(rows.synergy.value).mean() > 2 * np.abs(rows.alone["text"].value).mean()
         assert (in_parts.parts["text"].together.argmax(1) == 3).all()
     """,
+    "raw-columns": """
+        assert audit.verdict.synergy == "present" and audit.verdict.candidates["vanilla"].lead.low > 0.2
+        assert sum(not has.all() for has in table.present.values()) == 2
+        assert accuracy["low"] > 0.85 and difference < 1e-5
+        assert ((probability[:3] > 0.5) == (np.array(truth[:3]) == "yes")).all() and np.ptp(without) < 0.3
+    """,
     "large-models": """
         for accuracies in (trainer_scores, lightning_scores):
             assert accuracies["plain"] < 0.6 and accuracies["SynIB"] > 0.9

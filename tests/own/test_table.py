@@ -340,5 +340,5 @@ def test_a_column_of_weights_is_read_and_rows_of_weight_0_are_left_out(tmp_path)
     table = own.read(path, weight="importance")
     assert table.weight.tolist() == weight[weight > 0].tolist()
     assert len(table.target) == len(table.weight)
-    with pytest.raises(ValueError, match="speaker should be a number of at least 0 in every row"):
+    with pytest.raises(ValueError, match="speaker must be a number of at least 0 in every row"):
         own.read(path, weight="speaker")

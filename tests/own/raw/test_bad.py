@@ -89,6 +89,27 @@ def test_a_file_that_is_no_image_is_one_line_and_its_row_lacks_the_modality(phot
         photos("0.png", strict=True)
 
 
+@pytest.mark.parametrize("start", ["data:image/png;base64,", "/9j/"])
+def test_of_a_long_cell_a_message_quotes_the_beginning_and_the_end(photos, start):
+    cell = start + "A" * 100_000 + "end"
+    try:
+        (line,) = (note for note in photos(cell).notes if "row 0" in note)
+    except ValueError as e:
+        line = str(e)
+    assert start in line
+    assert "A…A" in line
+    assert "Aend" in line
+    assert len(line) < 800
+
+
+def test_bytes_that_are_no_image_are_named_by_their_number(make, tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = make.reviews(12) | {"photo": [b"no image", *(make.png(i % 2 == 0, i) for i in range(11))]}
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    table = read(tmp_path / "a.parquet", modalities={"text": "review", "photo": "photo:image"})
+    assert any("row 0 (from 0): a file of 8 bytes is not a readable image" in note for note in table.notes)
+
+
 def test_many_broken_files_are_counted_and_all_of_them_are_an_error(make, tmp_path):
     for i in range(20):
         (tmp_path / f"{i}.png").write_bytes(make.png(True, i) if i > 14 else b"x")
@@ -160,7 +181,9 @@ def test_columns_without_a_text_are_refused(make, tmp_path):
         Table.from_dataframe(pandas.DataFrame(columns), modalities={"text": "comment:text", "age": "age:table"})
     columns["comment"] = ["?!"] * 12
     modalities = {"text": "comment:text", "age": "age:table"}
-    with pytest.raises(ValueError, match="no text has a word"):
+    with pytest.raises(
+        ValueError, match="no text has a word or a number that TF-IDF could count: name another encoder"
+    ):
         Table.from_dataframe(pandas.DataFrame(columns), modalities=modalities, encoders={"text": "tfidf"})
 
 

@@ -1,6 +1,7 @@
 """What every encoder must satisfy, and a few exact values."""
 
 import io
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from synib.data.media import BrokenFile
 from synib.own.raw import catalogue, images, sounds
+from synib.own.raw.encoders import tfidf
 from synib.own.raw.encoders.base import Encoder
 from synib.own.raw.encoders.logmel import BANDS, log_mel
 from synib.own.raw.encoders.onehot import OneHot, OneHotFitter
@@ -218,6 +220,23 @@ def test_the_components_of_tfidf_are_the_leading_singular_vectors():
     found = np.linalg.norm(matrix @ ours.T, axis=0)
     assert np.allclose(found, np.sort(values)[::-1], rtol=0.02)
     assert abs(ours[0] @ theirs[-1]) > 0.999
+
+
+@pytest.mark.parametrize(("buckets", "most"), [(2**22, 20), (2**9, 20), (2**9, 100_000), (2**6, 3)])
+def test_the_frequent_terms_of_tfidf_are_those_of_a_full_count(monkeypatch, buckets, most):
+    draw = np.random.default_rng(0)
+    chance = 1 / np.arange(1, 301)
+    texts = [" ".join(f"w{k}" for k in draw.choice(300, 12, p=chance / chance.sum())) for _ in range(100)]
+    monkeypatch.setattr(tfidf, "BUCKETS", buckets)
+    monkeypatch.setattr(tfidf, "TERMS", most := min(most, buckets // 2))
+    full = Counter(term for text in texts for term in set(tfidf._terms(text)))
+    expected = sorted((t for t, n in full.items() if n > 1), key=lambda t: (-full[t], t))[:most]
+    found = tfidf._frequent(texts)
+    assert sorted(found, key=lambda t: (-found[t], t))[:most] == expected
+    assert all(found[term] == full[term] for term in expected)
+    once = tfidf._frequent([f"a{i} b{i}" for i in range(9)])
+    assert sorted(once)[:2] == ["a0", "a0 b0"]
+    assert set(once.values()) == {1}
 
 
 def test_tfidf_has_more_numbers_where_there_are_more_texts():

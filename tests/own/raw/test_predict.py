@@ -66,6 +66,19 @@ def test_a_modality_or_a_column_of_a_table_may_be_missing(folder, make, tmp_path
         new_rows(model, make.csv(tmp_path / "none.csv", {"a": [1, 2], "b": [3, 4]}))
 
 
+def test_all_rows_may_lack_a_text(folder, make, tmp_path):
+    from synib.own.new_rows import new_rows
+
+    model = load(folder / "model")
+    columns = make.reviews(6, seed=5)
+    without = model.predict(
+        *model.read(make.csv(tmp_path / "no column.csv", {k: columns[k] for k in ("age", "department")}))
+    )
+    found = new_rows(model, make.csv(tmp_path / "empty.csv", columns | {"review": ["", " "] * 3}))
+    assert "text is missing in 6 of 6 rows." in found.notes
+    assert np.array_equal(model.predict(found.modalities, found.present), without)
+
+
 def test_a_changed_encoder_is_refused(folder, reviews_csv):
     model = load(folder / "model")
     text = model.raw["text"]

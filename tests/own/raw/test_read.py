@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from synib.own.raw import catalogue
 from synib.own.raw.encoders.wordllama import WordLlama
 from synib.own.table import Table, read
 
@@ -101,6 +102,46 @@ def test_several_encoders_of_a_modality_are_joined(reviews_csv):
     states = table.raw.modalities["text"].encoders
     assert [state.name for state in states] == ["wordllama", "tfidf"]
     assert table.modalities["text"].shape[1] == 256 + states[1].width
+
+
+def test_joined_vectors_are_mapped_and_equal_those_of_each_encoder(reviews_csv, monkeypatch, tmp_path):
+    def vectors(*names):
+        return read(reviews_csv, modalities=BOTH, encoders={"text": names}).modalities["text"]
+
+    together = vectors("wordllama", "tfidf")
+    assert isinstance(together, np.memmap)
+    alone = [vectors("wordllama"), vectors("tfidf")]
+    assert np.array_equal(together, np.concatenate(alone, 1))
+    monkeypatch.setenv("SYNIB_CACHE", str(tmp_path / "another"))
+    alone = [vectors("wordllama"), vectors("tfidf")]
+    for encoder in ("wordllama.WordLlama", "tfidf.TfIdf"):  # what each gave before is used again
+        monkeypatch.setattr(f"synib.own.raw.encoders.{encoder}.encode", None)
+    assert np.array_equal(vectors("tfidf", "wordllama"), np.concatenate(alone[::-1], 1))
+
+
+def test_a_file_that_one_of_two_encoders_cannot_take_is_named(media, monkeypatch):
+    from synib.data.media import BrokenFile
+    from synib.own.raw.encoders.pixels import Pixels
+
+    class Picky(Pixels):
+        def __init__(self):
+            super().__init__()
+            self.name = "picky"
+
+        def prepare(self, item):
+            if picked.pop():
+                raise BrokenFile("is too plain")
+            return super().prepare(item)
+
+    picked = [True] + 23 * [False]
+    monkeypatch.setattr(
+        "synib.own.raw.embed.catalogue.defaults", lambda kind: ("pixels", "picky")[: 1 + (kind == "image")]
+    )
+    make = catalogue.make
+    monkeypatch.setattr(catalogue, "make", lambda m, name, *more: Picky() if name == "picky" else make(m, name, *more))
+    table = read(media, modalities={"image": "file_name:image", "sound": "sound:audio"}, encoders={"audio": "logmel"})
+    assert (~table.present["image"]).sum() == 1
+    assert any("is too plain" in note for note in table.notes)
 
 
 def test_encoders_are_not_fitted_to_test_rows(make, tmp_path):

@@ -14,8 +14,8 @@ from synib.data.media import BrokenFile
 from synib.own.columns import Array, Column, Source
 from synib.own.raw import catalogue, images, sounds
 from synib.own.raw.encoders.base import Encoder, Fitter
-from synib.own.raw.files import DOWNLOAD, MediaFiles
-from synib.own.raw.latents import Latents, forget, stored
+from synib.own.raw.files import DOWNLOAD, MediaFiles, named
+from synib.own.raw.latents import Latents, cached, forget, stored
 from synib.own.raw.spec import RawModality
 from synib.own.raw.survey import MEDIA, READ, Content, items_of, survey
 
@@ -128,16 +128,16 @@ def embed(
                 ready.append(encoder if isinstance(encoder, Encoder) else encoder.done())
             except ValueError as e:
                 raise ValueError(f"{source.path}: {name}: {e}") from e
-        results = [_latents(source, name, modality, encoder, contents[name], files, options) for encoder in ready]
-        _check_readable(source, name, modality, results[0], contents[name], options)
-        latents[name] = results[0].values if len(results) == 1 else np.concatenate([r.values for r in results], 1)
+        result = _latents(source, name, modality, ready, contents[name], files, options)
+        _check_readable(source, name, modality, result, contents[name], options)
+        latents[name] = result.values
         encoded[name] = replace(modality, encoders=tuple(encoder.state() for encoder in ready))
         if not modality.encoders:
             fitted = [
                 r.name for encoder, r in zip(computed[name], ready, strict=True) if not isinstance(encoder, Encoder)
             ]
             notes += _notes(name, ready, fitted, split in source.kinds)
-        notes += _broken_lines(name, results[0].broken)
+        notes += _broken_lines(name, result.broken)
     return Embedded(source, encoded, latents, files, notes)
 
 
@@ -145,27 +145,46 @@ def _latents(
     source: Source,
     name: str,
     modality: RawModality,
-    encoder: Encoder,
+    encoders: Sequence[Encoder],
     content: Content,
     files: MediaFiles,
     options: RawOptions,
 ) -> Latents:
-    step = STEP[modality.kind]
-    key = {
-        "content": content.checksum.hexdigest(), "kind": modality.kind, "encoder": encoder.name, "revision": encoder.revision,
-        "download": files.allow_download and modality.kind in MEDIA,
-    }  # fmt: skip
+    """The vectors of all encoders side by side. They are joined on disk, since they may be larger than the memory."""
+    step, width = STEP[modality.kind], sum(one.width for one in encoders)
+
+    def key(of: Sequence[Encoder]) -> dict[str, Any]:
+        names, revisions = [one.name for one in of], [one.revision for one in of]
+        return {
+            "content": content.checksum.hexdigest(), "kind": modality.kind,
+            "encoder": names[0] if len(of) == 1 else names, "revision": revisions[0] if len(of) == 1 else revisions,
+            "download": files.allow_download and modality.kind in MEDIA,
+        }  # fmt: skip
 
     def blocks(first: int) -> Iterator[tuple[Array, dict[int, str]]]:
+        several = len(encoders) > 1  # what one of them gave for these rows before is used
+        before = [cached(key([one]), content.rows, one.width) if several else None for one in encoders]
         with decoding_pool(modality) as pool:
             for start, items in item_blocks(source, modality, step, first):
                 options.on_progress(start, content.rows, f"embedding {name}")
-                yield _encoded(encoder, modality, items, start, files, pool)
+                values = np.empty((len(items), width), np.float32)
+                broken: dict[int, str] = {}
+                at = 0
+                for one, known in zip(encoders, before, strict=True):
+                    if known is None:
+                        part, why = _encoded(one, modality, items, start, files, pool)
+                    else:
+                        part, why = known.values[start : start + len(items)], known.broken
+                    values[:, at : at + one.width] = part
+                    at += one.width
+                    broken = {row: text for row, text in why.items() if start <= row < start + len(items)} | broken
+                values[[row - start for row in broken]] = np.nan  # what one of them cannot read, the row lacks
+                yield values, broken
         options.on_progress(content.rows, content.rows, f"embedding {name}")
 
-    latents = stored(key, content.rows, encoder.width, step, blocks)
+    latents = stored(key(encoders), content.rows, width, step, blocks)
     if any(DOWNLOAD in why for why in latents.broken.values()):  # the server may respond next time
-        forget(key, content.rows, encoder.width)
+        forget(key(encoders), content.rows, width)
     return latents
 
 
@@ -229,8 +248,7 @@ def _encoded(
         results = list(map(prepared, places) if pool is None else pool.map(prepared, places))
         for place, result in zip(places, results, strict=True):
             if isinstance(result, BrokenFile):
-                cell = items[place]
-                broken[start + place] = f"{cell if isinstance(cell, str) else f'{len(cell):,} bytes'} {result}"
+                broken[start + place] = f"{named(items[place])} {result}"
         good = [(p, r) for p, r in zip(places, results, strict=True) if not isinstance(r, BrokenFile)]
         if good:
             values[[p for p, _ in good]] = encoder.encode([r for _, r in good])

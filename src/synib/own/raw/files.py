@@ -8,9 +8,10 @@ from pathlib import Path
 
 from synib.checks import shown
 from synib.data.media import BrokenFile
-from synib.own.columns import Cell
+from synib.own.columns import Cell, printable
 
 LARGEST = 256 * 2**20  # bytes of a file, at most
+LONGEST, HEAD = 160, 60  # maximum characters of a cell quoted in a message, and of its beginning
 SECONDS = 30  # timeout of a download
 DOWNLOAD = "cannot be downloaded"
 URLS = ("http://", "https://")
@@ -56,8 +57,8 @@ class MediaFiles:
             return joined
         if not resolved.is_relative_to(self.root.resolve()):
             raise ValueError(
-                f"{text!r} points outside of {self.root}, to {resolved}: only files inside the folder are read. To allow these "
-                "files, name a folder that contains them all with --root DIR (root= in Python)."
+                f"{named(text)!r} points outside of {self.root}, to {named(str(resolved))}: only files inside the folder are "
+                "read. To allow these files, name a folder that contains them all with --root DIR (root= in Python)."
             )
         return joined
 
@@ -102,6 +103,14 @@ class MediaFiles:
         if not isinstance(cell, str):
             raise ValueError(f"a cell must hold a path or the bytes of a file; got {shown(cell)}.")
         return cell
+
+
+def named(cell: Cell) -> str:
+    """A cell of images or sounds as quoted in a message: of a long one the beginning and the end."""
+    if isinstance(cell, bytes):
+        return f"a file of {len(cell):,} bytes"
+    text = printable(str(cell))
+    return text if len(text) <= LONGEST else f"{text[:HEAD]}…{text[HEAD - LONGEST :]}"
 
 
 def is_url(text: str) -> bool:

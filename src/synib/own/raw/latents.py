@@ -80,6 +80,18 @@ def stored(
     return latents
 
 
+def cached(source: dict[str, Any], rows: int, width: int) -> Latents | None:
+    """The latents of this source if the cache has them."""
+    described = {"format": FORMAT, "rows": rows, "width": width, **source}
+    folder = _folder(described)
+    if not folder.is_dir():
+        return None
+    try:
+        return _open(folder, described)
+    except (OSError, WriteError):  # whoever computes them says what is wrong with the folder
+        return None
+
+
 def forget(source: dict[str, Any], rows: int, width: int) -> None:
     """Remove latents from the cache, so that they are computed again next time; open ones stay usable."""
     shutil.rmtree(_folder({"format": FORMAT, "rows": rows, "width": width, **source}), ignore_errors=True)

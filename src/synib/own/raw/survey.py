@@ -43,7 +43,7 @@ def survey(
 
     Args:
         source: The file.
-        modalities: Name → its columns.
+        modalities: Name → its columns; one with encoders, which a model was fitted with, may be missing in every row.
         fitters: Name → the fitters of its encoders; they do not get test rows.
         files: Reader of images and sounds.
         split: The split column.
@@ -68,7 +68,7 @@ def survey(
     if not row:
         raise ValueError(f"{source.path} has no rows.")
     for name, content in contents.items():
-        if not content.present:
+        if not content.present and not modalities[name].encoders:  # a fitted model does without it
             raise ValueError(
                 f"{source.path}: {name} ({modalities[name].column}) is missing in every row: leave it out."
             )

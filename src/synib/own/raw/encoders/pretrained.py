@@ -174,7 +174,7 @@ def _sentences(name: str, where: str, kind: str, local: bool, download: bool) ->
         yield
     except Exception as e:  # of many types, some defined by the hub
         lines = str(e.__cause__ or e).strip().splitlines()
-        why = (lines[0].rstrip(".") if lines else type(e).__name__)[:160]
+        why = (lines[0].partition(". ")[0].rstrip(".") if lines else type(e).__name__)[:160]
         if local:
             raise ValueError(f"{where} contains no readable transformers {kind} model ({why}).") from e
         if download:

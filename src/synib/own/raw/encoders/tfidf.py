@@ -2,9 +2,11 @@
 
 import hashlib
 import re
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterator, Sequence
+from heapq import nlargest, nsmallest
+from itertools import chain, compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ NAME = "tfidf"
 TERMS, WIDTH, DOCUMENTS = 20_000, 768, 20_000  # maximum number of terms, output width, and texts to fit to
 NARROW, TEXTS = 32, 16  # minimum width; beyond it, texts needed per dimension
 PASSES, MORE = 2, 16  # passes of the randomised SVD, and its oversampling
+BUCKETS = 2**22  # of terms that are counted together at first
 RARE = 2  # texts in which a term must occur
 WORD = re.compile(r"[^\W_]+", re.UNICODE)
 LICENCE = "none needed (fitted to the data)"
@@ -77,15 +80,13 @@ class TfIdfFitter(Fitter):
                 self._kept[place] = text
 
     def done(self) -> TfIdf:
-        document_counts: Counter[str] = Counter()
-        for text in self._kept:
-            document_counts.update(set(_terms(text)))
-        frequent = sorted((t for t, n in document_counts.items() if n >= RARE), key=lambda t: (-document_counts[t], t))[
-            :TERMS
-        ]
-        terms = frequent or sorted(document_counts)[:TERMS]
+        document_counts = _frequent(self._kept)
+        terms = sorted(document_counts, key=lambda term: (-document_counts[term], term))[:TERMS]
         if not terms:
-            raise ValueError("no text has a word.")
+            raise ValueError(
+                "no text has a word or a number that TF-IDF could count: name another encoder, "
+                "such as --encoder text=wordllama."
+            )
         documents = np.array([document_counts[term] for term in terms])
         weights = (np.log((1 + len(self._kept)) / (1 + documents)) + 1).astype(np.float32)
         matrix = _matrix(self._kept, {term: k for k, term in enumerate(terms)}, weights)
@@ -96,6 +97,35 @@ class TfIdfFitter(Fitter):
         # The sign of a singular vector is arbitrary.
         signs = np.sign(directions[np.arange(len(directions)), np.abs(directions).argmax(1)])
         return TfIdf(terms, weights, np.ascontiguousarray((directions * signs[:, None]).T, dtype=np.float32))
+
+
+def _frequent(texts: Sequence[str]) -> Counter[str]:
+    """Term → texts that it occurs in, for the terms of at least two texts, the 20,000 most frequent ones among them.
+
+    Long texts have many millions of pairs of words, too many to count each. So texts are first counted for buckets of terms of
+    the same hash, which is an upper bound for each term of a bucket; then for the terms of frequent buckets only. If no term
+    occurs twice, the first ones in alphabetical order stand for all.
+    """
+    buckets = np.zeros(BUCKETS, np.int32)
+    for text in texts:
+        np.add.at(buckets, _buckets(set(_terms(text))), 1)
+    least = max(RARE, int(np.partition(buckets, -2 * TERMS)[-2 * TERMS]))
+    while True:
+        found: Counter[str] = Counter()
+        for text in texts:
+            terms = set(_terms(text))
+            found.update(compress(terms, buckets[_buckets(terms)] >= least))
+        last = min(nlargest(TERMS, found.values())) if len(found) >= TERMS else 0
+        if least <= max(last, RARE):  # what was not counted occurs in fewer than ``least`` texts
+            break
+        least = max(last, RARE)
+    frequent = Counter({term: count for term, count in found.items() if count >= RARE})
+    return frequent or Counter(nsmallest(TERMS, chain.from_iterable(set(_terms(text)) for text in texts)))
+
+
+def _buckets(terms: Collection[str]) -> Array:
+    """The bucket of each term. Python's hashes differ between processes; what is counted in the end does not."""
+    return np.fromiter(map(hash, terms), np.int64, len(terms)) & (BUCKETS - 1)
 
 
 def _leading(matrix: Any, rank: int) -> Array:
@@ -121,15 +151,14 @@ def _matrix(texts: Sequence[str], number: dict[str, int], weights: Array) -> Any
     """(texts, terms): frequencies, damped by a logarithm and weighted, each row of length 1."""
     from scipy.sparse import csr_matrix
 
-    columns: list[int] = []
-    values: list[float] = []
+    columns, values = array("i"), array("i")  # lists would take twice the memory
     ends = [0]
     for text in texts:
         counts = Counter(number[term] for term in _terms(text) if term in number)
         columns.extend(counts)
         values.extend(counts.values())
         ends.append(len(columns))
-    at = np.array(columns, np.int32)
+    at = np.asarray(columns, np.int32)
     damped = (1 + np.log(np.array(values, np.float32))) * weights[at] if len(at) else np.zeros(0, np.float32)
     matrix = csr_matrix((damped.astype(np.float32), at, ends), shape=(len(texts), len(number)))
     lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(1)).reshape(-1))
