@@ -29,7 +29,7 @@ def layer(parts: tuple[str, ...]) -> str:
 
 def layer_of(file: Path) -> str:
     parts = file.relative_to(SOURCE).with_suffix("").parts
-    return layer(() if parts == ("__init__",) else parts)
+    return layer({("__init__",): (), ("__main__",): ("cli",)}.get(parts, parts))  # python -m synib is the command
 
 
 def imported(file: Path) -> Iterator[str]:

@@ -127,7 +127,7 @@ def test_mistakes_get_one_sentence(measure, wrong, sentence, mixed_case):
         ({"target": torch.ones(20).long()}, "All 20 targets are class 1; .* at least 2 classes"),
         ({"target": "labels"}, "The target must be one class or value for each example; got str"),
         ({"target": Bernoulli()}, "The target must be one class or value for each example; got Bernoulli"),
-        ({"predict": lambda m: m["x0"][:, :3] / 0.0}, "The model's predictions contain NaN or Inf"),
+        ({"predict": lambda m: m["x0"][:, :3] / 0.0}, "The model's predictions contain NaN or infinite values"),
     ],
 )
 @pytest.mark.parametrize("measure", [emap, interaction, usage])

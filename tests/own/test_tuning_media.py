@@ -132,7 +132,7 @@ def test_tuned_encoders_of_images_and_sounds_are_saved_and_used_again(network, f
 
     def kept(*given):  # too few rows to be better: what is kept is tried all the same
         compared = real(*given)
-        return dataclasses.replace(compared, lower=dataclasses.replace(compared.lower, value=-1.0))
+        return dataclasses.replace(compared, loss_difference=dataclasses.replace(compared.loss_difference, value=-1.0))
 
     monkeypatch.setattr(tuning, "compare", kept)
     model, tuned = tuning.tune(frozen, table, epochs=2, device="cpu")

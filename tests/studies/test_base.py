@@ -87,6 +87,11 @@ SMALL = {
     "forms": {"seeds": 2, "task": ("pid-xor",), "form": ("vanilla", "shuffled")},
     "fair-search": {"seeds": 2, "task": ("pid-xor",), "form": ("vanilla", "recipe")},
     "fair": {"seeds": 2, "task": ("pid-xor",), "form": ("vanilla", "recipe")},
+    "fair-recipes": {
+        "seeds": 2,
+        "task": ("pid-xor",),
+        "form": ("learned, 1 draw, 10 to 0", "learned, 16 draws, 30 to 1"),
+    },
     "ablations": {"seeds": 2, "task": ("pid-xor",), "leave_out": ("weight=3", "share=0.02")},
     "mask-recovery": {"seeds": 2, "task": ("spurious-xor", "pid-xor"), "width": 8},
     "affect-mosi": {"seeds": 2, "fold": (0, 1), "methods": ("vanilla", "confidence")},

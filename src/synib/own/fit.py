@@ -92,8 +92,10 @@ def fit(
     chosen, calibration = judged[number], cross.calibration(number)
     has_validation = table.split is not None and "validation" in table.split
     train_rows = folds[0].train if has_validation else np.sort(np.concatenate([fold.test for fold in folds]))
+    of_folds = learners.get(number, [])
+    validated = of_folds[0] if has_validation and of_folds else None
     learner, scaling, settings = run.final(
-        chosen, train_rows, calibration, learners[number][0] if has_validation and number in learners else None
+        chosen, train_rows, calibration, validated, of_folds=() if has_validation else of_folds
     )
     scores = {m: _scores(table, cross, [m], rows, len(folds)) for m in methods}
     about = {
@@ -105,10 +107,11 @@ def fit(
         "folds": len(cross.folds),
         "scores": _scores(table, cross, considered, rows, len(folds)),
         "of_methods": scores,
-        "choice": choice_in_words(chosen.method, requested == AUTO, cross, considered, table.kind),
+        "choice": choice_in_words(chosen.method, requested == AUTO, cross, considered, table.kind)
+        + run.refit_in_words(),
         "budget": budget,
         "seeds": seeds,
-        "kept": {"seed": chosen.seed},
+        "kept": run.kept or {"seed": chosen.seed},
         "settings_log_loss": {m: [cross.mean_loss(i) for i, c in enumerate(judged) if c.method == m] for m in methods},
     }
     model = run.predictor(chosen, (learner, scaling, settings), calibration, train_rows, about)

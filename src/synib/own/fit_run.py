@@ -21,6 +21,7 @@ from synib.own.incomplete import SecondTrainer, TrainedPart
 from synib.own.logistic_model import Regression, settings_of
 from synib.own.predictor import Predictor
 from synib.own.recipe import TableRecipe, make_method
+from synib.own.refit import ATTEMPTS, largest_loss, training_loss
 from synib.own.scaling import Scaling
 from synib.own.search_space import LINEAR, RIDGES, candidates
 from synib.own.table import Table
@@ -46,6 +47,7 @@ class FitRun:
     on_progress: Progress
 
     def __post_init__(self) -> None:
+        self.kept: dict[str, int] = {}  # how the final training went
         self.recipe = TableRecipe(self.table, self.folds, self.epochs)
         self.pairs = [(i, j) for i in range(len(self.folds)) for j in range(i)] if self.nested else []
         pair_folds = [self._without_both(i, j) for i, j in self.pairs]
@@ -144,9 +146,19 @@ class FitRun:
         return TableRecipe(self.table, parts, self.epochs, self.recipe.width)
 
     def final(
-        self, chosen: Candidate, rows: Rows, calibration: Calibration, trained: Learner | None = None, fold: int = 0
+        self,
+        chosen: Candidate,
+        rows: Rows,
+        calibration: Calibration,
+        trained: Learner | None = None,
+        fold: int = 0,
+        of_folds: Sequence[Learner] = (),
     ) -> tuple[Any, Scaling, dict[str, Any]]:
-        """The chosen model, trained on these rows unless a trained one is given; its scaling; and all its settings."""
+        """The chosen model, trained on these rows unless a trained one is given; its scaling; and all its settings.
+
+        With the models of the folds, training is repeated from other seeds while its loss is much higher than theirs; if
+        that does not help, the model of the first fold is returned.
+        """
         scaling = Scaling.fit(self.table, rows)
         if chosen.method == FREQUENCIES:
             constant = Frequencies(tuple(self.table.modalities), self._constant(rows))
@@ -168,9 +180,10 @@ class FitRun:
             part = revising_part or Fold(rows, held_out(self.table, rows, seed=self.seed)[1], rows[:0])
             recipe = TableRecipe(self.table, [part], self.epochs, self.recipe.width)
             settings = recipe.settings(chosen.method, chosen.settings, 0)
-            cell = Cell("own", chosen.method, {"fold": 0}, settings, chosen.seed)
-            shard = train_cells(recipe, [cell], self.device, after_epoch=lambda s: self._advance(s, self.last_cost))
-            learner, scaling = shard[cell.id].learner().eval(), recipe.scaling(0)
+            kept = self._refit(chosen, recipe, settings, of_folds)
+            if kept is None:  # the model of a fold has the scores that are shown
+                return self.final(chosen, rows, calibration, of_folds[0])
+            learner, scaling = kept, recipe.scaling(0)
         method = learner.method
         if isinstance(method, Experts):
             scales = expert_scales(learner, recipe.view(fold, recipe.parts[fold].train))
@@ -178,6 +191,31 @@ class FitRun:
             method.bias = calibration.bias.to(method.bias)
         # In double precision a row's prediction does not depend on the other rows of its batch.
         return Answers(learner, self.recipe.outputs).double(), scaling, settings
+
+    def _refit(
+        self, chosen: Candidate, recipe: TableRecipe, settings: dict[str, Any], of_folds: Sequence[Learner]
+    ) -> Learner | None:
+        """The chosen model trained on all rows, from the first seed with which it learns what the models of the folds have."""
+        limit = largest_loss(self._recipe(chosen.method, self.folds), of_folds) if of_folds else None
+        for attempt in range(ATTEMPTS):
+            seed = chosen.seed + attempt * self.seeds
+            cell = Cell("own", chosen.method, {"fold": 0}, settings, seed)
+            shard = train_cells(recipe, [cell], self.device, after_epoch=lambda s: self._advance(s, self.last_cost))
+            learner = shard[cell.id].learner().eval()
+            if limit is None or bool((training_loss(recipe, 0, learner)[0] <= limit).all()):
+                self.kept = {"seed": seed, "attempts": attempt + 1}
+                return learner
+        self.kept = {"seed": chosen.seed, "attempts": ATTEMPTS, "fold": 0}
+        return None
+
+    def refit_in_words(self) -> str:
+        """What is worth knowing about the final training."""
+        if "fold" in self.kept:
+            return (
+                f" Training on all rows failed from {ATTEMPTS} seeds (its loss stayed above that of the cross-validated "
+                "models), so the model of the first fold is kept."
+            )
+        return ""
 
     def predictor(
         self,
