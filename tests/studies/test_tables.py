@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from synib.studies.charts import band
 from synib.studies.tables import grouped_folds, read_table, standardised
 
 
@@ -63,3 +64,8 @@ def test_invalid_columns_are_named(tmp_path, changed, message):
     np.savez(tmp_path / "t.npz", **(whole | changed))
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / "t.npz", {"x": 2}, ["id"], 2)
+
+
+def test_a_band_is_named_only_where_there_are_several_seeds():
+    assert band(3) == "The band is ± one standard error over 3 seeds."
+    assert "no standard errors" in band(1)

@@ -25,6 +25,11 @@ def label(method: str) -> str:
     return LABELS.get(method, method)
 
 
+def band(seeds: int) -> str:
+    """What the band around a line shows, as a sentence."""
+    return f"The band is ± one standard error over {seeds} seeds." if seeds > 1 else "One seed: no standard errors."
+
+
 @dataclass(frozen=True)
 class Series:
     """A line with its spread.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from synib.studies.base import Row, option
-from synib.studies.charts import Chart, Figure, Panel, Panels, Series, Table, label
+from synib.studies.charts import Chart, Figure, Panel, Panels, Series, Table, band, label
 from synib.studies.pid_xor.data import pid_xor
 from synib.studies.pid_xor.simplex import PAPER, REFERENCE, TOTAL_AND_SYNERGY, PIDExperiment
 
@@ -88,8 +88,8 @@ class PIDDynamics(PIDExperiment):
                 y="accuracy",
                 panels=panels,
                 reading=(
-                    "Training (solid) and validation (dashed) accuracy on the examples of each source; the band is ± "
-                    f"one standard error over seeds (n = {self.seeds}). A solid red line far above a dashed one is "
+                    "Training (solid) and validation (dashed) accuracy on the examples of each source. "
+                    f"{band(self.seeds)} A solid red line far above a dashed one is "
                     "memorised synergy."
                 ),
                 chance=0.5,
@@ -110,8 +110,8 @@ class PIDDynamics(PIDExperiment):
                     y="synergy accuracy",
                     series=lines,
                     reading=(
-                        "The same network from the same initial weights; the band is ± one standard error over seeds (n = "
-                        f"{self.seeds}). Settings were chosen by ordinary validation accuracy, not by this curve."
+                        "The same network from the same initial weights. "
+                        f"{band(self.seeds)} Settings were chosen by ordinary validation accuracy, not by this curve."
                     ),
                     chance=0.5,
                     limits=(0.3, 1.03),

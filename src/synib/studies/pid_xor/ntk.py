@@ -12,7 +12,7 @@ from synib.measure import group_losses
 from synib.measure.arrays import Of
 from synib.measure.ntk import Parameters, Predict, tangents
 from synib.studies.base import Row
-from synib.studies.charts import Figure, Panel, Panels, Series, Table, label
+from synib.studies.charts import Figure, Panel, Panels, Series, Table, band, label
 from synib.studies.pid_xor.simplex import REFERENCE, PIDExperiment, Regime
 
 SOURCES = ("U1", "R", "S")
@@ -121,7 +121,7 @@ class GradientGeometry(PIDExperiment):
                 "Strength: how much a unit of each source's error moves the parameters, through the logits and "
                 "through the probabilities (logarithmic). Alignment: whether the updates of two sources point in "
                 "the same direction (1), in opposite directions (-1), or are orthogonal (0). Loss: training "
-                "(solid) and validation (dashed) examples of each source. Bands are ± one standard error over "
-                f"seeds (n = {self.seeds})."
+                "(solid) and validation (dashed) examples of each source. "
+                f"{band(self.seeds)}"
             ),
         )

@@ -9,7 +9,7 @@ from synib.data import Dataset
 from synib.masks import StandardNoise
 from synib.measure import scores_under_corruption
 from synib.studies.base import Row, option
-from synib.studies.charts import Figure, Panel, Panels, Series, Table, label
+from synib.studies.charts import Figure, Panel, Panels, Series, Table, band, label
 from synib.studies.spurious_xor.experiment import SpuriousXOR
 from synib.training import Cell, Learner
 
@@ -110,8 +110,8 @@ class Calibration(SpuriousXOR):
                     f"Test predictions in confidence bins that contain at least {ENOUGH} predictions in every seed. On "
                     "the dashed line, accuracy equals confidence; below it, a model is overconfident. Without one of "
                     "the modalities no model can be correct more often than half of the time, and an appropriately "
-                    "uncertain model has no points far to the right. The band is ± one standard error over seeds (n = "
-                    f"{self.seeds})."
+                    "uncertain model has no points far to the right. "
+                    f"{band(self.seeds)}"
                 ),
             )
         ]

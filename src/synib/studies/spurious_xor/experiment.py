@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from synib.data import Dataset
 from synib.models import FusionModel, spurious_xor_model
 from synib.studies.base import Experiment, Row, option, settings_of
-from synib.studies.charts import Chart, Figure, Series, label
+from synib.studies.charts import Chart, Figure, Series, band, label
 from synib.studies.spurious_xor.data import TestShortcut, parity
 from synib.training import Cell
 
@@ -87,8 +87,8 @@ class SpuriousXOR(Experiment):
             y="test accuracy",
             series=lines,
             reading=(
-                "Every line is one way of training the same network from the same initial weights; the band is ± "
-                f"one standard error over seeds (n = {self.seeds}). Chance is 0.5. Only the oracle (dashed) knows "
+                "Every line is one way of training the same network from the same initial weights. "
+                f"{band(self.seeds)} Chance is 0.5. Only the oracle (dashed) knows "
                 "which coordinates carry the bits."
             ),
             chance=0.5,
