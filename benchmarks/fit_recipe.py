@@ -1,4 +1,4 @@
-"""SynIB in `synib fit` for numbers and several labels: constant weights, annealed ones, or the default recipe.
+"""SynIB in `synib fit` for numbers and several labels: constant or annealed weights.
 
 Rows of two modalities with 16 numbers each. What is predicted (a number, or three labels) rests on the product of the signs of
 one number in each modality. In a share of the rows, a number of the first modality says the answer as well: a cue, which one
@@ -9,7 +9,7 @@ fresh rows, all and those without a cue, as the share of explained variance or a
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,11 @@ from synib.own import search_space
 
 WIDTH, FRESH = 16, 5000
 PLAIN = "plain fusion"
-# The searched weights, the fixed settings, and whether the weight falls to 0.
-SCHEDULES: dict[str, tuple[dict[str, Sequence[float]] | None, dict[str, Any], bool]] = {
-    "constant weight": ({"weight": (1.0, 3.0, 10.0)}, {"draws": 16}, False),
-    "annealed, 10, 3 or 30": ({"weight": (10.0, 3.0, 30.0)}, {"draws": 16}, True),
-    "annealed, 30, 10 or 3": ({"weight": (30.0, 10.0, 3.0)}, {"draws": 16}, True),
-    "default recipe": (None, {"draws": 16, "weight": 30.0}, True),
+# The searched weights, and whether they fall to 0.
+SCHEDULES: dict[str, tuple[tuple[float, ...], bool]] = {
+    "constant weight": ((1.0, 3.0, 10.0), False),
+    "annealed, 30, 10 or 3": ((30.0, 10.0, 3.0), True),
+    "annealed, 10, 3 or 30": ((10.0, 3.0, 30.0), True),
 }
 
 
@@ -76,13 +75,11 @@ def main() -> None:
                 table = synib.Table.from_arrays(
                     modalities, target, task="regression" if kind == "number" else "multilabel"
                 )
-                for name, (own, fixed, annealed) in {**SCHEDULES, PLAIN: (None, {}, False)}.items():
-                    if name not in options.only:
-                        continue
+                for name in options.only:
                     if name != PLAIN:
-                        search_space.SPECIFIC.pop("synib-marginal", None)
-                        search_space.SPECIFIC |= {"synib-marginal": own} if own else {}
-                        search_space.FIXED["synib-marginal"] = fixed
+                        weights, annealed = SCHEDULES[name]
+                        search_space.SPECIFIC["synib-marginal"] = {"weight": weights}
+                        search_space.ON_NUMBERS.clear()
                         search_space.ANNEALED = ("synib-marginal",) if annealed else ()
                     method = "vanilla" if name == PLAIN else "synib-marginal"
                     predicted = fitted(kind, method, table, fresh, seed)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from synib.own.search_space import CANDIDATES, SPECIFIC, candidates, pace
+from synib.own.search_space import CANDIDATES, SPECIFIC, candidates, fixed, pace
 
 
 def test_every_method_has_as_many_candidates_and_all_are_different():
@@ -23,3 +23,11 @@ def test_no_batch_is_a_row_alone_and_training_ends():
         batch, epochs = pace(rows)
         assert rows % batch != 1
         assert 2 <= epochs <= 40
+
+
+def test_only_on_numbers_the_weight_of_averaged_draws_is_annealed_from_larger_values():
+    assert [c["weight"] for c in candidates("synib-marginal", 3, "multilabel")] == [1.0, 3.0, 10.0]
+    assert [c["weight"] for c in candidates("synib-marginal", 3, "regression")] == [30.0, 10.0, 3.0]
+    assert fixed("synib-marginal", 100, "regression")["weight_steps"] == 80
+    assert "weight_steps" not in fixed("synib-marginal", 100, "multilabel")
+    assert candidates("vanilla", 3, "regression") == candidates("vanilla", 3)

@@ -162,7 +162,11 @@ def train(
     for method, method_cells in cells.items():
         by_cell = train_cells(recipe, method_cells, device, together, after_epoch)
         trained[method] = _best(
-            recipe, method, [by_cell[cell.id] for cell in method_cells], candidates(method, budget), seeds
+            recipe,
+            method,
+            [by_cell[cell.id] for cell in method_cells],
+            candidates(method, budget, recipe.table.kind),
+            seeds,
         )
     recipe.release()
     return Outcome(recipe, trained, budget, seeds)

@@ -7,6 +7,7 @@ from synib.checks import check_whole
 from synib.own.crossfit import FREQUENCIES
 from synib.own.folds import kind_of
 from synib.own.table import Table
+from synib.own.targets import TargetKind
 
 STEPS = 600  # training steps by default
 EPOCHS = 40  # epochs, at most
@@ -17,7 +18,7 @@ DECAYS: dict[str, Sequence[float]] = {"weight_decay": (1e-4, 1e-3, 1e-2)}
 SPECIFIC: dict[str, dict[str, Sequence[float]]] = {
     "confidence": {"weight": (1.0, 0.3, 3.0)},
     "synib-random": {"weight": (3.0, 1.0, 10.0)},
-    "synib-marginal": {"weight": (30.0, 10.0, 3.0)},
+    "synib-marginal": {"weight": (1.0, 3.0, 10.0)},
     "experts": {"weight": (10.0, 3.0, 1.0)},
 }
 FIXED: dict[str, dict[str, Any]] = {
@@ -27,7 +28,9 @@ FIXED: dict[str, dict[str, Any]] = {
     "modality-dropout": {"p": 0.5},
 }
 SECOND = "modality-dropout"  # trains the second model, for rows that lack modalities
-ANNEALED: tuple[str, ...] = ("synib-random", "synib-marginal")  # the weight falls to 0 over four fifths of the steps
+ANNEALED: tuple[str, ...] = ("synib-random",)  # the weight falls to 0 over four fifths of the steps
+# A constant weight on numbers keeps predictions near their mean, so that it is annealed, too.
+ON_NUMBERS: dict[str, dict[str, Sequence[float]]] = {"synib-marginal": {"weight": (30.0, 10.0, 3.0)}}
 LINEAR = "linear"  # a logistic regression
 RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003)  # its penalties; all are tried
 WIDE = 128  # width of a modality from which on logistic regression is compared
@@ -76,8 +79,8 @@ def _has_classes(table: Table) -> bool:
     return kind_of(table) in ("classification", "ordinal")
 
 
-def candidates(method: str, budget: int) -> list[dict[str, float]]:
-    """The settings to try, spread over learning rate, dropout and the method's specific setting.
+def candidates(method: str, budget: int, kind: TargetKind = "classification") -> list[dict[str, float]]:
+    """The settings to try on a kind of target, spread over learning rate, dropout and the method's specific setting.
 
     A logistic regression is cheap and has one setting, its penalty; all penalties are tried.
     """
@@ -87,15 +90,17 @@ def candidates(method: str, budget: int) -> list[dict[str, float]]:
         raise ValueError(
             f"budget is the number of candidates per method and must be at most {CANDIDATES}; got {budget}."
         )
-    ((name, values),) = SPECIFIC.get(method, DECAYS).items()
+    specific = SPECIFIC | ON_NUMBERS if kind == "regression" else SPECIFIC
+    ((name, values),) = specific.get(method, DECAYS).items()
     # A Latin square of learning rates and specific values with alternating dropout. As nine is odd, dropout is flipped in the
     # next nine.
     return [{"lr": RATES[i % 3], "dropout": DROPOUTS[i % 2], name: values[(i + i // 3) % 3]} for i in range(budget)]
 
 
-def fixed(method: str, steps: int) -> Mapping[str, Any]:
-    """The settings of a method that are not searched, for this number of training steps."""
-    schedule = {"weight_schedule": "anneal", "weight_steps": max(1, 4 * steps // 5)} if method in ANNEALED else {}
+def fixed(method: str, steps: int, kind: TargetKind) -> Mapping[str, Any]:
+    """The settings of a method that are not searched, for so many training steps and a kind of target."""
+    annealed = method in ANNEALED or (kind == "regression" and method in ON_NUMBERS)
+    schedule = {"weight_schedule": "anneal", "weight_steps": max(1, 4 * steps // 5)} if annealed else {}
     return {"weight_decay": 1e-4, **FIXED.get(method, {}), **schedule}
 
 
