@@ -9,14 +9,13 @@ intervals. Holm's adjustment is over all leads of the plan: one whose form has n
 """
 
 import argparse
-import csv
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from synib.files import read_csv
+from synib.files import read_csv, write_csv
 from synib.measure import interval
 from synib.measure.stats import holm, resampled_p_value
 from synib.studies.fair.catalogue import RECIPE
@@ -57,10 +56,7 @@ def main() -> None:
     missing = [1.0] * (PLANNED - len(lines))
     for line, p in zip(lines, holm([*(line["p"] for line in lines), *missing]), strict=False):
         line["p_holm"] = float(p)
-    with options.out.open("w", newline="", encoding="utf-8") as text:
-        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: round(v, 5) if isinstance(v, float) else v for k, v in line.items()} for line in lines)
+    write_csv(options.out, [{k: round(v, 5) if isinstance(v, float) else v for k, v in x.items()} for x in lines])
     print("| task | recipe over | lead (95 % interval) | Holm p |\n|---|---|---|---|")
     for line in lines:
         words = f"{line['lead']:+.3f} [{line['low']:.3f}, {line['high']:.3f}]".replace("-", "−")

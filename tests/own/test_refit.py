@@ -66,6 +66,7 @@ def test_where_training_fails_from_every_seed_the_model_of_a_fold_is_kept_and_th
     model = fit(xor, method, **FAST)
     assert seeds == [0, 1, 2]
     assert model.about["kept"] == {"seed": 0, "attempts": 3, "fold": 0}
+    assert model.about["rows"]["train"] == 128
     assert accuracy(model, xor) > 0.95
     assert "Training on all rows failed from 3 seeds" in model.about["choice"]
 

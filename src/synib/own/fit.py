@@ -97,6 +97,8 @@ def fit(
     learner, scaling, settings = run.final(
         chosen, train_rows, calibration, validated, of_folds=() if has_validation else of_folds
     )
+    if "fold" in run.kept:
+        train_rows = folds[run.kept["fold"]].train
     scores = {m: _scores(table, cross, [m], rows, len(folds)) for m in methods}
     about = {
         "source": table.source,

@@ -9,12 +9,8 @@ from synib.own.columns import Array
 from synib.own.raw.encoders.base import Encoder
 from synib.own.raw.sounds import RATE, Wave
 
-WINDOW, HOP, BANDS, FRAMES = (
-    400,
-    160,
-    40,
-    4096,
-)  # samples per window, samples between windows, bands, and windows at a time
+WINDOW, HOP, BANDS = 400, 160, 40  # samples of a window, samples between windows, and mel bands
+FRAMES = 4096  # windows at a time
 FLOOR = 1e-8
 STATISTICS = 5
 
