@@ -4,8 +4,8 @@
     python benchmarks/fair_gpu.py second --root carry --out runs --seconds 500 --tar "$OUT/fair.tar.gz"
 
 A piece begins with the jobs of most value. When the time is over its processes are stopped; what was finished is packed, and
-the same command goes on from there (``--resume fair.tar.gz`` unpacks it before). ``first`` reads no test data but those of the
-further rivals; ``second`` tests what ``first`` searched. ``benchmarks/join_runs.py`` joins the parts of a comparison
+the same command goes on from there (``--resume fair.tar.gz`` unpacks it before). ``first`` reads no test data;
+``second`` tests what ``first`` searched. ``benchmarks/join_runs.py`` joins the parts of a comparison
 in one folder, of which ``synib report`` makes the page.
 """
 
@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-RIVALS = ("product of experts", "learned mixin", "JTT", "Gradient-Blending")
 # The forms of the first run on digits-halves, whose settings are committed.
 HALVES = ("vanilla", "stacked", "confidence, annealed", "masked inputs, swapped, annealed",
           "modality dropout, swapped, annealed", "SynIB whole, swapped, annealed", "SynIB marginal, swapped, annealed",
@@ -89,11 +88,10 @@ def tested(search: Job) -> Job:
 
 
 def first() -> list[Job]:
-    """Searches on validation data, ablations, and the test of the rivals that were searched before."""
+    """Searches on validation data, ablations and mask recovery."""
     from synib.studies.ablations.catalogue import MAPS
     from synib.studies.fair.catalogue import recipes
 
-    rivals = [Job(f"fair-rivals/{task}/0", "fair", {"task": (task,), "form": RIVALS}) for task in TASKS[:2]]
     names = list(recipes(1))
     develop = [
         Job(f"fair-recipes/{task}/{part}", "fair-recipes", {"task": (task,), "form": forms})
@@ -112,7 +110,7 @@ def first() -> list[Job]:
     found = searches()
     order = ("fair-fills", "fair-halves", "fair-irony")  # by value
     fills, halves, irony = ([job for job in found if job.folder.startswith(group)] for group in order)
-    return [*rivals, *develop, *ablations[:2], *masks, *fills, *ablations[2:], *halves, *irony]
+    return [*develop, *fills, *ablations[:2], *masks, *ablations[2:], *halves, *irony]
 
 
 def second() -> list[Job]:
