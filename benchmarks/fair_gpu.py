@@ -28,6 +28,13 @@ HALVES = ("vanilla", "stacked", "confidence, annealed", "masked inputs, swapped,
           "modality dropout, swapped, annealed", "SynIB whole, swapped, annealed", "SynIB marginal, swapped, annealed",
           "experts, annealed", "recipe, marginal", "ceiling, no cues", "ceiling, cue-free examples alone")  # fmt: skip
 TASKS = ("digits-modulo-3", "digits", "pid-xor")
+RECIPES = 14  # of the first round
+AGAIN = (
+    "learned, 16 draws, 30 to 0",
+    "learned, 16 draws, 10 to 0",
+    "learned, 1 draw, 3 to 0",
+    "learned, 1 draw, 10 to 0.3",
+)
 FRESH = 12  # first seed of the draws of PID-XOR that no run has read
 SEEDS = 5  # of ablations and mask recovery
 LIMIT = 64  # models of an ablation at once
@@ -92,7 +99,7 @@ def first() -> list[Job]:
     from synib.studies.ablations.catalogue import MAPS
     from synib.studies.fair.catalogue import recipes
 
-    names = list(recipes(1))
+    names = list(recipes(1))[:RECIPES]
     develop = [
         Job(f"fair-recipes/{task}/{part}", "fair-recipes", {"task": (task,), "form": forms})
         for task in ("pid-xor", "digits-modulo-3", "digits")
@@ -115,8 +122,14 @@ def first() -> list[Job]:
 
 def second() -> list[Job]:
     """Tests of all searches of the first piece; search and test of the chosen recipe; what the first piece did not finish."""
-    from synib.studies.fair.catalogue import CHEAP_RECIPE, CHOSEN_RECIPE, NO_CUES, RECIPE
+    from synib.studies.fair.catalogue import CHEAP_RECIPE, CHOSEN_RECIPE, NO_CUES, RECIPE, recipes
 
+    candidates = [*AGAIN, *list(recipes(1))[RECIPES:]]
+    develop = [
+        Job(f"fair-recipes-again/{task}/{part}", "fair-recipes", {"task": (task,), "form": forms, "seeds": 12})
+        for task in ("digits", "digits-modulo-3", "pid-xor")
+        for part, forms in enumerate(split(candidates, 3))
+    ]
     chosen: list[Job] = []
     new = _forms("pid-xor", lambda names: [n for n in names if n == CHOSEN_RECIPE])
     for task in (*TASKS, "digits-halves") if new else ():
@@ -138,7 +151,7 @@ def second() -> list[Job]:
         for part, forms in enumerate(split(HALVES, 2))
     ]
     unfinished = [job for job in first() if "search" not in job.name]
-    return [*chosen, *draws, *(tested(search) for search in searches()), *halves, *unfinished]
+    return [*develop, *chosen, *draws, *(tested(search) for search in searches()), *halves, *unfinished]
 
 
 STAGES = {"first": first, "second": second}

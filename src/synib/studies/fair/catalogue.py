@@ -72,6 +72,12 @@ def recipes(steps: int) -> dict[str, Form]:
         "random p = 0.9, 16 draws, 30 to 0": form(most, 16, 30.0, 0.0),
         "random p = 0.9, 16 draws, 30 to 1": form(most, 16, 30.0, 1.0),
         "whole modality, 16 draws, 30 to 0": form(whole, 16, 30.0, 0.0),  # the cheap recipe of the first runs
+        # Compared in a second round, with lower floors and fewer draws.
+        "learned, 16 draws, 30 to 0.1": form(learned, 16, 30.0, 0.1),
+        "learned, 16 draws, 10 to 0.1": form(learned, 16, 10.0, 0.1),
+        "learned, 4 draws, 10 to 0": form(learned, 4, 10.0, 0.0),
+        "learned, 1 draw, 10 to 0.1": form(learned, 1, 10.0, 0.1),
+        "learned, 1 draw, 3 to 0.1": form(learned, 1, 3.0, 0.1),
     }
 
 
