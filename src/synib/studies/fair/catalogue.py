@@ -11,7 +11,7 @@ NO_CUES, FEW = "ceiling, no cues", "ceiling, cue-free examples alone"
 RECIPE, CHEAP_RECIPE = "recipe", "recipe, marginal"  # with learned masks, and with whole modalities corrupted
 RECIPE_WEIGHT = 30.0  # on every task
 CHOSEN_RECIPE = "recipe, chosen"  # of the candidates of `recipes`, by the rule of the third run
-CHOSEN = ""  # its name there
+CHOSEN = "learned, 1 draw, 10 to 0.1"  # its name there
 LEARNED = {"steps": 4, "mask_lr": 0.5, "sparsity": 1e-2}
 Axes = dict[str, tuple[float, ...]]
 # The values that a search may try, in order. It begins with some, and goes on until the best has been compared with both of
