@@ -259,12 +259,12 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--precision", default="tf32")
-    parser.add_argument("--only", default="", help="only jobs whose folder contains this")
+    parser.add_argument("--only", nargs="+", default=[""], help="only jobs whose folder contains one of these")
     parser.add_argument("--list", action="store_true", help="only name the jobs")
     parser.add_argument("--tiny", action="store_true", help="only try it out")
     options = parser.parse_args()
     end = time.time() + options.seconds
-    jobs = [job for job in STAGES[options.stage]() if options.only in job.folder]
+    jobs = [job for job in STAGES[options.stage]() if any(part in job.folder for part in options.only)]
     if options.list:
         print("\n".join(job.folder for job in jobs))
         return
