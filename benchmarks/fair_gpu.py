@@ -10,8 +10,10 @@ in one folder, of which ``synib report`` makes the page.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import shlex
 import shutil
@@ -38,6 +40,7 @@ AGAIN = (
 FRESH = 12  # first seed of the draws of PID-XOR that no run has read
 SEEDS = 5  # of ablations and mask recovery
 LIMIT = 64  # models of an ablation at once
+EVERY = 45.0  # seconds after which what is finished is packed
 MPS = "nvidia-cuda-mps-control"
 
 
@@ -284,8 +287,11 @@ def main() -> None:
     workers = [context.Process(target=work, args=(queue, options)) for _ in range(options.workers)]
     for process in workers:
         process.start()
-    for process in workers:
-        process.join(max(0.0, end - time.time()))
+    while any(process.is_alive() for process in workers) and (left := end - time.time()) > 0:
+        multiprocessing.connection.wait(
+            [process.sentinel for process in workers if process.is_alive()], min(left, EVERY)
+        )
+        pack(options.out, options.tar)
     stopped = [process for process in workers if process.is_alive()]
     for process in stopped:
         process.terminate()
@@ -301,10 +307,13 @@ def main() -> None:
 def pack(folder: Path, archive: Path) -> None:
     """Pack the results of all runs; parameters of failed models stay."""
     archive.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(archive, "w:gz", compresslevel=6) as packed:
+    half = archive.with_name(f".{archive.name}")
+    with tarfile.open(half, "w:gz", compresslevel=1) as packed:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and "failed" not in path.parts and not path.name.startswith("."):
-                packed.add(path, path.relative_to(folder))
+                with contextlib.suppress(FileNotFoundError):  # replaced at this moment
+                    packed.add(path, path.relative_to(folder))
+    half.replace(archive)
     print(f"{archive.name}: {archive.stat().st_size / 2**20:.1f} MiB")
 
 

@@ -1,10 +1,9 @@
 """Encoders and explanations on a GPU: texts a second, and the seconds that one row of a CLIP-sized model takes to explain.
 
 Networks have the sizes of all-MiniLM-L6-v2 and of CLIP's towers and random weights, which cost what trained ones do; nothing is
-downloaded. Texts go through `synib.read` as a user's do (words are made up, 12 a text, in a vocabulary of as many entries), and
-through the encoder alone. One row of a two-tower model is explained with 256 parts of its image: `synib.explain` with its
-default of 32 random orders, each with its reverse. Every figure is printed and written when it is there; what does not fit into
-the time given is left out.
+downloaded. Texts of 12 and of 60 made-up words go through `synib.read` as a user's do, and through the encoder alone. One row
+of a two-tower model is explained with 256 parts of its image: `synib.explain` with its default of 32 random orders, each with
+its reverse. Every figure is printed and written when it is there; what does not fit into the time given is left out.
 
     python benchmarks/raw_gpu.py [--seconds 60] [--device cuda] [--small] [--out FOLDER]
 """
@@ -14,6 +13,7 @@ import csv
 import os
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,8 @@ TEXT: dict[str, Any] = {
     "intermediate_size": 2048,
 }
 SIDE, PARTS, TOKENS, LATENT = 224, 256, 77, 512
-WORDS = 30_000
+WORDS = 30_000  # of the vocabulary
+LENGTHS = (12, 60)  # words of a text
 
 
 def encoder_folder(folder: Path, small: bool) -> Path:
@@ -68,25 +69,33 @@ def encoder_folder(folder: Path, small: bool) -> Path:
     return folder
 
 
-def texts(rows: int) -> list[str]:
-    draw = np.random.default_rng(0).integers(WORDS, size=(rows, 12))
+def texts(rows: int, length: int) -> list[str]:
+    draw = np.random.default_rng(0).integers(WORDS, size=(rows, length))
     return [" ".join(f"w{k}" for k in row) for row in draw]
 
 
-def embedding(folder: Path, device: str, rows: int, small: bool) -> list[dict[str, Any]]:
-    """Texts a second: of the encoder in batches, and of reading a .csv with it."""
+def embedding(folder: Path, device: str, rows: int, length: int, small: bool) -> list[dict[str, Any]]:
+    """Texts a second: of the encoder in batches, and of reading a .csv with it.
+
+    Args:
+        folder: For files.
+        device: Of the encoder.
+        rows: Number of texts.
+        length: Words in each text.
+        small: Whether the network is tiny.
+    """
     from synib.own.raw.encoders.pretrained import Pretrained
 
     name = str(encoder_folder(folder / "encoder", small))
     lines: list[dict[str, Any]] = []
-    items = texts(rows)
+    items = texts(rows, length)
     encoder = Pretrained("text", name, device=device)
     encoder.encode(items[: encoder.batch])
     start = time.perf_counter()
     for at in range(0, rows, encoder.batch):
         encoder.encode(items[at : at + encoder.batch])
     lines.append({"case": "encoder alone", "batch": encoder.batch, "seconds": time.perf_counter() - start})
-    path = folder / "texts.csv"
+    path = folder / f"texts-{length}.csv"
     with path.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["text", "age", "label"])
@@ -97,7 +106,9 @@ def embedding(folder: Path, device: str, rows: int, small: bool) -> list[dict[st
     lines.append({"case": "synib.read", "batch": encoder.batch, "seconds": time.perf_counter() - start})
     if not np.isfinite(np.asarray(table.modalities["text"])).all():
         raise SystemExit("The vectors should be finite.")
-    return [{**line, "rows": rows, "per_second": rows / line["seconds"], "asked": 5000} for line in lines]
+    return [
+        {**line, "rows": rows, "words": length, "per_second": rows / line["seconds"], "asked": 5000} for line in lines
+    ]
 
 
 class Tower(nn.Module):
@@ -181,21 +192,21 @@ def main() -> None:
         print(lines[-1], flush=True)
 
     draws = 2 if options.small else 32
-    jobs: list[Any] = [lambda: explaining("ViT-B/32", options.device, 32, draws, 512, options.small)]
-    jobs.append(lambda: explaining("ViT-B/32", options.device, 32, max(2, draws // 4), 512, options.small))
+    jobs: list[Any] = [lambda: explaining("ViT-B/32", options.device, 32, draws, 1024, options.small)]
+    jobs.append(lambda: explaining("ViT-B/32", options.device, 32, max(2, draws // 4), 1024, options.small))
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SYNIB_CACHE"] = str(Path(folder) / "cache")
         count = 200 if options.small else options.texts
-        jobs.insert(0, lambda: embedding(Path(folder), options.device, count, options.small))
-        jobs.append(lambda: explaining("ViT-L/14", options.device, 32, max(2, draws // 4), 512, options.small))
+        jobs[:0] = [partial(embedding, Path(folder), options.device, count, n, options.small) for n in LENGTHS]
+        jobs.append(lambda: explaining("ViT-L/14", options.device, 32, max(2, draws // 4), 1024, options.small))
         for job in jobs:
             if time.perf_counter() - begun > options.seconds:
                 print("out of time", flush=True)
                 break
             try:
                 made = job()
-            except torch.OutOfMemoryError as e:
-                print(f"out of memory: {str(e).splitlines()[0]}", flush=True)
+            except Exception as e:  # the others go on
+                print(f"{type(e).__name__}: {str(e).splitlines()[0]}", flush=True)
                 continue
             for line in made if isinstance(made, list) else [made]:
                 keep(line)
