@@ -30,7 +30,7 @@ HALVES = ("vanilla", "stacked", "confidence, annealed", "masked inputs, swapped,
           "modality dropout, swapped, annealed", "SynIB whole, swapped, annealed", "SynIB marginal, swapped, annealed",
           "experts, annealed", "recipe, marginal", "ceiling, no cues", "ceiling, cue-free examples alone")  # fmt: skip
 TASKS = ("digits-modulo-3", "digits", "pid-xor")
-RECIPES = 14  # of the first round
+RECIPES, CANDIDATES = 14, 19  # of the first round, and of both
 AGAIN = (
     "learned, 16 draws, 30 to 0",
     "learned, 16 draws, 10 to 0",
@@ -127,7 +127,7 @@ def second() -> list[Job]:
     """Tests of all searches of the first piece; search and test of the chosen recipe; what the first piece did not finish."""
     from synib.studies.fair.catalogue import CHEAP_RECIPE, CHOSEN_RECIPE, NO_CUES, RECIPE, recipes
 
-    candidates = [*AGAIN, *list(recipes(1))[RECIPES:]]
+    candidates = [*AGAIN, *list(recipes(1))[RECIPES:CANDIDATES]]
     develop = [
         Job(f"fair-recipes-again/{task}/{part}", "fair-recipes", {"task": (task,), "form": forms, "seeds": 12})
         for task in ("digits", "digits-modulo-3", "pid-xor")

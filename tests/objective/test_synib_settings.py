@@ -4,8 +4,10 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
-from synib import Annealing, RandomMask, StandardNoise, SynIB, keys
+from synib import Annealing, FusionModel, HideTokens, LearnedMask, RandomMask, StandardNoise, SynIB, keys
+from synib.models import ConcatFusion
 
 
 def unsure(m):
@@ -32,15 +34,49 @@ def test_debiasing_removes_most_of_the_upward_bias_of_few_draws():
     assert abs(debiased - truth) < 0.25 * (plain - truth)
 
 
-def test_with_the_number_of_steps_the_weight_falls_from_30_to_0_over_four_fifths_of_them(batch, fusion_model):
+def test_with_the_number_of_steps_the_weight_falls_from_10_to_a_tenth_over_four_fifths_of_them(batch, fusion_model):
     objective, model, (x, y) = SynIB(steps=10), fusion_model(), batch()
     weights = [float(objective(model, x, y)[1]["weight"]) for _ in range(10)]
-    assert weights == pytest.approx([30.0 * max(0.0, 1 - step / 8) for step in range(10)])
+    assert weights == pytest.approx([0.1 + 9.9 * max(0.0, 1 - step / 8) for step in range(10)])
 
 
-def test_a_number_and_the_number_of_steps_anneal_that_number(batch, fusion_model):
+def test_a_number_and_the_number_of_steps_anneal_that_number_to_a_hundredth(batch, fusion_model):
     objective, model, (x, y) = SynIB(weight=4.0, steps=5), fusion_model(), batch()
-    assert [float(objective(model, x, y)[1]["weight"]) for _ in range(5)] == pytest.approx([4.0, 3.0, 2.0, 1.0, 0.0])
+    assert [float(objective(model, x, y)[1]["weight"]) for _ in range(5)] == pytest.approx(
+        [4.0, 3.01, 2.02, 1.03, 0.04]
+    )
+
+
+def test_with_the_number_of_steps_masks_are_learned_where_every_corrupted_modality_has_a_head(key, batch, fusion_model):
+    x, y = batch()
+    weight = Annealing(10.0, 8, 0.1)
+    learned, whole = LearnedMask(4, 0.5, 0.01), RandomMask(1.0)
+    with_heads, without = fusion_model(heads=True), fusion_model(heads=False)
+    some = fusion_model(heads=True)
+    first, *_ = some.names
+    del some.heads[first]
+    for model, mask in ((with_heads, learned), (without, whole), (some, whole)):
+        assert SynIB(steps=10)(model, x, y, key=key)[0] == SynIB(mask, weight=weight)(model, x, y, key=key)[0]
+    others = some.names[1:]  # the modality without a head is not corrupted
+    loss = SynIB(steps=10, corrupt=others)(some, x, y, key=key)[0]
+    assert loss == SynIB(learned, weight=weight, corrupt=others)(some, x, y, key=key)[0]
+    assert loss != SynIB(whole, weight=weight, corrupt=others)(some, x, y, key=key)[0]
+
+
+def test_with_the_number_of_steps_inputs_that_cannot_be_mixed_are_swapped_whole(key):
+    tokens, y = torch.arange(24).reshape(8, 3) % 5, torch.arange(8) % 3
+    encoders = {"words": nn.Sequential(nn.Embedding(5, 4), nn.Flatten()), "image": nn.Linear(2, 12)}
+    heads = {name: nn.Linear(12, 3) for name in encoders}
+    model = FusionModel(encoders, ConcatFusion(dict.fromkeys(encoders, 12), [3]), heads)
+    x = {"words": tokens, "image": torch.randn(8, 2)}
+    loss = SynIB(steps=10)(model, x, y, key=key)[0]
+    assert loss == SynIB(RandomMask(1.0), weight=Annealing(10.0, 8, 0.1))(model, x, y, key=key)[0]
+
+
+def test_a_mask_that_is_given_and_a_noise_that_hides_tokens_are_kept():
+    assert SynIB(RandomMask(0.5), steps=10).without_heads is None
+    assert isinstance(SynIB(noise=HideTokens(), steps=10).mask, RandomMask)
+    assert isinstance(SynIB().mask, RandomMask)
 
 
 def test_steps_and_a_schedule_are_not_both_accepted():

@@ -76,8 +76,8 @@ class Annealing(LinearSchedule):
         return self.floor + (self.weight - self.floor) * (1 - step / self.steps).clamp(min=0.0)
 
 
-# The fixed recipe of the fair comparison: a large weight that falls to 0 within this share of the training.
-WEIGHT, SHARE = 30.0, 0.8
+# The recipe of the fair comparison: the weight falls linearly to a small share of itself within most of the training.
+WEIGHT, FLOOR, SHARE = 10.0, 0.01, 0.8
 
 
 def weight_over(weight: float | Constant | None, steps: int | None) -> float | Constant:
@@ -86,7 +86,8 @@ def weight_over(weight: float | Constant | None, steps: int | None) -> float | C
         return 1.0 if weight is None else weight
     if isinstance(weight, Constant):
         raise ValueError("Use either steps or a schedule as weight, not both.")
-    return Annealing(WEIGHT if weight is None else weight, max(1, round(SHARE * check_whole("steps", steps))))
+    first = check_number("The weight of the penalty", WEIGHT if weight is None else weight, least=0)
+    return Annealing(first, max(1, round(SHARE * check_whole("steps", steps))), FLOOR * first)
 
 
 class Scheduled(Objective):

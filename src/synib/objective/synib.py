@@ -9,20 +9,20 @@ from torch import Tensor
 
 from synib import keys, tokens
 from synib.checks import check_choice, check_flag, check_kind, check_whole, shown, warn_once
-from synib.masks import HideTokens, Mask, Noise, Probe, RandomMask, ShuffledNoise
-from synib.masks.base import undisturbed
+from synib.masks import HideTokens, LearnedMask, Mask, Noise, RandomMask, ShuffledNoise
 from synib.objective.base import Batch, Parts
 from synib.objective.checks import check_batch
+from synib.objective.corruption import corrupt
 from synib.objective.counterfactuals import Counterfactual, Subsets, counted, deal, kinds, predicted_classes
 from synib.objective.families import Family
 from synib.objective.model import MultimodalModel, Predict
 from synib.objective.penalised import Constant, Penalised, weight_over, weighted_mean
-from synib.objective.probes import unimodal_probe
 from synib.objective.references import Reference
 from synib.objective.wrappers import as_multimodal
 from synib.tokens import Modality
 
 DRAWS = 16  # by default, where a draw is cheap
+LEARNED = (4, 0.5, 0.01)  # steps, learning rate and sparsity of the recipe's masks
 
 
 class SynIB(Penalised):
@@ -40,13 +40,15 @@ class SynIB(Penalised):
     outputs.
 
     Args:
-        mask: Which coordinates to corrupt. Default: ``RandomMask(1.0)``, the whole modality.
+        mask: Which coordinates to corrupt. Default: ``RandomMask(1.0)``, the whole modality; with ``steps``,
+            ``LearnedMask(4, 0.5, 0.01)`` where the model has unimodal heads, which it needs.
         noise: The replacement values. Default: :class:`ShuffledNoise`, the values of another example.
         reference: The distribution that the corrupted prediction should fall back to. Default: :class:`Uniform`.
         family: The predictive distribution. Default: ``Categorical()``.
-        weight: λ, a number or a schedule such as :class:`LinearWarmup`. Default: 30 if ``steps`` is given, otherwise 1.
-        steps: The number of training steps (calls in training mode). The weight then falls linearly to 0 over the first
-            80 % of them, which did better than a constant weight wherever a shortcut hides the synergy.
+        weight: λ, a number or a schedule such as :class:`LinearWarmup`. Default: 10 if ``steps`` is given, otherwise 1.
+        steps: The number of training steps (calls in training mode). The weight then falls linearly, to a hundredth of
+            itself after the first 80 % of them. With the default mask this is the recipe of the fair comparison, which
+            has the same settings on every task.
         unimodal_weight: Weight of the losses of the unimodal heads, if the model has any.
         corrupt: The modalities to corrupt; all by default.
         subsets: Corrupt ``"each"`` modality alone, or every ``"proper"`` subset of them.
@@ -91,6 +93,10 @@ class SynIB(Penalised):
         super().__init__(weight_over(weight, steps), reference, family, unimodal_weight, check)
         self.mask = check_kind("mask", mask, Mask, "RandomMask(0.5)") if mask is not None else RandomMask(1.0)
         self.noise = check_kind("noise", noise, Noise, "ShuffledNoise()") if noise is not None else ShuffledNoise()
+        # The mask of a model without unimodal heads, where the default mask needs them.
+        self.without_heads: Mask | None = None
+        if mask is None and steps is not None and not (isinstance(self.noise, HideTokens) or self.noise.within_classes):
+            self.mask, self.without_heads = LearnedMask(*LEARNED), self.mask
         self.debias = check_flag("debias", debias)
         automatic = DRAWS if debias else None  # debiasing needs several
         self.draws = automatic if draws is None else check_whole("draws", draws)
@@ -115,8 +121,11 @@ class SynIB(Penalised):
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         counterfactuals = self._plan(batch, key)
-        corrupted, mask_losses = self._corrupt(model, batch, counterfactuals, self.noise, key)
-        latents, batches, draws = self._encode(model, batch, counterfactuals, corrupted, key)
+        mask = self._mask_of(model, batch)
+        corrupted, mask_losses = corrupt(
+            model, batch, counterfactuals, mask, self.noise, self.family, self.draws or 1, key
+        )
+        latents, batches, draws = self._encode(model, batch, counterfactuals, mask, corrupted, key)
         if separate := bool(counterfactuals) and model.mixes_rows():
             self._warn_of_batch_norm(model)
         prediction, *uncertain = self.predictions(model, batches, separate)
@@ -160,8 +169,9 @@ class SynIB(Penalised):
         key = keys.fresh() if key is None else key
         batch = Batch(modalities, target)
         planned = self._plan(batch, key)
-        corrupted, _ = self._corrupt(model, batch, planned, copy.deepcopy(self.noise), key)  # noise may follow the data
-        _, (intact, *changed), _ = self._encode(model, batch, planned, corrupted, key)
+        mask, noise = self._mask_of(model, batch), copy.deepcopy(self.noise)  # noise may follow the data
+        corrupted, _ = corrupt(model, batch, planned, mask, noise, self.family, self.draws or 1, key)
+        _, (intact, *changed), _ = self._encode(model, batch, planned, mask, corrupted, key)
         return intact, {c.label: inputs for c, inputs in zip(planned, changed, strict=True)}
 
     def _plan(self, batch: Batch, key: Tensor) -> list[Counterfactual]:
@@ -182,76 +192,22 @@ class SynIB(Penalised):
             return planned
         return deal(planned, self.sample, batch.target.shape[0], keys.fold(key, "plan"), batch.target.device)
 
-    def _corrupt(
-        self,
-        model: MultimodalModel,
-        batch: Batch,
-        counterfactuals: Sequence[Counterfactual],
-        noise: Noise,
-        key: Tensor,
-    ) -> tuple[dict[tuple[str, str], Modality], dict[str, list[Tensor]]]:
-        """All corrupted modalities that the counterfactuals need (none if rows are swapped), and the losses of the masks."""
-        if noise.follows_data:
-            for name, x in batch.modalities.items():
-                noise.observe(x, name, batch.group, batch.sample_weight)
-        corrupted: dict[tuple[str, str], Modality] = {}
-        mask_losses: dict[str, list[Tensor]] = {}
-        if self.mask.whole and noise.shuffles:
-            return corrupted, mask_losses
-        if batch.check_values and batch.examples is not None:
-            self.mask.check_examples(batch.examples)
-        for counterfactual in counterfactuals:
-            for name in counterfactual.corrupted:
-                which = (name, "" if counterfactual.rows is None else counterfactual.label)
-                if which not in corrupted:
-                    corrupted[which], loss = self._corrupted(model, which, batch, counterfactual.rows, noise, key)
-                    if loss is not None:
-                        mask_losses.setdefault(name, []).append(loss)
-        return corrupted, mask_losses
-
-    def _corrupted(
-        self,
-        model: MultimodalModel,
-        which: tuple[str, str],
-        batch: Batch,
-        rows: Tensor | None,
-        noise: Noise,
-        key: Tensor,
-    ) -> tuple[Modality, Tensor | None]:
-        """A corrupted modality, and the loss of its mask if it has one."""
-        name, _ = which
-        draws = self.draws or 1
-        whole, key = batch.modalities[name], keys.fold(key, *which)
-        mask_key, noise_key = keys.fold(key, "mask"), keys.fold(key, "noise")
-        x = whole if rows is None else tokens.take(whole, rows)
-        examples = batch.examples if rows is None or batch.examples is None else batch.examples[rows]
-
-        def fill(k: Tensor) -> Tensor:
-            return noise.fill(whole, k, name, 1, rows)
-
-        if not self.mask.probes:
-            mask = self.mask(x, mask_key, Probe(name, fill, None, examples), draws)
-            return noise.corrupt(whole, mask, noise_key, name, draws, rows), None
-        target = batch.target if rows is None else batch.target[rows]
-        look = batch.check_values
-
-        def nll(prediction: Tensor) -> Tensor:
-            nonlocal look
-            self.family.check_target(prediction, target, values=look)  # a searching mask meets the target first
-            look = False
-            return self.family.nll(prediction, target)
-
-        with undisturbed(model.unimodal_modules(name)):
-            probe = unimodal_probe(model, name, x, fill, nll, examples)
-            mask = self.mask(x, mask_key, probe, draws)
-            mask_loss = self.mask.loss(x, mask_key, probe)
-        return noise.corrupt(whole, mask, noise_key, name, draws, rows), mask_loss
+    def _mask_of(self, model: MultimodalModel, batch: Batch) -> Mask:
+        """The mask, or that of models without unimodal heads or with inputs that are no real numbers."""
+        if self.without_heads is None:
+            return self.mask
+        corrupted = batch.modalities if self.corrupt is None else self.corrupt
+        searchable = all(
+            model.has_head(name) and tokens.values(batch.modalities[name]).is_floating_point() for name in corrupted
+        )
+        return self.mask if searchable else self.without_heads
 
     def _encode(
         self,
         model: MultimodalModel,
         batch: Batch,
         counterfactuals: Sequence[Counterfactual],
+        mask: Mask,
         corrupted: Mapping[tuple[str, str], Modality],
         key: Tensor,
     ) -> tuple[dict[str, Any], list[dict[str, Any]], int]:
@@ -279,7 +235,7 @@ class SynIB(Penalised):
                 rest = [model.project(name, model.encode(name, corrupted[which])) for which in mine]
             changed |= dict(zip(mine, rest, strict=True))
         batches, n, classes = [intact], batch.target.shape[0], {}
-        draws = self.draws or (DRAWS if self._draws_are_cheap(model, intact) else 1)
+        draws = self.draws or (DRAWS if self._draws_are_cheap(model, mask, intact) else 1)
         if self.noise.within_classes and counterfactuals:
             self.require_heads(model, latents)
             classes = predicted_classes(model, latents, self.family)
@@ -297,10 +253,10 @@ class SynIB(Penalised):
             batches.append(inputs)
         return latents, batches, draws
 
-    def _draws_are_cheap(self, model: MultimodalModel, projected: Mapping[str, Any]) -> bool:
+    def _draws_are_cheap(self, model: MultimodalModel, mask: Mask, projected: Mapping[str, Any]) -> bool:
         """Whether a draw only repeats a fusion head of vectors."""
         vectors = all(isinstance(z, Tensor) and z.ndim == 2 for z in projected.values())
-        return self.mask.whole and self.noise.shuffles and model.names is not None and vectors
+        return mask.whole and self.noise.shuffles and model.names is not None and vectors
 
     def _penalty(
         self, counterfactual: Counterfactual, uncertain: Tensor, draws: int, heads: Mapping[str, Tensor], batch: Batch

@@ -78,6 +78,10 @@ def recipes(steps: int) -> dict[str, Form]:
         "learned, 4 draws, 10 to 0": form(learned, 4, 10.0, 0.0),
         "learned, 1 draw, 10 to 0.1": form(learned, 1, 10.0, 0.1),
         "learned, 1 draw, 3 to 0.1": form(learned, 1, 3.0, 0.1),
+        # For models without unimodal heads, which learned masks need: does the chosen weight suit whole modalities, too?
+        "whole modality, 16 draws, 10 to 0.1": form(whole, 16, 10.0, 0.1),
+        "whole modality, 1 draw, 30 to 0": form(whole, 1, 30.0, 0.0),
+        "whole modality, 1 draw, 10 to 0.1": form(whole, 1, 10.0, 0.1),
     }
 
 
