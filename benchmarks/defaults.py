@@ -25,15 +25,15 @@ FALL = 4 * STEPS // 5
 Rows = tuple[dict[str, Tensor], Tensor]
 OBJECTIVES: dict[str, Callable[[], synib.objective.Objective]] = {
     "plain fusion": lambda: synib.Vanilla(),
-    "SynIB(steps=...)": lambda: synib.SynIB(steps=STEPS),
-    "SynIB(), constant weight 1": lambda: synib.SynIB(),
-    "constant weight 1, 1 draw": lambda: synib.SynIB(weight=1.0, draws=1),
-    "annealed from 3, 1 draw": lambda: synib.SynIB(weight=synib.Annealing(3.0, FALL), draws=1),
-    "annealed from 30, 1 draw": lambda: synib.SynIB(weight=synib.Annealing(30.0, FALL), draws=1),
-    "annealed from 3, 16 draws": lambda: synib.SynIB(weight=synib.Annealing(3.0, FALL), draws=16),
-    "annealed from 30, 16 draws": lambda: synib.SynIB(weight=synib.Annealing(30.0, FALL), draws=16),
     "confidence penalty, annealed from 3": lambda: synib.Confidence(weight=synib.Annealing(3.0, FALL)),
+    "SynIB(steps=...)": lambda: synib.SynIB(steps=STEPS),
+    "SynIB(steps=..., draws=16)": lambda: synib.SynIB(steps=STEPS, draws=16),
+    "SynIB(RandomMask(1.0), steps=...)": lambda: synib.SynIB(synib.RandomMask(1.0), steps=STEPS),
+    "SynIB(steps=..., weight=3)": lambda: synib.SynIB(steps=STEPS, weight=3.0),
+    "SynIB()": lambda: synib.SynIB(),
+    "SynIB(draws=1)": lambda: synib.SynIB(draws=1),
 }
+KINDS = {"FusionModel with heads": [], "FusionModel without heads": None, "plain function": None}  # head_hidden
 
 CEILING = "ceiling: plain fusion without shortcuts"
 
@@ -52,8 +52,8 @@ def accuracy(kind: str, objective: synib.objective.Objective, train: Rows, test:
     torch.manual_seed(seed)
     x, label = train
     model: nn.Module
-    if kind == "FusionModel":
-        model = synib.FusionModel.mlp({"image": 8, "text": 8}, hidden=[64], classes=2)
+    if kind != "plain function":
+        model = synib.FusionModel.mlp({"image": 8, "text": 8}, hidden=[64], classes=2, head_hidden=KINDS[kind])
         predict: Callable[[dict[str, Tensor]], Tensor] = model
     else:
         model = nn.Sequential(nn.Linear(16, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 2))
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    kinds = [(kind, name) for kind in ("FusionModel", "plain callable") for name in (*OBJECTIVES, CEILING)]
+    kinds = [(kind, name) for kind in KINDS for name in (*OBJECTIVES, CEILING)]
     jobs = [(*kind, seed) for kind in kinds for seed in range(options.seeds)]
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
         scores = dict(zip(jobs, pool.imap(score, jobs), strict=True))

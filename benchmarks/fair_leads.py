@@ -2,7 +2,8 @@
 
     cd docs/results
     python ../../benchmarks/fair_leads.py fair/digits fair/digits-modulo-3 fair-rivals/digits fair-rivals/digits-modulo-3
-        --form recipe --over "product of experts" "learned mixin" JTT Gradient-Blending --planned 36 --out fair/claims-further.csv
+        --form recipe --over "product of experts" "learned mixin" JTT Gradient-Blending --planned 36
+        --out fair/claims-further.csv
     python ../../benchmarks/fair_leads.py fair-fresh/pid-xor --form "recipe, chosen" recipe --over "confidence, annealed"
         "masked inputs, swapped, annealed" "product of experts" --planned 6 --out fair/claims-fresh.csv
 

@@ -212,7 +212,7 @@ def main() -> None:
                 keep(line)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-        for name, kind in (("raw-gpu-texts", "texts"), ("raw-gpu-explain", "explain")):
+        for name, kind in (("raw_gpu_texts", "texts"), ("raw_gpu_explain", "explain")):
             of = [line for line in lines if line["case"].startswith("explain") == (kind == "explain")]
             if of:
                 write_csv(options.out / f"{name}.csv", of)
