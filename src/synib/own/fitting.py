@@ -29,6 +29,7 @@ from synib.training.stacked import StackedModels
 Numbers = NDArray[np.float64]
 ROWS = 4096  # rows predicted at a time
 HELD = 1 << 29  # bytes of rows for models trained together on a CPU, with one copy per model
+LAZY = 6  # models trained together on a CPU where rows are not copied: more are slower, and take more memory
 WIDE = 128  # layer width from which on several threads are used
 
 
@@ -280,8 +281,9 @@ def _predict_validation(trained: StackedModels, splits: Sequence[Split]) -> Tens
     stacked = trained.stack(splits)
     pieces = []
     with torch.no_grad():
-        for at in range(0, stacked.target.shape[1], ROWS):
-            rows = (slice(None), slice(at, at + ROWS))
+        block = -(-ROWS // len(splits))  # rows of each model
+        for at in range(0, stacked.target.shape[1], block):
+            rows = (slice(None), slice(at, at + block))
             x = {name: take(x, rows) for name, x in stacked.modalities.items()}
             pieces.append(trained.predict(trained.parameters, trained.buffers, x).flatten(2).double())
     return torch.cat(pieces, 1)
@@ -316,10 +318,10 @@ def _at_once(recipe: TableRecipe, cells: Sequence[Cell], device: str, together: 
         return check_whole("together", together)
     if device.startswith("cuda"):
         return fleet.capacity(recipe, cells, device, "float32")
-    bytes_per_model = max(recipe.bytes(fold_of(cell)) for cell in cells)
-    return max(
-        1, min(fleet.ON_CPU, HELD // (3 * bytes_per_model))
-    )  # three copies: stacked, in the order of an epoch, and prepared
+    if recipe.lazy:  # rows are read batch by batch, and shared
+        return LAZY
+    # Three copies: stacked, in the order of an epoch, and prepared.
+    return max(1, min(fleet.ON_CPU, HELD // (3 * max(recipe.bytes(fold_of(cell)) for cell in cells))))
 
 
 def _cost(recipe: TableRecipe, cell: Cell) -> float:
