@@ -193,7 +193,7 @@ class SynIB(Penalised):
         return deal(planned, self.sample, batch.target.shape[0], keys.fold(key, "plan"), batch.target.device)
 
     def _mask_of(self, model: MultimodalModel, batch: Batch) -> Mask:
-        """The mask, or that of models without unimodal heads or with inputs that are no real numbers."""
+        """The mask, or the one for models without unimodal heads and for inputs that are not real numbers."""
         if self.without_heads is None:
             return self.mask
         corrupted = batch.modalities if self.corrupt is None else self.corrupt
