@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synib.explanation import patches
+from synib.measure.stats import holm
 from synib.studies.digits import data as digits_data
 
 LEVEL = 0.05  # of the tests of all patches together
@@ -78,13 +79,4 @@ def _tested(accuracy: NDArray[np.float64], y: NDArray[np.int64]) -> Told:
 
     chance = float(np.bincount(y).max() / len(y))
     p = np.asarray(binom.sf(np.round(accuracy * len(y)) - 1, len(y), chance))
-    return Told(accuracy, chance, p, holm(p))
-
-
-def holm(p: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which hypotheses are rejected at ``LEVEL`` by Holm's procedure."""
-    order = np.argsort(p)
-    passed = p[order] <= LEVEL / np.arange(len(p), 0, -1)
-    rejected = np.zeros(len(p), bool)
-    rejected[order] = np.cumprod(passed).astype(bool)
-    return rejected
+    return Told(accuracy, chance, p, np.asarray(holm(list(p)) <= LEVEL))
