@@ -39,6 +39,18 @@ def test_an_explanation_has_them(rows):
     top = found.kinds(clusters=2).cells[0]
     assert abs(top.effect.value) > 2
     assert top.effect.low * top.effect.high > 0
+    with pytest.raises(ValueError, match="an output from 0 to 0, or -1 for the last; got 1"):
+        found.kinds(of=1)
+
+
+def test_kinds_of_some_rows_of_a_table_get_its_row_numbers(rows):
+    signs, modalities = rows
+    found = kinds(signs[0] * signs[1], modalities, clusters=2)
+    moved = found.renumbered(1000 + 2 * np.arange(200))
+    assert moved.cells[0].rows == tuple(1000 + 2 * row for row in found.cells[0].rows)
+    (before,), (after,) = found.directions, moved.directions
+    for sides, (effect, typical) in before.corners.items():
+        assert after.corners[sides] == (effect, tuple(1000 + 2 * row for row in typical))
 
 
 def test_without_an_interaction_no_interval_excludes_0(rows):

@@ -22,4 +22,11 @@ def test_an_audit_names_rows_to_look_at(audited):
         (a, b), rows = found.kinds.cells[0].modalities, found.kinds.cells[0].rows
         assert {a, b} == set(audited.table.modalities)
         assert max(rows) < len(audited.table.target)
+        directions = next(x for x in listings(found, "plain fusion", audited.table) if x.of == "directions")
+        assert [*directions.rows] == [
+            f"a, {side} × b, {other}" for side in ("high", "low") for other in ("high", "low")
+        ]
+        # The XOR of two signs: opposite corners agree.
+        effect = [float(texts[0]) for texts in directions.rows.values()]
+        assert effect[0] * effect[3] > 0 > effect[0] * effect[1]
     assert listings(None, "", audited.table) == []

@@ -53,6 +53,7 @@ class Explanation:
 
     def top(self, count: int = SHOWN) -> list[int]:
         """The most synergistic rows, by how much synergy exceeds the evidence of the strongest single modality."""
+        check_whole("count", count)
         return [int(i) for i in np.argsort(-self.rows.lead, kind="stable")[:count]]
 
     def kinds(self, of: int = -1, clusters: int = 4, seed: int = 0) -> Kinds:
@@ -63,6 +64,11 @@ class Explanation:
             clusters: Number of clusters per modality.
             seed: Seed for the clusters.
         """
+        outputs = self.rows.interaction_parameters.shape[1]
+        if check_whole("of", of, least=-1) >= outputs:
+            raise ValueError(
+                f"of must be the number of an output from 0 to {outputs - 1}, or -1 for the last; got {of}."
+            )
         return kinds(self.rows.interaction_parameters[:, of], self.values, clusters=clusters, seed=seed)
 
     def answer(self, row: int) -> str:

@@ -1,7 +1,7 @@
 """Kinds of interaction: clusters and directions of two modalities that interact, with their most typical rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -66,6 +66,21 @@ class Kinds:
     cells: tuple[Cell, ...]
     directions: tuple[Direction, ...]
     labels: Mapping[str, NDArray[np.int64]]
+
+    def renumbered(self, numbers: NDArray[np.int64]) -> "Kinds":
+        """The same kinds with the number of each row in another table."""
+
+        def of(rows: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(int(numbers[row]) for row in rows)
+
+        return Kinds(
+            tuple(replace(cell, rows=of(cell.rows)) for cell in self.cells),
+            tuple(
+                replace(d, corners={sides: (effect, of(rows)) for sides, (effect, rows) in d.corners.items()})
+                for d in self.directions
+            ),
+            self.labels,
+        )
 
     def __str__(self) -> str:
         lines = []

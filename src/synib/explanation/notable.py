@@ -44,7 +44,7 @@ class NotableRows:
         need_both: The most synergistic rows.
         contradict: Rows for which unimodal models predict different classes most confidently.
         only_together: Rows that the fusion predicts correctly and every unimodal model wrongly, most confident first.
-        kinds: Clusters that interact, if the audit found synergy.
+        kinds: Clusters and directions that interact, if the audit found synergy.
     """
 
     method: str
@@ -166,7 +166,7 @@ def _only_together(audit: Audit, alone: dict[str, Numbers], fused: Numbers, test
 
 
 def _kinds(audit: Audit, interaction: Numbers, seed: int) -> Kinds | None:
-    """Clusters that interact, if the audit found synergy."""
+    """Clusters and directions that interact, if the audit found synergy."""
     rows = np.flatnonzero(~np.isnan(interaction[:, -1]))
     if audit.verdict.synergy != "present" or len(rows) < LEAST:
         return None
@@ -175,8 +175,4 @@ def _kinds(audit: Audit, interaction: Numbers, seed: int) -> Kinds | None:
         {n: np.asarray(x[rows]) for n, x in audit.table.modalities.items()},
         seed=seed,
     )
-    # Convert to row numbers of the table.
-    cells = tuple(
-        type(c)(c.modalities, c.clusters, c.effect, tuple(int(rows[r]) for r in c.rows)) for c in result.cells
-    )
-    return Kinds(cells, result.directions, result.labels)
+    return result.renumbered(rows)

@@ -63,12 +63,19 @@ def bars(
     scores: ArrayLike,
     low: ArrayLike | None = None,
     high: ArrayLike | None = None,
+    reach: ArrayLike = (),
 ) -> str:
-    """A bar for each named score, to the right if it is for the answer and to the left if against; intervals are lines."""
+    """A bar for each named score, to the right if it is for the answer and to the left if against; intervals are lines.
+
+    Args:
+        names, scores: The bars.
+        low, high: Their intervals.
+        reach: Other numbers that the scale includes, so that several charts have the same scale.
+    """
     value = np.asarray(scores, dtype=float)
     ends = [value if x is None else np.where(np.isfinite(x), x, value) for x in (low, high)]
-    left = min(0.0, *(float(np.min(x)) for x in (value, *ends)))
-    right = max(0.0, *(float(np.max(x)) for x in (value, *ends)))
+    included = np.concatenate([[0.0], value, *ends, np.asarray(reach, dtype=float)])
+    left, right = float(np.nanmin(included)), float(np.nanmax(included))
     width = max(right - left, 1e-12)
 
     def at(x: float) -> float:
