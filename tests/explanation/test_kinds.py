@@ -33,6 +33,19 @@ def test_clusters_of_an_xor_interact_and_their_rows_are_of_them(rows):
     assert "correlation" in str(found)
 
 
+def test_a_row_without_a_modality_does_not_hide_the_kinds_of_the_others(rows):
+    signs, modalities = rows
+    interaction = signs[0] * signs[1]
+    some = {**modalities, "a": modalities["a"].copy()}
+    some["a"][7] = np.nan
+    found = kinds(interaction, some, clusters=2)
+    others = np.delete(np.arange(200), 7)
+    expected = kinds(interaction[others], {name: x[others] for name, x in modalities.items()}, clusters=2)
+    assert found.cells == expected.renumbered(others).cells
+    assert found.directions[0].correlation > 0.9
+    assert found.labels["a"][7] == found.labels["b"][7] == -1
+
+
 def test_an_explanation_has_them(rows):
     _, modalities = rows
     found = synib.explain(lambda x: x["a"][:, :1] * x["b"][:, 1:], modalities, family=synib.Bernoulli())
@@ -61,3 +74,5 @@ def test_without_an_interaction_no_interval_excludes_0(rows):
 def test_a_mistake_is_one_sentence(rows):
     with pytest.raises(ValueError, match="one number for each row"):
         kinds(np.zeros((200, 2)), rows[1])
+    with pytest.raises(ValueError, match="4 clusters need as many rows with every modality; got 3"):
+        kinds(np.zeros(3), {name: x[:3] for name, x in rows[1].items()})
