@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import synib
 from synib.explanation import kinds
@@ -52,8 +53,42 @@ def test_an_explanation_has_them(rows):
     top = found.kinds(clusters=2).cells[0]
     assert abs(top.effect.value) > 2
     assert top.effect.low * top.effect.high > 0
-    with pytest.raises(ValueError, match="an output from 0 to 0, or -1 for the last; got 1"):
+    with pytest.raises(ValueError, match="number of an output, from 0 to 0; got 1"):
         found.kinds(of=1)
+
+
+def test_of_a_predicted_number_its_mean_is_described_and_not_its_variance(rows):
+    _, modalities = rows
+
+    def model(x):
+        return torch.cat([x["a"][:, :1] * x["b"][:, 1:], torch.ones(len(x["a"]), 1)], 1)
+
+    found = synib.explain(model, modalities, family=synib.Gaussian(1))
+    assert abs(found.kinds(clusters=2).cells[0].effect.value) > 2
+    assert found.output() == "predicted number 0"
+
+
+@pytest.mark.parametrize(
+    ("family", "outputs", "classes", "name"),
+    [
+        (synib.Bernoulli(), 1, ("no", "yes"), "yes"),
+        (synib.Categorical(), 3, ("a", "b", "c"), "c"),
+        (synib.MultiLabel(), 1, ("rain",), "rain"),
+        (synib.Categorical(), 3, (), "2"),
+    ],
+)
+def test_the_described_output_has_a_name(rows, family, outputs, classes, name):
+    found = synib.explain(lambda x: x["a"][:, :1].repeat(1, outputs), rows[1], family=family, classes=classes)
+    assert found.output() == name
+
+
+def test_a_notebook_shows_pairs_of_clusters_and_directions(rows):
+    signs, modalities = rows
+    text = kinds(signs[0] * signs[1], {"<a>": modalities["a"], "b": modalities["b"]}, clusters=2)._repr_html_()
+    assert text.count("<table>") == 2
+    assert "&lt;a&gt;, cluster 1 × b, cluster 2" in text
+    assert "&lt;a&gt;, high × b, low" in text
+    assert "<a>" not in text
 
 
 def test_kinds_of_some_rows_of_a_table_get_its_row_numbers(rows):

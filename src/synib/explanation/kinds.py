@@ -82,6 +82,11 @@ class Kinds:
             self.labels,
         )
 
+    def _repr_html_(self) -> str:
+        from synib.explanation.html import kinds_html
+
+        return kinds_html(self)
+
     def __str__(self) -> str:
         lines = []
         for cell in self.cells[:6]:
