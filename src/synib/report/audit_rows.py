@@ -21,12 +21,14 @@ def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing
     """
     if rows is None:
         return []
+    numbers = ",".join(str(_number(table, note.row)) for note in rows.need_both)
     lists = [
         (
             "Rows that need both",
             rows.need_both,
             f"Rows where the synergy of {label} exceeds the evidence of the strongest single modality the most. Numbers are "
-            "evidence for the answer, in log-odds; intervals are over the rows that replaced absent modalities.",
+            "evidence for the answer, in log-odds; intervals are over the rows that replaced absent modalities. With a model "
+            f"of synib fit, synib explain MODEL FILE --rows {numbers} shows which of their parts contribute.",
         ),
         (
             "Rows where the modalities contradict each other",
