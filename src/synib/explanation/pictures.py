@@ -50,6 +50,10 @@ STYLE = """<style>
 .synib-explanation summary { cursor: pointer; color: var(--soft); }
 .synib-explanation summary:focus-visible { outline: 2px solid rgb(var(--for)); outline-offset: 2px; }
 .synib-explanation .scroll { overflow-x: auto; max-height: 20rem; }
+.synib-explanation .scroll.kinds { max-height: none; margin: .5rem 0; }
+.synib-explanation .kinds th, .synib-explanation .kinds td { max-width: none; overflow-wrap: normal; vertical-align: bottom; }
+.synib-explanation .kinds th:first-child { min-width: 8rem; }
+.synib-explanation .kinds td { white-space: nowrap; }
 .synib-explanation table { border-collapse: collapse; font-variant-numeric: tabular-nums; color: var(--ink); }
 .synib-explanation th, .synib-explanation td { text-align: right; padding: .15rem .5rem; border-bottom: 1px solid var(--line);
   background: none; }
