@@ -31,4 +31,5 @@ def test_an_audit_names_rows_to_look_at(audited):
         # The XOR of two signs: opposite corners agree.
         effect = [float(texts[0]) for texts in directions.rows.values()]
         assert effect[0] * effect[3] > 0 > effect[0] * effect[1]
+        assert min(map(abs, effect)) > 0.3
     assert listings(None, "", audited.table) == []

@@ -75,7 +75,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(text)}</td>" for text in rest)}</tr>'
         for first, *rest in rows
     )
-    return f'<div class="scroll kinds" tabindex="0"><table><thead><tr>{columns}</tr></thead><tbody>{lines}</tbody></table></div>'
+    table = f"<table><thead><tr>{columns}</tr></thead><tbody>{lines}</tbody></table>"
+    return f'<div class="scroll kinds" tabindex="0">{table}</div>'
 
 
 def _row(explanation: "Explanation", row: int) -> str:

@@ -43,12 +43,13 @@ def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing
         ),
     ]
     result = [_listing(title, notes, note, table) for title, notes, note in lists if notes]
-    return result if rows.kinds is None else [*result, *_kinds(rows.kinds, label, table)]
+    return result if rows.kinds is None else [*result, *_kinds(rows.kinds, table)]
 
 
-def _kinds(kinds: Kinds, label: str, table: Table) -> list[Listing]:
+def _kinds(kinds: Kinds, table: Table) -> list[Listing]:
     """The clusters and the directions that interact, each with the content of its most typical row."""
     result = []
+    difference = f"The share of {table.classes[-1]} minus what the additive network predicts"
     exploratory = "It is estimated from the rows that it describes: it is exploratory, not a test."
     cells = {
         " × ".join(f"{name}, cluster {k + 1}" for name, k in zip(c.modalities, c.clusters, strict=True)): (
@@ -58,10 +59,7 @@ def _kinds(kinds: Kinds, label: str, table: Table) -> list[Listing]:
         for c in kinds.cells[:CELLS]
     }
     if cells:
-        note = (
-            f"Mean interaction of {label} in a pair of clusters, for the last class, without the separate effects of either "
-            f"cluster. {exploratory}"
-        )
+        note = f"{difference} for a pair of clusters, without the separate effects of either cluster. {exploratory}"
         result.append(_typical("Clusters that interact", ("effect", "rows"), cells, note, "clusters", table))
     corners = {
         " × ".join(f"{name}, {side}" for name, side in zip(d.modalities, sides, strict=True)): (
@@ -75,10 +73,10 @@ def _kinds(kinds: Kinds, label: str, table: Table) -> list[Listing]:
     if corners:
         correlations = ", ".join(f"{' × '.join(d.modalities)} {d.correlation:.2f}" for d in kinds.directions)
         note = (
-            f"Mean interaction of {label} for the last class, on each side of the directions whose product correlates best "
-            f"with it (correlation: {correlations}). {exploratory}"
+            f"{difference}, on each side of the directions whose product correlates best with the difference (correlation: "
+            f"{correlations}). {exploratory}"
         )
-        result.append(_typical("Directions that interact", ("interaction",), corners, note, "directions", table))
+        result.append(_typical("Directions that interact", ("effect",), corners, note, "directions", table))
     return result
 
 
