@@ -52,9 +52,12 @@ class Explanation:
         return len(self.rows)
 
     def top(self, count: int = SHOWN) -> list[int]:
-        """The most synergistic rows, by how much synergy exceeds the evidence of the strongest single modality."""
+        """The most synergistic rows, by how much synergy exceeds the evidence of the strongest single modality.
+
+        Rows with a single modality come last.
+        """
         check_whole("count", count)
-        return [int(i) for i in np.argsort(-self.rows.lead, kind="stable")[:count]]
+        return [int(i) for i in np.lexsort((-self.rows.lead, ~self.rows.several))[:count]]
 
     def kinds(self, of: int | None = None, clusters: int = 4, seed: int = 0) -> Kinds:
         """Clusters and directions of the modalities that interact, with typical rows (:func:`synib.explanation.kinds`).
