@@ -105,17 +105,19 @@ class Spectrogram(Picture):
 
 def bars_of(names: Sequence[str], parts: PartScores, at: int) -> str:
     """Bars of the largest scores of a row on one scale, and all scores as a table."""
-    ends = {
+    rows = {
         "with the other modalities": (parts.together, parts.together_low, parts.together_high),
         "alone": (parts.alone, parts.alone_low, parts.alone_high),
     }
-    rows = {title: [x[at][: len(names)] for x in of] for title, of in ends.items()}
-    shown = {title: np.argsort(-np.abs(scores), kind="stable")[:MOST] for title, (scores, _, _) in rows.items()}
-    reach = np.concatenate([x[shown[title]] for title, of in rows.items() for x in of])
+    charts = {}
+    for title, scores in rows.items():
+        value, low, high = (x[at][: len(names)] for x in scores)
+        shown = np.argsort(-np.abs(value), kind="stable")[:MOST]
+        charts[title] = [names[i] for i in shown], value[shown], low[shown], high[shown]
+    reach = np.concatenate([x for _, *numbers in charts.values() for x in numbers])
     bars = [
-        f'<p class="soft">{title}</p>'
-        + pictures.bars([names[i] for i in shown[title]], *(x[shown[title]] for x in of), reach=reach)
-        for title, of in rows.items()
+        f'<p class="soft">{title}</p>{pictures.bars(labels, value, low, high, reach)}'
+        for title, (labels, value, low, high) in charts.items()
     ]
     note = f'<p class="soft">The {MOST} largest of {len(names)} parts.</p>' if len(names) > MOST else ""
     return "".join(bars) + note + numbers_table(names, parts, at)
