@@ -5,8 +5,8 @@ for each part of a row is compared with the truth by the area under the ROC curv
 each row, averaged (``row``). Peers explain the same model output on the same parts: integrated gradients and sampled
 Shapley values (captum), with the mean training row as baseline, and pairwise Shapley interactions (shapiq), of which those
 that cross modalities are added up for each part. ``map-pid-xor`` and ``map-digits`` compare ways to make one map of many
-rows, ``part_gain`` among them, for trained models and for the same networks with random weights. ``digit-patches`` says which
-patches of an image tell the digit by themselves.
+rows, ``part_gain`` among them, for trained models and for the same networks with random weights. ``digit-patches``
+computes how well each patch of an image predicts the digit by itself.
 
     SYNIB_DATA=... python benchmarks/explain.py [spurious-xor pid-xor map-digits rows cost ...] [--seeds 3] [--out FOLDER]
 """
@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from explain_patches import predictable
 from explain_patches import table as patch_table
-from explain_patches import told
 from explain_peers import PEERS, Peer, Scores
 from explain_subjects import FAMILY, METHODS, Question, Subject, ink, questions, reset, subjects
 
@@ -118,8 +118,8 @@ def _maps(subject: Subject, question: Question) -> Iterator[dict[str, Any]]:
     accuracies: dict[str, Scores] = {}
     if question.name == "digit":
         truths |= {f"digit, brightness above {at}": ink() > at for at in THRESHOLDS}
-        truths |= {f"{name} told by the patch": of.is_told for name, of in told().items()}
-        accuracies = {f"{name} told by the patch": of.accuracy for name, of in told().items()}
+        truths |= {f"{name} predictable from the patch": of.significant for name, of in predictable().items()}
+        accuracies = {f"{name} predictable from the patch": of.accuracy for name, of in predictable().items()}
     for (name, (scores, rows, seconds)), (known, where) in itertools.product(found.items(), truths.items()):
         yield {
             "data": subject.data, "model": subject.method, "seed": subject.seed, "truth": known,
@@ -131,7 +131,7 @@ def _maps(subject: Subject, question: Question) -> Iterator[dict[str, Any]]:
 
 
 def _rank_correlation(scores: Scores, accuracy: Scores | None) -> float | str:
-    """Spearman's correlation of a map with what each part tells by itself, where this is known."""
+    """Spearman's correlation of a map with the accuracy of each part by itself, where this is known."""
     from scipy.stats import spearmanr
 
     return "" if accuracy is None else round(float(spearmanr(scores, accuracy).statistic), 4)

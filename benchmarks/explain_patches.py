@@ -1,4 +1,4 @@
-"""What each patch of an image tells of the written digit by itself, for ``explain.py``: a truth from the data alone."""
+"""How well each patch of an image predicts the written digit by itself, for ``explain.py``: a truth from the data alone."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -15,24 +15,24 @@ LEVEL = 0.05  # of the tests of all patches together
 FOLDS, TREES, LEAF = 5, 100, 10
 
 
-class Told(NamedTuple):
-    """How well something is told from each patch alone.
+class Predictable(NamedTuple):
+    """How well something can be predicted from each patch alone.
 
     Args:
         accuracy: Held-out accuracy, ``(patches,)``.
         chance: Share of the most frequent class.
         p: One-sided p-value of each patch.
-        is_told: Whether the accuracy is above chance, with Holm's correction over the patches.
+        significant: Whether the accuracy is above chance, with Holm's correction over the patches.
     """
 
     accuracy: NDArray[np.float64]
     chance: float
     p: NDArray[np.float64]
-    is_told: NDArray[np.bool_]
+    significant: NDArray[np.bool_]
 
 
 @cache
-def told() -> dict[str, Told]:
+def predictable() -> dict[str, Predictable]:
     """The written digit and its parity, from the pixels of each patch of 4 x 4, on held-out images without bars."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -62,21 +62,21 @@ def table() -> Iterator[dict[str, Any]]:
     """A row for each patch."""
     images, _ = images_and_digits()
     patch = patches((28, 28), 4).ravel()
-    found = told()
+    found = predictable()
     for k in range(patch.max() + 1):
         row: dict[str, Any] = {"patch": k, "row": k // 7, "column": k % 7}
         row["brightness"] = round(float(images[:, patch == k].mean()), 4)
         for name, of in found.items():
             row |= {
                 f"{name}_accuracy": round(of.accuracy[k], 4), f"{name}_chance": round(of.chance, 4),
-                f"{name}_p": f"{of.p[k]:.2g}", f"{name}_told": bool(of.is_told[k]),
+                f"{name}_p": f"{of.p[k]:.2g}", f"{name}_predictable": bool(of.significant[k]),
             }  # fmt: skip
         yield row
 
 
-def _tested(accuracy: NDArray[np.float64], y: NDArray[np.int64]) -> Told:
+def _tested(accuracy: NDArray[np.float64], y: NDArray[np.int64]) -> Predictable:
     from scipy.stats import binom
 
     chance = float(np.bincount(y).max() / len(y))
     p = np.asarray(binom.sf(np.round(accuracy * len(y)) - 1, len(y), chance))
-    return Told(accuracy, chance, p, np.asarray(holm(list(p)) <= LEVEL))
+    return Predictable(accuracy, chance, p, np.asarray(holm(list(p)) <= LEVEL))
