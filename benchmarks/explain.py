@@ -191,6 +191,7 @@ def cost(seeds: int) -> Iterator[dict[str, Any]]:
 
 def gallery(out: Path) -> None:
     """Pages of a few digits: rows without a cue for the model that uses both, rows with cues for the one that does not."""
+    out.mkdir(parents=True, exist_ok=True)
     parts = {**questions("digits", "vanilla")[0].parts, "audio": patches((40, 24), (4, 4))}
     views = {"image": Picture((28, 28), "written digit"), "audio": Spectrogram((40, 24), "spoken digit")}
     for subject in subjects("digits", METHODS["digits"], 1):
