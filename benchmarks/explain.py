@@ -5,7 +5,8 @@ for each part of a row is compared with the truth by the area under the ROC curv
 each row, averaged (``row``). Peers explain the same model output on the same parts: integrated gradients and sampled
 Shapley values (captum), with the mean training row as baseline, and pairwise Shapley interactions (shapiq), of which those
 that cross modalities are added up for each part. ``map-pid-xor`` and ``map-digits`` compare ways to make one map of many
-rows, ``part_gain`` among them, for trained models and for the same networks with random weights.
+rows, ``part_gain`` among them, for trained models and for the same networks with random weights. ``digit-patches``
+computes how well each patch of an image predicts the digit by itself.
 
     SYNIB_DATA=... python benchmarks/explain.py [spurious-xor pid-xor map-digits rows cost ...] [--seeds 3] [--out FOLDER]
 """
@@ -21,6 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from explain_patches import predictable
+from explain_patches import table as patch_table
 from explain_peers import PEERS, Peer, Scores
 from explain_subjects import FAMILY, METHODS, Question, Subject, ink, questions, reset, subjects
 
@@ -84,7 +87,11 @@ def _maps(subject: Subject, question: Question) -> Iterator[dict[str, Any]]:
     parts = {question.modality: question.parts[question.modality]}
     start = time.perf_counter()
     gain = part_gain(subject.model, x, y, parts, family=FAMILY)[question.modality]
-    seconds = {"gain": time.perf_counter() - start}
+    seconds = time.perf_counter() - start
+    found = {
+        "part_gain, together": (gain.together, len(y), seconds),
+        "part_gain, in all": (gain.together + gain.alone, len(y), seconds),
+    }
     start = time.perf_counter()
     of = range(min(SHAPLEY_ROWS, len(y)))
     row = (
@@ -92,33 +99,42 @@ def _maps(subject: Subject, question: Question) -> Iterator[dict[str, Any]]:
         .parts[question.modality]
         .together
     )
-    seconds["Shapley"] = time.perf_counter() - start
-    found = {
-        "part_gain, together": (gain.together, len(y)),
-        "part_gain, in all": (gain.together + gain.alone, len(y)),
-        "mean Shapley value": (row.mean(0), len(row)),
-        "|mean Shapley value|": (np.abs(row.mean(0)), len(row)),
-        "mean |Shapley value|": (np.abs(row).mean(0), len(row)),
-        "mean squared Shapley value": (np.square(row).mean(0), len(row)),
+    seconds = time.perf_counter() - start
+    found |= {
+        "mean Shapley value": (row.mean(0), len(row), seconds),
+        "|mean Shapley value|": (np.abs(row.mean(0)), len(row), seconds),
+        "mean |Shapley value|": (np.abs(row).mean(0), len(row), seconds),
+        "mean squared Shapley value": (np.square(row).mean(0), len(row), seconds),
     }
     for name, run in PEERS.items():
         start = time.perf_counter()
         scores = run(Peer(subject.model, x, range(min(PEER_ROWS, len(y))), question.parts, question.modality))
+        seconds = time.perf_counter() - start
         found |= {
-            f"{name}, mean": (scores.mean(0), len(scores)),
-            f"|{name}|, mean": (np.abs(scores).mean(0), len(scores)),
+            f"{name}, mean": (scores.mean(0), len(scores), seconds),
+            f"|{name}|, mean": (np.abs(scores).mean(0), len(scores), seconds),
         }
-        seconds[name] = time.perf_counter() - start
     truths = {question.name: question.truth}
+    accuracies: dict[str, Scores] = {}
     if question.name == "digit":
         truths |= {f"digit, brightness above {at}": ink() > at for at in THRESHOLDS}
-    for (name, (scores, rows)), (of, where) in itertools.product(found.items(), truths.items()):
+        truths |= {f"{name} predictable from the patch": of.significant for name, of in predictable().items()}
+        accuracies = {f"{name} predictable from the patch": of.accuracy for name, of in predictable().items()}
+    for (name, (scores, rows, seconds)), (known, where) in itertools.product(found.items(), truths.items()):
         yield {
-            "data": subject.data, "model": subject.method, "seed": subject.seed, "truth": of,
+            "data": subject.data, "model": subject.method, "seed": subject.seed, "truth": known,
             "modality": question.modality, "parts": len(where), "positive": int(where.sum()), "map": name, "rows": rows,
-            "auroc": round(auc(scores, where), 4), "accuracy_S": round(subject.accuracy.get("test_accuracy_S", np.nan), 4),
-            "seconds": round(next(t for of, t in seconds.items() if of in name), 2), "hardware": hardware(),
+            "auroc": round(auc(scores, where), 4), "rank_correlation": _rank_correlation(scores, accuracies.get(known)),
+            "accuracy_S": round(subject.accuracy.get("test_accuracy_S", np.nan), 4),
+            "seconds": round(seconds, 2), "hardware": hardware(),
         }  # fmt: skip
+
+
+def _rank_correlation(scores: Scores, accuracy: Scores | None) -> float | str:
+    """Spearman's correlation of a map with the accuracy of each part by itself, where this is known."""
+    from scipy.stats import spearmanr
+
+    return "" if accuracy is None else round(float(spearmanr(scores, accuracy).statistic), 4)
 
 
 def sanity(seeds: int) -> Iterator[dict[str, Any]]:
@@ -175,6 +191,7 @@ def cost(seeds: int) -> Iterator[dict[str, Any]]:
 
 def gallery(out: Path) -> None:
     """Pages of a few digits: rows without a cue for the model that uses both, rows with cues for the one that does not."""
+    out.mkdir(parents=True, exist_ok=True)
     parts = {**questions("digits", "vanilla")[0].parts, "audio": patches((40, 24), (4, 4))}
     views = {"image": Picture((28, 28), "written digit"), "audio": Spectrogram((40, 24), "spoken digit")}
     for subject in subjects("digits", METHODS["digits"], 1):
@@ -199,7 +216,16 @@ def main() -> None:
     parser.add_argument(
         "parts",
         nargs="*",
-        default=[*METHODS, "map-pid-xor", "map-digits", "map-digits-without-cues", "sanity", "rows", "cost"],
+        default=[
+            *METHODS,
+            "map-pid-xor",
+            "digit-patches",
+            "map-digits",
+            "map-digits-without-cues",
+            "sanity",
+            "rows",
+            "cost",
+        ],
         help="what to measure",
     )
     parser.add_argument("--seeds", type=int, default=3)
@@ -213,6 +239,7 @@ def main() -> None:
             "rows": separation,
             "cost": cost,
             "sanity": sanity,
+            "digit-patches": lambda seeds: patch_table(),
             "map-pid-xor": lambda seeds: maps("pid-xor", "synib-oracle", seeds),
             "map-digits": lambda seeds: maps("digits", "synib-learned", seeds),
             "map-digits-without-cues": lambda seeds: maps("digits without cues", "vanilla", seeds),

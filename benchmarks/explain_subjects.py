@@ -156,7 +156,7 @@ def questions(data: str, method: str) -> list[Question]:
 
 @cache
 def ink() -> NDArray[np.float64]:
-    """The mean brightness of each patch of 4 x 4 pixels, over written digits that no model was trained on."""
+    """The mean brightness of each patch of 4 x 4 pixels, over the written digits of the training and validation part."""
     patch = patches((28, 28), 4).ravel()
     images, _ = digits_data._images(digits_data.DIGITS.find(None) / "mnist-valid.npz")
     mean = images.mean(0).numpy()

@@ -57,6 +57,17 @@ def test_it_writes_a_page_of_the_rows_that_need_both(synib_command, model, data,
     )  # its own files it replaces
 
 
+def test_the_page_of_many_rows_shows_kinds_of_rows(synib_command, model, tmp_path):
+    x, _ = values(120)
+    np.savez(tmp_path / "many.npz", **x)
+    assert synib_command("explain", model, tmp_path / "many.npz", "--rows", "0")[0] == 0
+    page = (tmp_path / "explanation.html").read_text()
+    assert "<h2>Kinds of rows</h2>" in page
+    assert "in the evidence for no" in page
+    assert "image, cluster 1 × text, cluster " in page
+    assert "image, high × text, low" in page
+
+
 def test_rows_can_be_named_and_read_by_a_program(synib_command, model, data):
     code, out, _ = synib_command("explain", model, data, "--rows", "3,5-6", "--no-parts", "--json")
     assert code == 0

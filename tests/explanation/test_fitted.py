@@ -53,3 +53,7 @@ def test_a_row_without_a_modality_has_no_synergy(fitted):
     assert found.rows.alone["a"].value[2] == 0
     assert (np.delete(found.rows.synergy.value, 2) > 0.5).all()
     assert 2 not in found.parts["a"].rows
+    assert found.top(8)[-1] == 2
+    nothing = synib.explain(model, some, background=table.modalities, answer=1 - found.rows.answer)
+    assert (np.delete(nothing.rows.lead, 2) < nothing.rows.lead[2]).all()
+    assert nothing.top(8)[-1] == 2  # also where synergy speaks against every answer

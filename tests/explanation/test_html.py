@@ -12,6 +12,7 @@ import torch
 
 import synib
 from synib.explanation import Columns, Picture, Spectrogram, Words, patches, pictures
+from synib.explanation.html import explanation_html
 
 WICKED = "</div><script>harm()</script>\"'&"
 
@@ -103,6 +104,45 @@ def test_a_notebook_shows_rows_and_parts_without_scripts(explanation):
     assert all(f"<h4>{name}" in text for name in ("image", "text", "sound"))
 
 
+def test_bars_of_columns_show_what_they_contribute_with_the_others_and_alone():
+    x = {"a": torch.randn(12, 2, generator=torch.Generator().manual_seed(0)), "b": torch.ones(12, 1)}
+    x["b"][::2] = -1
+    explanation = synib.explain(
+        lambda x: 3 * x["a"][:, :1] + x["a"][:, 1:] * x["b"], x, family=synib.Bernoulli(), parts={"a": "coordinates"},
+        of=[0], draws=12, part_draws=12, views={"a": Columns(["a cue", "the bit"])},
+    )  # fmt: skip
+    section = explanation_html(explanation, [0]).partition("<h4>a:")[2]
+    together, alone = (section.partition(f'<p class="soft">{title}</p>')[2].partition("</details>")[0]
+                       for title in ("with the other modalities", "alone"))  # fmt: skip
+    assert together.index("the bit") < together.index("a cue")
+    assert alone.index("a cue") < alone.index("the bit")
+    longest = float(np.abs(explanation.parts["a"].alone[0]).max() / np.ptp([0, *_ends(explanation.parts["a"])]))
+    widths = [float(w) for w in re.findall(r'class="bar[^"]*" style="left:[\d.]+%;width:([\d.]+)%', alone)]
+    assert max(widths) == pytest.approx(100 * longest, abs=0.1)  # one scale for both charts
+
+
+def _ends(parts):
+    return [float(getattr(parts, f"{what}{end}").flat[i]) for what in ("together", "alone") for end in ("_low", "", "_high")
+            for i in (0, 1)]  # fmt: skip
+
+
+def test_a_patch_of_a_colour_picture_is_as_strong_as_its_score():
+    x = {"photo": torch.rand(10, 4, 4, 3, generator=torch.Generator().manual_seed(0)), "b": torch.ones(10, 1)}
+    x["b"][::2] = -1
+    colours = np.repeat(patches((4, 4), 2)[..., None], 3, 2)
+    explanation = synib.explain(
+        lambda x: (x["photo"][:, :2, :2].mean((1, 2, 3))[:, None] - 0.5) * x["b"] * 4 + x["photo"][:, 3, 3, :1] * x["b"],
+        x, family=synib.Bernoulli(), parts={"photo": colours}, of=[0], draws=10, part_draws=10,
+        views={"photo": Picture()},
+    )  # fmt: skip
+    scores = explanation.parts["photo"]
+    text = re.search(r'<svg viewBox="0 0 4 4".*?</svg>', explanation._repr_html_())[0]
+    opacity = pixels_of(ElementTree.fromstring(text)[1].attrib["href"])[..., 3]
+    largest = max(np.abs(scores.together).max(), np.abs(scores.alone).max())
+    expected = 255 * pictures.STRONGEST * np.abs(scores.together[0]) / largest
+    assert opacity[::2, ::2].ravel() == pytest.approx(expected, abs=0.51)
+
+
 def test_records_are_flat_and_repr_names_rows(explanation):
     records = list(explanation.records())
     assert len(records) == 20
@@ -110,6 +150,12 @@ def test_records_are_flat_and_repr_names_rows(explanation):
     for r in records:
         assert r["baseline"] + sum(r[k] for k in parts) + r["shared"] + r["synergy"] == pytest.approx(r["evidence"])
     assert repr(explanation).startswith("Explanation of 20 rows from image x text x sound, 8 background draws")
+
+
+def test_the_number_of_rows_is_checked(explanation):
+    assert len(explanation.top(3)) == 3
+    with pytest.raises(ValueError, match="count must be a whole number of at least 1; got -3"):
+        explanation.top(-3)
 
 
 def test_views_check_what_they_are_given():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import synib
 from synib.explanation import kinds
@@ -33,12 +34,71 @@ def test_clusters_of_an_xor_interact_and_their_rows_are_of_them(rows):
     assert "correlation" in str(found)
 
 
+def test_a_row_without_a_modality_does_not_hide_the_kinds_of_the_others(rows):
+    signs, modalities = rows
+    interaction = signs[0] * signs[1]
+    some = {**modalities, "a": modalities["a"].copy()}
+    some["a"][7] = np.nan
+    found = kinds(interaction, some, clusters=2)
+    others = np.delete(np.arange(200), 7)
+    expected = kinds(interaction[others], {name: x[others] for name, x in modalities.items()}, clusters=2)
+    assert found.cells == expected.renumbered(others).cells
+    assert found.directions[0].correlation > 0.9
+    assert found.labels["a"][7] == found.labels["b"][7] == -1
+
+
 def test_an_explanation_has_them(rows):
     _, modalities = rows
     found = synib.explain(lambda x: x["a"][:, :1] * x["b"][:, 1:], modalities, family=synib.Bernoulli())
     top = found.kinds(clusters=2).cells[0]
     assert abs(top.effect.value) > 2
     assert top.effect.low * top.effect.high > 0
+    with pytest.raises(ValueError, match="number of an output, from 0 to 0; got 1"):
+        found.kinds(of=1)
+
+
+def test_of_a_predicted_number_its_mean_is_described_and_not_its_variance(rows):
+    _, modalities = rows
+
+    def model(x):
+        return torch.cat([x["a"][:, :1] * x["b"][:, 1:], torch.ones(len(x["a"]), 1)], 1)
+
+    found = synib.explain(model, modalities, family=synib.Gaussian(1))
+    assert abs(found.kinds(clusters=2).cells[0].effect.value) > 2
+    assert found.output() == "predicted number 0"
+
+
+@pytest.mark.parametrize(
+    ("family", "outputs", "classes", "name"),
+    [
+        (synib.Bernoulli(), 1, ("no", "yes"), "yes"),
+        (synib.Categorical(), 3, ("a", "b", "c"), "c"),
+        (synib.MultiLabel(), 1, ("rain",), "rain"),
+        (synib.Categorical(), 3, (), "2"),
+    ],
+)
+def test_the_described_output_has_a_name(rows, family, outputs, classes, name):
+    found = synib.explain(lambda x: x["a"][:, :1].repeat(1, outputs), rows[1], family=family, classes=classes)
+    assert found.output() == name
+
+
+def test_a_notebook_shows_pairs_of_clusters_and_directions(rows):
+    signs, modalities = rows
+    text = kinds(signs[0] * signs[1], {"<a>": modalities["a"], "b": modalities["b"]}, clusters=2)._repr_html_()
+    assert text.count("<table>") == 2
+    assert "&lt;a&gt;, cluster 1 × b, cluster 2" in text
+    assert "&lt;a&gt;, high × b, low" in text
+    assert "<a>" not in text
+
+
+def test_kinds_of_some_rows_of_a_table_get_its_row_numbers(rows):
+    signs, modalities = rows
+    found = kinds(signs[0] * signs[1], modalities, clusters=2)
+    moved = found.renumbered(1000 + 2 * np.arange(200))
+    assert moved.cells[0].rows == tuple(1000 + 2 * row for row in found.cells[0].rows)
+    (before,), (after,) = found.directions, moved.directions
+    for sides, (effect, typical) in before.corners.items():
+        assert after.corners[sides] == (effect, tuple(1000 + 2 * row for row in typical))
 
 
 def test_without_an_interaction_no_interval_excludes_0(rows):
@@ -49,3 +109,5 @@ def test_without_an_interaction_no_interval_excludes_0(rows):
 def test_a_mistake_is_one_sentence(rows):
     with pytest.raises(ValueError, match="one number for each row"):
         kinds(np.zeros((200, 2)), rows[1])
+    with pytest.raises(ValueError, match="4 clusters need as many rows with every modality; got 3"):
+        kinds(np.zeros(3), {name: x[:3] for name, x in rows[1].items()})

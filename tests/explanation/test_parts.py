@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import synib
-from synib.explanation import kept_by_mask, patches
+from synib.explanation import kept_by_mask, part_gain, patches
 from synib.explanation.partition import partition
 from synib.measure import auc
 from synib.studies.spurious_xor.data import spurious_xor
@@ -144,6 +144,22 @@ def test_random_weights_and_random_labels_lose_it(trained):
         assert np.mean([auc(s, SIGNAL) for s in scores.values()]) < 0.95
         on_signal = [scores[m][SIGNAL].sum() / learned[m][SIGNAL].sum() for m in scores]
         assert max(on_signal) < 0.3
+
+
+def test_on_held_out_rows_parts_gain_only_if_the_model_has_learned_something_true(trained):
+    data, models = trained
+    torch.manual_seed(3)
+    fresh = synib.FusionModel.mlp(data.widths, hidden=[16], classes=1)
+    x, y = data.validation.modalities, data.validation.target
+
+    def gain(model):
+        parts = part_gain(model, x, y, {"x1": "coordinates"}, family=BERNOULLI, draws=4)["x1"]
+        return parts.together[SIGNAL].sum(), auc(parts.together, SIGNAL)
+
+    learned, area = gain(models["synib"])
+    assert area > 0.95
+    for model in (fresh, models["random labels"]):
+        assert gain(model)[0] < 0.1 * learned
 
 
 def test_a_learned_mask_keeps_what_the_unimodal_head_relies_on(trained):

@@ -6,7 +6,7 @@ import torch
 
 import synib
 from synib.explanation.rows import agreement
-from synib.measure import emap, interaction
+from synib.measure import emap, interaction, interaction_gain
 from synib.models import FusionModel
 
 BERNOULLI = synib.Bernoulli()
@@ -50,6 +50,24 @@ def test_with_all_rows_as_background_it_is_emap_row_by_row_and_in_the_mean(rows)
     sign = 2.0 * target.numpy() - 1
     assert np.allclose(e.evidence - e.interaction.value, sign * found.projection[:, 0], atol=1e-10)
     assert e.gain.mean() == pytest.approx(found.log_loss_added.value, abs=1e-10)
+
+
+@pytest.mark.parametrize("additive", [0.0, 1.0])
+def test_the_mean_gain_is_the_interaction_gain_or_more_because_the_best_additive_model_may_be_better(additive):
+    torch.manual_seed(0)
+    x = {name: torch.randn(4000, 1) for name in "ab"}
+
+    def model(x):
+        return 1.5 * x["a"] * x["b"] + additive * (x["a"] - x["b"])
+
+    target = torch.bernoulli(model(x).sigmoid(), generator=torch.Generator().manual_seed(0)).long()[:, 0]
+    mean_gain = synib.explain(model, x, family=BERNOULLI, answer=target, draws=64).rows.gain.mean()
+    unimodal = {"a": additive * x["a"][:, 0], "b": -additive * x["b"][:, 0]}
+    found = interaction_gain(unimodal, model(x)[:, 0], target).log_loss
+    if additive:
+        assert mean_gain > found.high
+    else:  # the additive part says nothing, and no additive model says more
+        assert found.low < mean_gain < found.high
 
 
 def test_it_is_the_shapley_interaction_of_the_same_draws(rows):

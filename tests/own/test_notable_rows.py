@@ -15,11 +15,21 @@ def test_an_audit_names_rows_to_look_at(audited):
         assert note.values["together"].startswith(note.values["target"])
     for note in found.contradict:
         assert len({text.partition(" ")[0] for name, text in note.values.items() if name.endswith(" says")}) == 2
-    titles = [listing.title for listing in listings(found, "plain fusion", audited.table)]
+    first, *_ = lists = listings(found, "plain fusion", audited.table)
+    titles = [listing.title for listing in lists]
     assert titles[0] == "Rows that need both"
+    assert f"--rows {','.join(first.rows)} shows" in first.note
     assert ("Clusters that interact" in titles) == (audited.verdict.synergy == "present")
     if found.kinds is not None:
         (a, b), rows = found.kinds.cells[0].modalities, found.kinds.cells[0].rows
         assert {a, b} == set(audited.table.modalities)
         assert max(rows) < len(audited.table.target)
+        directions = next(x for x in lists if x.of == "directions")
+        assert [*directions.rows] == [
+            f"a, {side} × b, {other}" for side in ("high", "low") for other in ("high", "low")
+        ]
+        # The XOR of two signs: opposite corners agree.
+        effect = [float(texts[0]) for texts in directions.rows.values()]
+        assert effect[0] * effect[3] > 0 > effect[0] * effect[1]
+        assert min(map(abs, effect)) > 0.3
     assert listings(None, "", audited.table) == []

@@ -49,7 +49,13 @@ def page(tmp_path_factory):
     )  # fmt: skip
     path = tmp_path_factory.mktemp("page") / "explanation.html"
     write_explanation(
-        explanation, path, "Where the synergy is", [3, 4], "synib explain model/ data.npz --rows 3,4", ["A note."]
+        explanation,
+        path,
+        "Where the synergy is",
+        [3, 4],
+        "synib explain model/ data.npz --rows 3,4",
+        ["A note."],
+        explanation.kinds(clusters=2),
     )
     return path
 

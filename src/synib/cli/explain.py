@@ -14,6 +14,7 @@ from synib.cli.progress import progress_bar
 from synib.files import check_writable, write_csv
 
 MOST = 200  # rows of a page, at most
+ROWS_OF_KINDS = 100  # rows, at least, for their clusters to be described
 TITLE = "Where the synergy of "
 
 
@@ -64,7 +65,8 @@ def explain(
     if table is not None:
         write_csv(table, list(result.records()))
     title = f"{TITLE}{file.name} is"
-    write_explanation(result, out, title, shown, shlex.join(["synib", *sys.argv[1:]]), notes)
+    kinds = result.kinds() if len(result) >= ROWS_OF_KINDS else None
+    write_explanation(result, out, title, shown, shlex.join(["synib", *sys.argv[1:]]), notes, kinds)
     if as_json:
         records = list(result.records())
         plain = [{k: None if v != v else v for k, v in records[row].items()} for row in shown]

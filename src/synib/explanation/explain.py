@@ -52,18 +52,41 @@ class Explanation:
         return len(self.rows)
 
     def top(self, count: int = SHOWN) -> list[int]:
-        """The most synergistic rows, by how much synergy exceeds the evidence of the strongest single modality."""
-        return [int(i) for i in np.argsort(-self.rows.lead, kind="stable")[:count]]
+        """The most synergistic rows, by how much synergy exceeds the evidence of the strongest single modality.
 
-    def kinds(self, of: int = -1, clusters: int = 4, seed: int = 0) -> Kinds:
+        Rows with a single modality come last.
+        """
+        check_whole("count", count)
+        return [int(i) for i in np.lexsort((-self.rows.lead, ~self.rows.several))[:count]]
+
+    def kinds(self, of: int | None = None, clusters: int = 4, seed: int = 0) -> Kinds:
         """Clusters and directions of the modalities that interact, with typical rows (:func:`synib.explanation.kinds`).
 
         Args:
-            of: The output whose interaction is described: the number of a class; by default the last one.
+            of: The output whose interaction is described, from 0. Default: the last class or label, or the first predicted
+                number.
             clusters: Number of clusters per modality.
             seed: Seed for the clusters.
         """
-        return kinds(self.rows.interaction_parameters[:, of], self.values, clusters=clusters, seed=seed)
+        interaction = self.rows.interaction_parameters[:, self._output(of)]
+        return kinds(interaction, self.values, clusters=clusters, seed=seed)
+
+    def output(self, of: int | None = None) -> str:
+        """The name of the output that :meth:`kinds` describes."""
+        number = self._output(of)
+        if self.rows.kind == "number":
+            return f"predicted number {number}"
+        if self.rows.kind == "class" and self.rows.interaction_parameters.shape[1] == 1:
+            number = 1  # a single log-odds is that of the second class
+        return self.classes[number] if number < len(self.classes) else str(number)
+
+    def _output(self, of: int | None) -> int:
+        outputs = self.rows.interaction_parameters.shape[1]
+        if of is None:
+            return 0 if self.rows.kind == "number" else outputs - 1
+        if check_whole("of", of, least=0) >= outputs:
+            raise ValueError(f"of must be the number of an output, from 0 to {outputs - 1}; got {of}.")
+        return of
 
     def answer(self, row: int) -> str:
         """The name of the answer whose evidence is explained."""

@@ -4,11 +4,12 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synib.checks import check_whole, is_whole
 from synib.explanation.explain import Explanation, explain
 from synib.explanation.raw import KINDS, RawContent, RawParts
 from synib.explanation.raw.images import SIDE
@@ -74,6 +75,7 @@ def explain_file(
         options: Options for reading raw columns.
     """
     options = options or RawOptions()
+    wanted = check_whole("rows", rows) if is_whole(rows) else [int(row) for row in cast(Sequence[int], rows)]
     read, embedded = encoded_rows(model, file, columns, options)
     notes = list(read.notes)
     values = {
@@ -81,7 +83,7 @@ def explain_file(
         for name, x in read.modalities.items()
     }
     count = len(next(iter(values.values())))
-    if not isinstance(rows, int) and (wrong := [row for row in rows if not 0 <= row < count]):
+    if isinstance(wanted, list) and (wrong := [row for row in wanted if not 0 <= row < count]):
         raise ValueError(f"{file} has rows 0 to {count - 1}; row {wrong[0]} was requested.")
     complete = np.logical_and.reduce([read.present.get(name, np.zeros(count, bool)) for name in model.widths])
     background = _sampled(np.flatnonzero(complete), draws, seed)
@@ -95,7 +97,7 @@ def explain_file(
         )
         parts = False
     result = explain(model, values, **settings)
-    shown = result.top(rows) if isinstance(rows, int) else list(rows)
+    shown = wanted if isinstance(wanted, list) else result.top(wanted)
     raw = {} if embedded is None else _raw_parts(embedded, shown, background if parts else [], part_draws, options)
     views: dict[str, View] = dict(raw)
     row_parts: dict[str, Any] = {name: raw.get(name, "coordinates") for name in model.widths} if parts else {}

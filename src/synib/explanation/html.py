@@ -11,6 +11,9 @@ from synib.explanation.answers import EVIDENCE
 
 if TYPE_CHECKING:
     from synib.explanation.explain import Explanation
+    from synib.explanation.kinds import Kinds
+
+CELLS = 6  # pairs of clusters that are shown
 
 
 def explanation_html(explanation: "Explanation", rows: Sequence[int]) -> str:
@@ -23,6 +26,57 @@ def explanation_html(explanation: "Explanation", rows: Sequence[int]) -> str:
     )
     sections = "".join(_row(explanation, row) for row in rows)
     return f'{pictures.STYLE}<div class="synib-explanation"><p>{escape(about)}</p>{pictures.legend()}{sections}</div>'
+
+
+def kinds_html(kinds: "Kinds", ids: Sequence[str] | None = None, of: str = "") -> str:
+    """The pairs of clusters that interact most, and the directions that do, with their most typical rows.
+
+    Args:
+        kinds: The clusters and directions.
+        ids: Names of the rows. Default: their numbers.
+        of: The output whose interaction is described.
+    """
+
+    def typical(rows: Sequence[int]) -> str:
+        return ", ".join(str(row) if ids is None else ids[row] for row in rows)
+
+    cells = [
+        [
+            " × ".join(f"{name}, cluster {k + 1}" for name, k in zip(cell.modalities, cell.clusters, strict=True)),
+            f"{cell.effect.value:+.2f} [{cell.effect.low:+.2f}, {cell.effect.high:+.2f}]",
+            str(cell.effect.n),
+            typical(cell.rows),
+        ]
+        for cell in kinds.cells[:CELLS]
+    ]
+    tables = [_table(["clusters", "mean interaction", "rows", "typical rows"], cells)] if cells else []
+    if kinds.directions:
+        best = max(kinds.directions, key=lambda d: abs(d.correlation))
+        corners = [
+            [" × ".join(f"{name}, {side}" for name, side in zip(best.modalities, sides, strict=True)), f"{effect:+.2f}",
+             typical(rows)]
+            for sides, (effect, rows) in best.corners.items() if rows
+        ]  # fmt: skip
+        tables.append(_table(["directions", "mean interaction", "typical rows"], corners))
+        tables.append(
+            f'<p class="soft">The directions of {escape(" and ".join(best.modalities))} whose product correlates best with '
+            f"the interaction (correlation {best.correlation:.2f}).</p>"
+        )
+    about = (
+        f"Mean interaction{f' in the evidence for {of}' if of else ''} in groups of rows that are alike. It is estimated from "
+        "the rows that it describes: it is exploratory, not a test."
+    )
+    return f'{pictures.STYLE}<div class="synib-explanation"><p>{escape(about)}</p>{"".join(tables)}</div>'
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    columns = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
+    lines = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(text)}</td>" for text in rest)}</tr>'
+        for first, *rest in rows
+    )
+    table = f"<table><thead><tr>{columns}</tr></thead><tbody>{lines}</tbody></table>"
+    return f'<div class="scroll kinds" tabindex="0">{table}</div>'
 
 
 def _row(explanation: "Explanation", row: int) -> str:

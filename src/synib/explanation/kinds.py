@@ -1,7 +1,7 @@
 """Kinds of interaction: clusters and directions of two modalities that interact, with their most typical rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -60,12 +60,32 @@ class Kinds:
     Args:
         cells: Pairs of clusters, from the largest effect to the smallest.
         directions: For each pair of modalities the directions that interact.
-        labels: Modality → the cluster of each row.
+        labels: Modality → the cluster of each row; -1 for a row that lacks a modality.
     """
 
     cells: tuple[Cell, ...]
     directions: tuple[Direction, ...]
     labels: Mapping[str, NDArray[np.int64]]
+
+    def renumbered(self, numbers: NDArray[np.int64]) -> "Kinds":
+        """The same kinds with the number of each row in another table."""
+
+        def of(rows: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(int(numbers[row]) for row in rows)
+
+        return Kinds(
+            tuple(replace(cell, rows=of(cell.rows)) for cell in self.cells),
+            tuple(
+                replace(d, corners={sides: (effect, of(rows)) for sides, (effect, rows) in d.corners.items()})
+                for d in self.directions
+            ),
+            self.labels,
+        )
+
+    def _repr_html_(self) -> str:
+        from synib.explanation.html import kinds_html
+
+        return kinds_html(self)
 
     def __str__(self) -> str:
         lines = []
@@ -92,7 +112,7 @@ def kinds(
     Args:
         interaction: A number for each row: the interaction of one class,
             ``explanation.rows.interaction_parameters[:, k]``, or the residual of an additive model.
-        modalities: Name → ``(rows, width)``.
+        modalities: Name → ``(rows, width)``. Rows with NaN, which lack a modality, are left out.
         clusters: Number of clusters per modality.
         seed: Seed for the clusters.
     """
@@ -101,26 +121,36 @@ def kinds(
     vectors = {name: _vectors(x, name).reshape(len(values), -1) for name, x in modalities.items()}
     if values.ndim != 1 or any(len(x) != len(values) for x in vectors.values()):
         raise ValueError(f"interaction must be one number for each row of the modalities; got shape {values.shape}.")
+    complete = np.isfinite(values) & torch.stack([x.isfinite().all(1) for x in vectors.values()]).all(0).numpy()
+    if complete.sum() < clusters:
+        raise ValueError(f"{clusters} clusters need as many rows with every modality; got {complete.sum()}.")
+    if not complete.all():
+        known = np.flatnonzero(complete)
+        found = kinds(values[known], {name: x[known] for name, x in vectors.items()}, clusters=clusters, seed=seed)
+        labels = {name: np.full(len(values), -1) for name in vectors}
+        for name, label in found.labels.items():
+            labels[name][known] = label
+        return replace(found.renumbered(known), labels=labels)
     all_rows = torch.ones(len(values), dtype=torch.bool)
     parts = {name: components(x, all_rows) for name, x in vectors.items()}
-    labels = {name: cluster(c.leading.float(), clusters, seed) for name, c in parts.items()}
-    distance = {name: _distances(c.leading, labels[name], clusters) for name, c in parts.items()}
+    cluster_of = {name: cluster(c.leading.float(), clusters, seed) for name, c in parts.items()}
+    distance = {name: _distances(c.leading, cluster_of[name], clusters) for name, c in parts.items()}
     centred = torch.from_numpy(values - values.mean())
     cells, directions = [], []
     pairs = list(combinations(modalities, 2))
     level = 1 - 0.05 / (len(pairs) * clusters**2)
     for a, b in pairs:
-        effects = _without_margins(centred, labels[a], labels[b], clusters)
+        effects = _without_margins(centred, cluster_of[a], cluster_of[b], clusters)
         for i in range(clusters):
             for j in range(clusters):
-                members = ((labels[a] == i) & (labels[b] == j)).nonzero()[:, 0]
+                members = ((cluster_of[a] == i) & (cluster_of[b] == j)).nonzero()[:, 0]
                 if len(members) >= FEWEST:
                     typical = members[(distance[a] + distance[b])[members].argsort()[:TYPICAL]]
                     effect = mean(effects[members].numpy(), level=level)
                     cells.append(Cell((a, b), (i, j), effect, tuple(typical.tolist())))
         directions.append(_direction((a, b), centred, parts[a].white, parts[b].white))
     cells.sort(key=lambda cell: -abs(cell.effect.value))
-    return Kinds(tuple(cells), tuple(directions), {name: label.numpy() for name, label in labels.items()})
+    return Kinds(tuple(cells), tuple(directions), {name: label.numpy() for name, label in cluster_of.items()})
 
 
 def _vectors(x: ArrayLike | Tensor, name: str) -> Tensor:

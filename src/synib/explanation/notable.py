@@ -44,7 +44,7 @@ class NotableRows:
         need_both: The most synergistic rows.
         contradict: Rows for which unimodal models predict different classes most confidently.
         only_together: Rows that the fusion predicts correctly and every unimodal model wrongly, most confident first.
-        kinds: Clusters that interact, if the audit found synergy.
+        kinds: Clusters and directions that interact, if the audit found synergy.
     """
 
     method: str
@@ -72,7 +72,7 @@ def notable_rows(audit: Audit, seed: int = 0) -> NotableRows | None:
     tested = ~np.isnan(outcome.methods[method].predictions[0, :, 0])
     unimodal = {name: _probabilities(outcome, f"unimodal-{name}") for name in table.modalities}
     fused = _probabilities(outcome, method)
-    lead, notes, interaction = _evidence_of_rows(outcome, method, seed)
+    lead, notes = _evidence_of_rows(outcome, method, seed)
     known = np.flatnonzero(~np.isnan(lead))
     synergistic = known[np.argsort(-lead[known], kind="stable")][:SHOWN]
     return NotableRows(
@@ -87,7 +87,7 @@ def notable_rows(audit: Audit, seed: int = 0) -> NotableRows | None:
             RowNote(row, _answers(audit, row, unimodal, fused))
             for row in _only_together(audit, unimodal, fused, tested)
         ),
-        _kinds(audit, interaction, seed),
+        _kinds(audit, seed),
     )
 
 
@@ -96,10 +96,9 @@ def _probabilities(outcome: Outcome, method: str) -> Numbers:
     return np.mean([probabilities(eta) for eta in outcome.calibrated(method)], 0)
 
 
-def _evidence_of_rows(outcome: Outcome, method: str, seed: int) -> tuple[Numbers, dict[int, dict[str, str]], Numbers]:
-    """The lead of synergy in each test row (NaN where unknown), its description, and the interaction of each output."""
-    n = len(outcome.table.target)
-    lead, interaction = np.full(n, np.nan), np.full((n, outcome.recipe.outputs), np.nan)
+def _evidence_of_rows(outcome: Outcome, method: str, seed: int) -> tuple[Numbers, dict[int, dict[str, str]]]:
+    """The lead of synergy in each test row (NaN where unknown), and its description."""
+    lead = np.full(len(outcome.table.target), np.nan)
     notes: dict[int, dict[str, str]] = {}
     for i, fold in enumerate(outcome.parts):
         split = outcome.recipe.split(i, fold.test[:ROWS])
@@ -114,9 +113,9 @@ def _evidence_of_rows(outcome: Outcome, method: str, seed: int) -> tuple[Numbers
             readout = Readout(outcome.family, encoded.own())
             background = backgrounds.draw(encoded, min(DRAWS, encoded.size), seed)
             evidence = row_evidence(encoded, background, readout, encoded.size)
-        lead[rows], interaction[rows] = evidence.lead, evidence.interaction_parameters
+        lead[rows] = evidence.lead
         notes |= {int(row): _words(evidence, k) for k, row in enumerate(rows)}
-    return lead, notes, interaction
+    return lead, notes
 
 
 def _prediction(learner: Learner) -> Model:
@@ -165,18 +164,16 @@ def _only_together(audit: Audit, alone: dict[str, Numbers], fused: Numbers, test
     return [int(row) for row in np.argsort(-confidence, kind="stable")[:SHOWN] if confidence[row] > 0]
 
 
-def _kinds(audit: Audit, interaction: Numbers, seed: int) -> Kinds | None:
-    """Clusters that interact, if the audit found synergy."""
-    rows = np.flatnonzero(~np.isnan(interaction[:, -1]))
+def _kinds(audit: Audit, seed: int) -> Kinds | None:
+    """Clusters and directions that interact, if the audit found synergy.
+
+    As for the audit's detectors, the interaction is what the additive network leaves unexplained, so it shows whether or not a
+    fusion model has learned it.
+    """
+    table, rows = audit.table, audit.evidence.rows
+    rows = rows[np.logical_and.reduce([present[rows] for present in table.present.values()])]
     if audit.verdict.synergy != "present" or len(rows) < LEAST:
         return None
-    result = kinds(
-        interaction[rows, -1],
-        {n: np.asarray(x[rows]) for n, x in audit.table.modalities.items()},
-        seed=seed,
-    )
-    # Convert to row numbers of the table.
-    cells = tuple(
-        type(c)(c.modalities, c.clusters, c.effect, tuple(int(rows[r]) for r in c.rows)) for c in result.cells
-    )
-    return Kinds(cells, result.directions, result.labels)
+    last = len(table.classes) - 1
+    residual = (table.target[rows] == last) - _probabilities(audit.outcome, "additive")[rows, last]
+    return kinds(residual, {n: np.asarray(x[rows]) for n, x in table.modalities.items()}, seed=seed).renumbered(rows)

@@ -50,6 +50,10 @@ STYLE = """<style>
 .synib-explanation summary { cursor: pointer; color: var(--soft); }
 .synib-explanation summary:focus-visible { outline: 2px solid rgb(var(--for)); outline-offset: 2px; }
 .synib-explanation .scroll { overflow-x: auto; max-height: 20rem; }
+.synib-explanation .scroll.kinds { max-height: none; margin: .5rem 0; }
+.synib-explanation .kinds th, .synib-explanation .kinds td { max-width: none; overflow-wrap: normal; vertical-align: bottom; }
+.synib-explanation .kinds th:first-child { min-width: 8rem; }
+.synib-explanation .kinds td { white-space: nowrap; }
 .synib-explanation table { border-collapse: collapse; font-variant-numeric: tabular-nums; color: var(--ink); }
 .synib-explanation th, .synib-explanation td { text-align: right; padding: .15rem .5rem; border-bottom: 1px solid var(--line);
   background: none; }
@@ -63,12 +67,19 @@ def bars(
     scores: ArrayLike,
     low: ArrayLike | None = None,
     high: ArrayLike | None = None,
+    reach: ArrayLike = (),
 ) -> str:
-    """A bar for each named score, to the right if it is for the answer and to the left if against; intervals are lines."""
+    """A bar for each named score, to the right if it is for the answer and to the left if against; intervals are lines.
+
+    Args:
+        names, scores: The bars.
+        low, high: Their intervals.
+        reach: Other numbers that the scale includes, so that several charts have the same scale.
+    """
     value = np.asarray(scores, dtype=float)
     ends = [value if x is None else np.where(np.isfinite(x), x, value) for x in (low, high)]
-    left = min(0.0, *(float(np.min(x)) for x in (value, *ends)))
-    right = max(0.0, *(float(np.max(x)) for x in (value, *ends)))
+    included = np.concatenate([[0.0], value, *ends, np.asarray(reach, dtype=float)])
+    left, right = float(np.nanmin(included)), float(np.nanmax(included))
     width = max(right - left, 1e-12)
 
     def at(x: float) -> float:

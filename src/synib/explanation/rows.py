@@ -57,6 +57,7 @@ class RowEvidence:
         interaction_parameters: The interaction in every parameter of the family, ``(rows, parameters)``.
         draws: Number of background draws for an absent modality.
         kind: The kind of evidence, a key of ``synib.explanation.answers.EVIDENCE``.
+        several: Which rows have at least two modalities; the others can have no synergy.
     """
 
     names: tuple[str, ...]
@@ -75,6 +76,7 @@ class RowEvidence:
     interaction_parameters: Numbers
     draws: int
     kind: str
+    several: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.answer)
@@ -176,6 +178,7 @@ def row_evidence(
         interaction_parameters=_array(parameters - projected),
         draws=background.draws,
         kind=readout.kind,
+        several=np.ones(rows, dtype=bool) if present is None else (present.sum(1) > 1).cpu().numpy(),
     )
 
 

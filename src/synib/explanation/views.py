@@ -78,13 +78,13 @@ class Picture(View):
 
     def draw(self, values: Any, parts: PartScores, at: int) -> str:
         picture = self._arranged(np.asarray(values, dtype=float))
-        scores_by_title, largest = on_both(parts, at)
-        figures = {}
-        for title, scores in scores_by_title.items():
-            over = self._arranged(parts.on_coordinates(scores))
-            over = over.sum(2) if over.ndim == 3 else over
-            figures[title] = pictures.pixels(picture, over, f"{self.label}, {title}", largest)
-        return pictures.figures(figures) + numbers_table(list(parts.names), parts, at)
+        over = {title: self._arranged(parts.on_coordinates(scores)) for title, scores in on_both(parts, at)[0].items()}
+        over = {title: scores.sum(2) if scores.ndim == 3 else scores for title, scores in over.items()}
+        largest = max(float(np.abs(scores).max()) for scores in over.values())
+        drawn = {
+            title: pictures.pixels(picture, scores, f"{self.label}, {title}", largest) for title, scores in over.items()
+        }
+        return pictures.figures(drawn) + numbers_table(list(parts.names), parts, at)
 
     def _arranged(self, values: Numbers) -> Numbers:
         """Height first, colours last."""
@@ -104,16 +104,23 @@ class Spectrogram(Picture):
 
 
 def bars_of(names: Sequence[str], parts: PartScores, at: int) -> str:
-    """Bars of the largest scores of a row, and all scores as a table."""
-    scores = parts.together[at][: len(names)]
-    shown = np.argsort(-np.abs(scores), kind="stable")[:MOST]
-    bars = pictures.bars(
-        [names[i] for i in shown], scores[shown], parts.together_low[at][shown], parts.together_high[at][shown]
-    )
-    note = ""
-    if len(names) > len(shown):
-        note = f'<p class="soft">The {len(shown)} largest of {len(names)} parts.</p>'
-    return bars + note + numbers_table(names, parts, at)
+    """Bars of the largest scores of a row on one scale, and all scores as a table."""
+    rows = {
+        "with the other modalities": (parts.together, parts.together_low, parts.together_high),
+        "alone": (parts.alone, parts.alone_low, parts.alone_high),
+    }
+    charts = {}
+    for title, scores in rows.items():
+        value, low, high = (x[at][: len(names)] for x in scores)
+        shown = np.argsort(-np.abs(value), kind="stable")[:MOST]
+        charts[title] = [names[i] for i in shown], value[shown], low[shown], high[shown]
+    reach = np.concatenate([x for _, *numbers in charts.values() for x in numbers])
+    bars = [
+        f'<p class="soft">{title}</p>{pictures.bars(labels, value, low, high, reach)}'
+        for title, (labels, value, low, high) in charts.items()
+    ]
+    note = f'<p class="soft">The {MOST} largest of {len(names)} parts.</p>' if len(names) > MOST else ""
+    return "".join(bars) + note + numbers_table(names, parts, at)
 
 
 def overlays(

@@ -1,7 +1,8 @@
 """The notable rows of an audit, as lists on its page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from synib.explanation.kinds import Kinds
 from synib.explanation.notable import NotableRows, RowNote
 from synib.own.raw.show import shown_rows
 from synib.own.table import Table
@@ -20,12 +21,14 @@ def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing
     """
     if rows is None:
         return []
+    numbers = ",".join(str(_number(table, note.row)) for note in rows.need_both)
     lists = [
         (
             "Rows that need both",
             rows.need_both,
             f"Rows where the synergy of {label} exceeds the evidence of the strongest single modality the most. Numbers are "
-            "evidence for the answer, in log-odds; intervals are over the rows that replaced absent modalities.",
+            "evidence for the answer, in log-odds; intervals are over the rows that replaced absent modalities. With a model "
+            f"of synib fit, synib explain MODEL FILE --rows {numbers} shows which of their parts contribute.",
         ),
         (
             "Rows where the modalities contradict each other",
@@ -40,22 +43,59 @@ def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing
         ),
     ]
     result = [_listing(title, notes, note, table) for title, notes, note in lists if notes]
-    if rows.kinds is not None and rows.kinds.cells:
-        cells = {
-            " × ".join(f"{name}, cluster {k + 1}" for name, k in zip(c.modalities, c.clusters, strict=True)): [
-                f"{c.effect.value:+.2f} [{c.effect.low:+.2f}, {c.effect.high:+.2f}]",
-                f"{c.effect.n:,}",
-                ", ".join(str(_number(table, row)) for row in c.rows),
-            ]
-            for c in rows.kinds.cells[:CELLS]
-        }
-        note = (
-            f"Mean interaction of {label} in a pair of clusters, for the last class, "
-            "without the separate effects of either cluster. "
-            "It is estimated from the rows that it describes: it is exploratory, not a test."
+    return result if rows.kinds is None else [*result, *_kinds(rows.kinds, table)]
+
+
+def _kinds(kinds: Kinds, table: Table) -> list[Listing]:
+    """The clusters and the directions that interact, each with the content of its most typical row."""
+    result = []
+    difference = f"The share of {table.classes[-1]} minus what the additive network predicts"
+    exploratory = "It is estimated from the rows that it describes: it is exploratory, not a test."
+    cells = {
+        " × ".join(f"{name}, cluster {k + 1}" for name, k in zip(c.modalities, c.clusters, strict=True)): (
+            [f"{c.effect.value:+.2f} [{c.effect.low:+.2f}, {c.effect.high:+.2f}]", f"{c.effect.n:,}"],
+            c.rows,
         )
-        result.append(Listing("Clusters that interact", ("effect", "rows", "typical rows"), cells, note, "clusters"))
+        for c in kinds.cells[:CELLS]
+    }
+    if cells:
+        note = f"{difference} for a pair of clusters, without the separate effects of either cluster. {exploratory}"
+        result.append(_typical("Clusters that interact", ("effect", "rows"), cells, note, "clusters", table))
+    corners = {
+        " × ".join(f"{name}, {side}" for name, side in zip(d.modalities, sides, strict=True)): (
+            [f"{effect:+.2f}"],
+            rows,
+        )
+        for d in kinds.directions
+        for sides, (effect, rows) in d.corners.items()
+        if rows
+    }
+    if corners:
+        correlations = ", ".join(f"{' × '.join(d.modalities)} {d.correlation:.2f}" for d in kinds.directions)
+        note = (
+            f"{difference}, on each side of the directions whose product correlates best with the difference (correlation: "
+            f"{correlations}). {exploratory}"
+        )
+        result.append(_typical("Directions that interact", ("effect",), corners, note, "directions", table))
     return result
+
+
+def _typical(
+    title: str,
+    columns: tuple[str, ...],
+    kinds: Mapping[str, tuple[list[str], tuple[int, ...]]],
+    note: str,
+    of: str,
+    table: Table,
+) -> Listing:
+    numbers = {name: [_number(table, row) for row in rows] for name, (_, rows) in kinds.items()}
+    texts = {name: [*values, ", ".join(map(str, numbers[name]))] for name, (values, _) in kinds.items()}
+    shown = {}
+    if table.raw is not None:
+        content = shown_rows(table.raw, sorted({rows[0] for rows in numbers.values()}))
+        shown = {name: content[rows[0]] for name, rows in numbers.items()}
+        note = f"The first of the typical rows is shown. {note}"
+    return Listing(title, (*columns, "typical rows"), texts, note, of, shown)
 
 
 def _listing(title: str, row_notes: Sequence[RowNote], note: str, table: Table) -> Listing:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from synib.explanation import Explanation
-from synib.explanation.html import explanation_html
+from synib.explanation import Explanation, Kinds
+from synib.explanation.html import explanation_html, kinds_html
 from synib.files import write_text
 from synib.report.page import render
 
@@ -16,7 +16,13 @@ ABOUT = (
 
 
 def write_explanation(
-    explanation: Explanation, file: Path, title: str, rows: Sequence[int], command: str = "", notes: Sequence[str] = ()
+    explanation: Explanation,
+    file: Path,
+    title: str,
+    rows: Sequence[int],
+    command: str = "",
+    notes: Sequence[str] = (),
+    kinds: Kinds | None = None,
 ) -> None:
     """Write the page of some rows, atomically.
 
@@ -27,12 +33,14 @@ def write_explanation(
         rows: The rows to show, in this order.
         command: The command that writes the page again.
         notes: Sentences on how the file was read.
+        kinds: Clusters and directions that interact, if they are shown.
     """
     variables = {
         "title": title,
         "about": ABOUT,
         "notes": notes,
         "content": explanation_html(explanation, rows),
+        "kinds": kinds_html(kinds, explanation.ids, explanation.output()) if kinds is not None else "",
         "command": command,
     }
     write_text(file, render("explanation.html", variables))

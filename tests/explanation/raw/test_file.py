@@ -63,3 +63,11 @@ def test_without_parts_rows_are_shown_as_they_are(media):
 def test_a_row_that_is_not_there_is_one_sentence(reviews):
     with pytest.raises(ValueError, match=r"has rows 0 to 119; row 500 was requested"):
         explain_file(load(reviews / "model"), reviews / "reviews.csv", [500])
+
+
+def test_a_number_of_rows_may_be_of_numpy_and_must_be_positive(reviews):
+    model = load(reviews / "model")
+    found = explain_file(model, reviews / "reviews.csv", np.int64(2), parts=False)
+    assert len(found.rows) == 2
+    with pytest.raises(ValueError, match="rows must be a whole number of at least 1; got 0"):
+        explain_file(model, reviews / "reviews.csv", 0)
