@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from synib.cli import one_line
-from synib.cli.own_data import AsJson
+from synib.cli.own_data import AsJson, Moved, encoders_of
 
 
 def export(
     folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by synib fit.")],
     to: Annotated[str, typer.Option(help="onnx, or torch for a torch.export program.")] = "onnx",
     out: Annotated[Path, typer.Option(help="Folder for the graph and its description.")] = Path("exported"),
+    encoder: Moved = None,
     as_json: AsJson = False,
 ) -> None:
     """Export a model as one graph, from vectors and table columns to calibrated probabilities."""
@@ -23,17 +24,19 @@ def export(
 
     need_safetensors()
     check_export(to, out)
-    plain = write(load(folder), out, to)
+    plain = write(load(folder), out, to, encoders_of(encoder))
     if as_json:
         typer.echo(json.dumps({**plain, "graph": str(out / FILES[to])}, indent=1))
         return
     for model_input in plain["inputs"]:
-        names = ", ".join(encoder["name"] for encoder in model_input.get("encoders", ()))
-        if names:
+        for part in model_input.get("encoders", ()):
+            about = (
+                f"is exported beside it: {out / part['graph']}"
+                if "graph" in part
+                else f"is not exported: {part['why']}"
+            )
             typer.echo(
-                one_line(
-                    f"{model_input['name']}: its encoder ({names}) is not part of the graph, which takes its vectors as input."
-                )
+                one_line(f"{model_input['name']}: the graph takes its vectors. Their encoder {part['name']} {about}.")
             )
     check = plain["check"]
     typer.echo(

@@ -99,6 +99,22 @@ class Pretrained(Encoder):
         self.about = self.about.replace("frozen", "tuned to the data (LoRA)")
         self._settings, self._adapters = dict(settings), dict(arrays)
 
+    @property
+    def tokens(self) -> int:
+        """The number of tokens of a text that are encoded, at most."""
+        limits = (self._reader.model_max_length, getattr(self.network.config, "max_position_embeddings", TOKENS))
+        return min(TOKENS, *(int(limit) for limit in limits if limit))
+
+    @property
+    def padding(self) -> str:
+        """How sounds of a batch are padded; Whisper accepts spectrograms of a fixed length only."""
+        return "max_length" if hasattr(self._reader, "nb_max_frames") else "longest"
+
+    def save_reader(self, folder: Path) -> None:
+        """Write the files of the tokenizer, image processor or feature extractor."""
+        with _quiet():
+            self._reader.save_pretrained(folder)
+
     def _measured(self) -> int:
         sample: dict[str, Any] = {"text": ["a"], "audio": [np.zeros(16_000, np.float32)]}
         if self.kind == "image":
@@ -112,9 +128,7 @@ class Pretrained(Encoder):
         """The network's inputs for a batch, padded to the longest item."""
         items = list(items)
         if self.kind == "text":
-            limits = (self._reader.model_max_length, getattr(self.network.config, "max_position_embeddings", TOKENS))
-            most = min(TOKENS, *(int(limit) for limit in limits if limit))
-            return dict(self._reader(items, padding=True, truncation=True, max_length=most, return_tensors="pt"))
+            return dict(self._reader(items, padding=True, truncation=True, max_length=self.tokens, return_tensors="pt"))
         if self.kind == "image":
             return dict(self._reader(images=items, return_tensors="pt"))
         from synib.data.media import resample
@@ -122,9 +136,7 @@ class Pretrained(Encoder):
         waves = [
             resample(wave.samples, wave.rate, self.reader_rate) if hasattr(wave, "rate") else wave for wave in items
         ]
-        # Whisper accepts spectrograms of a fixed length only.
-        padding = "max_length" if hasattr(self._reader, "nb_max_frames") else "longest"
-        features = dict(self._reader(waves, sampling_rate=self.reader_rate, return_tensors="pt", padding=padding,
+        features = dict(self._reader(waves, sampling_rate=self.reader_rate, return_tensors="pt", padding=self.padding,
                                  return_attention_mask=True))  # fmt: skip
         if not getattr(self._reader, "return_attention_mask", False):  # the network was trained without one
             features[POOLED] = features.pop("attention_mask")
