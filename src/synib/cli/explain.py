@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from synib.cli import one_line
-from synib.cli.own_data import AllowDownload, AsJson, Device, Modalities, Root, Strict, columns_of
+from synib.cli.own_data import AllowDownload, AsJson, Device, Modalities, Moved, Root, Strict, columns_of, encoders_of
 from synib.cli.progress import progress_bar
 from synib.files import check_writable, write_csv
 
@@ -28,6 +28,7 @@ def explain(
         ),
     ] = "top:10",
     modality: Modalities = None,
+    encoder: Moved = None,
     root: Root = None,
     strict: Strict = False,
     allow_download: AllowDownload = False,
@@ -60,7 +61,7 @@ def explain(
     with progress_bar(Console(stderr=as_json)) as advance:
         result, shown, notes = explain_file(
             model, file, chosen, columns=columns_of(modality), parts=parts, draws=draws, part_draws=part_draws, seed=seed,
-            options=RawOptions(root, strict, allow_download, device, advance),
+            options=RawOptions(root, strict, allow_download, device, advance, encoders_of(encoder)),
         )  # fmt: skip
     if table is not None:
         write_csv(table, list(result.records()))

@@ -19,6 +19,7 @@ from synib.cli.own_data import (
     File,
     Group,
     Modalities,
+    Moved,
     Order,
     Root,
     Seed,
@@ -190,6 +191,7 @@ def predict(
     folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by synib fit.")],
     file: Annotated[Path, typer.Argument(help="Rows to predict; modalities may be missing.")],
     modality: Modalities = None,
+    encoder: Moved = None,
     root: Root = None,
     strict: Strict = False,
     allow_download: AllowDownload = False,
@@ -212,7 +214,7 @@ def predict(
     check_out(out)
     model = load(folder)
     with progress_bar(Console(stderr=as_json)) as advance:
-        options = RawOptions(root, strict, allow_download, device, advance)
+        options = RawOptions(root, strict, allow_download, device, advance, encoders_of(encoder))
         rows, present, identifiers, notes = new_rows(model, file, columns, options)
     predictions, score = model.predict(rows, present), model.needs_both(rows, present)
     write(table_of(model, predictions, score, present, identifiers), out)

@@ -44,6 +44,14 @@ Encoders = Annotated[
         show_default=False,
     ),
 ]
+Moved = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encoder",
+        help="MODALITY=FOLDER: where a transformers encoder of the model is now, if it was moved since training.",
+        show_default=False,
+    ),
+]
 Root = Annotated[
     Path | None,
     typer.Option(

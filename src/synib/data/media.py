@@ -120,28 +120,33 @@ def read_frames(path: str | Path, count: int = 3, fps: float = 1.0, size: int = 
 
 
 def check_complete(path: Path) -> None:
-    """Raise :class:`BrokenFile` if a wav, ogg, mp4 or flv file is shorter than its headers state.
+    """Raise :class:`BrokenFile` if a wav, ogg, mp4 or flv file is shorter than its headers state."""
+    with path.open("rb") as file:
+        why = truncation(file, path.stat().st_size)
+    if why:
+        raise BrokenFile(f"{path} {why}.")
+
+
+def truncation(file: BinaryIO, size: int) -> str:
+    """Why a wav, ogg, mp4 or flv file is incomplete, such as ``"is empty"``; the empty text if it is not.
 
     Decoders read truncated files without an error. A cut between two frames of an flv file cannot be detected.
     """
-    size = path.stat().st_size
     if not size:
-        raise BrokenFile(f"{path} is empty.")
-    with path.open("rb") as file:
-        head = file.read(40)
-        if head.startswith(b"version https://git-lfs"):
-            raise BrokenFile(f"{path} is a Git LFS pointer, not the file itself: run git lfs pull.")
-        expected = size
-        if head[:4] == b"RIFF":
-            expected = _end_of_riff(file, size)
-        elif head[:3] == b"FLV":
-            expected = _end_of_flv(file, size)
-        elif head[4:8] == b"ftyp":
-            expected = _end_of_mp4(file, size)
-        elif head[:4] == b"OggS" and not _ogg_ends(file, size):
-            raise BrokenFile(f"{path} is truncated: the last page of an Ogg file is missing.")
-    if expected > size:
-        raise BrokenFile(f"{path} is truncated: it has {size} bytes, but its headers state {expected}.")
+        return "is empty"
+    head = file.read(40)
+    if head.startswith(b"version https://git-lfs"):
+        return "is a Git LFS pointer, not the file itself: run git lfs pull"
+    expected = size
+    if head[:4] == b"RIFF":
+        expected = _end_of_riff(file, size)
+    elif head[:3] == b"FLV":
+        expected = _end_of_flv(file, size)
+    elif head[4:8] == b"ftyp":
+        expected = _end_of_mp4(file, size)
+    elif head[:4] == b"OggS" and not _ogg_ends(file, size):
+        return "is truncated: the last page of an Ogg file is missing"
+    return f"is truncated: it has {size} bytes, but its headers state {expected}" if expected > size else ""
 
 
 def _complete(path: str | Path) -> Path:

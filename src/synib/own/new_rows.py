@@ -9,6 +9,7 @@ from synib.own.columns import Array, Column, Source, list_names
 from synib.own.from_memory import frame
 from synib.own.opening import one_kind_of_error, open_source
 from synib.own.predictor import Predictor
+from synib.own.raw import catalogue
 from synib.own.raw.embed import Embedded, RawOptions
 from synib.own.raw.prepare import again
 from synib.own.raw.spec import RawModality, parse
@@ -85,7 +86,7 @@ def encoded_rows(
         columns: Modality → its column, if its name differs from that in the training file.
         options: Options for reading raw columns.
     """
-    named_columns = dict(columns or {})
+    named_columns, options = dict(columns or {}), options or RawOptions()
     for name in named_columns:
         if name not in model.widths:
             raise ValueError(f"The model has no modality {name!r}: its modalities are {', '.join(model.widths)}.")
@@ -94,9 +95,9 @@ def encoded_rows(
         source = frame(data) if hasattr(data, "iloc") else open_source(data)
         raw = {
             name: _renamed(source, name, modality, named_columns.pop(name, None))
-            for name, modality in model.raw.items()
+            for name, modality in catalogue.moved(model.raw, options.moved).items()
         }
-        embedded = again(source, raw, options or RawOptions()) if raw else None
+        embedded = again(source, raw, options) if raw else None
         notes = [] if embedded is None else list(embedded.notes)
         for name, modality in raw.items():
             absent = [c for c in modality.columns if c not in source.kinds]

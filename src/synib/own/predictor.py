@@ -142,7 +142,8 @@ class Predictor:
         Args:
             data: A path, as for :func:`synib.read`, or a pandas DataFrame.
             columns: Modality → its column, if its name differs from that in training.
-            **options: ``root``, ``strict``, ``allow_download`` and ``device``, as for :func:`synib.read`.
+            **options: ``root``, ``strict``, ``allow_download`` and ``device``, as for :func:`synib.read`; and ``encoders``,
+                modality → the folder or hub id of its transformers encoder, if that was moved since training.
 
         Returns:
             Name → ``(rows, width)``, and name → which rows have the modality.
@@ -150,7 +151,8 @@ class Predictor:
         from synib.own.new_rows import new_rows
         from synib.own.raw.embed import RawOptions
 
-        return new_rows(self, data, columns, RawOptions(**options))[:2]
+        moved = options.pop("encoders", None)
+        return new_rows(self, data, columns, RawOptions(**options, moved=moved))[:2]
 
     def save(self, folder: str | Path) -> Path:
         """Write ``model.json``, ``model.safetensors`` and a model card; other files are never overwritten."""

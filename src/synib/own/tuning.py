@@ -28,7 +28,7 @@ from synib.own.folds import Fold, Rows, held_out
 from synib.own.incomplete import SecondTrainer, TrainedPart
 from synib.own.near_copies import dependence_groups
 from synib.own.predictor import Predictor
-from synib.own.raw.catalogue import BUILT_IN, MINILM
+from synib.own.raw.catalogue import MINILM, is_network
 from synib.own.raw.encoders.base import EncoderState
 from synib.own.raw.spec import RawModality
 from synib.own.recipe import TableRecipe
@@ -61,7 +61,7 @@ def check_tunable(table: Table, method: str = AUTO) -> dict[str, RawModality]:
     raw = {} if table.raw is None else {n: m for n, m in table.raw.modalities.items() if m.kind != "table"}
     if not raw:
         raise ValueError("--tune trains encoders of texts, images and sounds, but this file has none of these.")
-    tunable = {name: m for name, m in raw.items() if len(m.encoders) == 1 and _is_network(m, m.encoders[0])}
+    tunable = {name: m for name, m in raw.items() if len(m.encoders) == 1 and is_network(m.kind, m.encoders[0].name)}
     if not tunable:
         name, modality = next(iter(raw.items()))
         used = " and ".join(state.name for state in modality.encoders)
@@ -286,10 +286,6 @@ def _state(encoder: Any) -> EncoderState:
     encoder.adapt({"rank": RANK}, adapters_of(encoder.network))
     state: EncoderState = encoder.state()
     return state
-
-
-def _is_network(modality: RawModality, state: EncoderState) -> bool:
-    return state.name == MINILM or state.name not in BUILT_IN[modality.kind]
 
 
 def _trained_rows(table: Table) -> Rows:

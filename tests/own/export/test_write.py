@@ -79,8 +79,9 @@ def test_the_description_names_encoders_and_its_example_runs(exported, monkeypat
     plain, path = opened(folder)
     state = model.raw["words"].encoders[0]
     assert plain["inputs"][0]["encoders"] == [
-        {"name": "tfidf", "revision": state.revision, "width": state.width, "licence": state.licence}
-    ]
+        {"name": "tfidf", "revision": state.revision, "width": state.width, "licence": state.licence,
+         "why": "it is not a transformers model"}
+    ]  # fmt: skip
     assert plain["inputs"][0]["shape"] == ["rows", state.width]
     assert plain["classes"] == ["no", "yes"]
     card = (path.parent / "README.md").read_text()

@@ -137,6 +137,20 @@ def test_sounds_that_are_too_long_or_none_are_one_line(make, tmp_path, monkeypat
     assert np.flatnonzero(~table.present["call"]).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("ending", ["wav", "ogg", "flac"])
+def test_a_truncated_sound_is_one_line(make, tmp_path, ending):
+    soundfile = pytest.importorskip("soundfile")
+    for i in range(12):
+        tone = 0.4 * np.sin(np.arange(32_000) * (0.05 + 0.01 * i))
+        soundfile.write(tmp_path / f"{i}.{ending}", tone, 16_000)
+    whole = (tmp_path / f"0.{ending}").read_bytes()
+    (tmp_path / f"0.{ending}").write_bytes(whole[: len(whole) // 2])
+    path = media_csv(make, tmp_path, [f"{i}.{ending}" for i in range(12)], "call")
+    table = read(path, modalities={"text": "review", "call": "call:audio"})
+    assert np.flatnonzero(~table.present["call"]).tolist() == [0]
+    assert any(note.startswith(f"call, row 0 (from 0): 0.{ending} ") for note in table.notes)
+
+
 @pytest.fixture
 def server(tmp_path):
     asked = []

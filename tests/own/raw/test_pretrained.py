@@ -6,7 +6,7 @@ import torch
 
 from synib.own.raw import images, sounds
 from synib.own.raw.catalogue import make as make_encoder
-from synib.own.raw.catalogue import restore
+from synib.own.raw.catalogue import moved, restore
 from synib.own.raw.encoders.pretrained import Pretrained
 from synib.own.raw.spec import RawModality
 
@@ -56,7 +56,7 @@ def test_other_weights_are_another_revision(bert, tmp_path):
         restore(modality, state, False, "cpu")
 
 
-def test_images_and_sounds_are_encoded(make, tmp_path):
+def test_images_and_sounds_are_encoded(make, tmp_path, monkeypatch):
     torch.manual_seed(0)
     size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     vit = transformers.ViTConfig(image_size=16, patch_size=8, **size)
@@ -76,6 +76,11 @@ def test_images_and_sounds_are_encoded(make, tmp_path):
     values = encoder.encode([encoder.prepare(wave) for wave in waves])
     assert values.shape == (2, 8)
     assert np.isfinite(values).all()
+    assert np.isfinite(encoder.encode([sounds.Wave(waves[0].samples[:5], 16_000)])).all()  # less than a first window
+    monkeypatch.setattr("synib.own.raw.encoders.pretrained.SECONDS", 1)
+    wave = np.random.default_rng(0).normal(size=40_000).astype(np.float32)
+    first, second = (encoder.encode([sounds.Wave(wave[at : at + 16_000], 16_000)]) for at in (0, 16_000))
+    assert np.allclose(encoder.encode([sounds.Wave(wave, 16_000)]), (first + second) / 2, atol=1e-5)
 
 
 def test_a_folder_of_another_kind_of_model_is_a_sentence(bert, tmp_path):
@@ -84,3 +89,39 @@ def test_a_folder_of_another_kind_of_model_is_a_sentence(bert, tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ValueError, match="contains no readable transformers text model"):
         Pretrained("text", str(tmp_path), device="cpu")
+
+
+def test_an_encoder_that_was_moved_is_found_in_its_new_folder(bert, make, tmp_path, simple_cross_validation):
+    from synib.own.fit import fit
+    from synib.own.saved import load
+    from synib.own.table import read
+
+    path = make.csv(tmp_path / "a.csv", make.reviews(40))
+    (tmp_path / "here").mkdir()
+    for file in bert.iterdir():
+        (tmp_path / "here" / file.name).write_bytes(file.read_bytes())
+    encoders = {"text": [str(tmp_path / "here"), "tfidf"]}
+    modalities = {"text": "review:text", "person": "age,department:table"}
+    table = read(path, modalities=modalities, encoders=encoders, device="cpu")
+    model = fit(table, "vanilla", budget=1, epochs=1, device="cpu", columns=table.columns, baselines=False)
+    model.save(tmp_path / "model")
+    (tmp_path / "here").rename(tmp_path / "there")
+    again = load(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"here.* If it was moved since the model was fitted: --encoder text=FOLDER"):
+        again.read(path, device="cpu")
+    expected = model.predict(table.modalities, table.present)
+    for key in ("text", "person"):
+        if key == "text":
+            rows = again.read(path, device="cpu", encoders={key: str(tmp_path / "there")})
+            assert np.allclose(again.predict(*rows), expected, atol=1e-6)
+        else:
+            with pytest.raises(ValueError, match=r"the model has 0 such encoders of person \(none\), and 1 names"):
+                moved(again.raw, {key: "onehot"})
+    with pytest.raises(ValueError, match="There is no modality 'image' to encode"):
+        moved(again.raw, {"image": "x"})
+    (tmp_path / "there" / "README.md").unlink()  # says nothing about the outputs
+    content = bytearray((tmp_path / "there" / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "there" / "model.safetensors").write_bytes(content)
+    with pytest.raises(ValueError, match="has changed since the model was fitted: revision"):
+        again.read(path, device="cpu", encoders={"text": str(tmp_path / "there")})

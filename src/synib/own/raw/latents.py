@@ -17,7 +17,7 @@ from synib.files.atomic import LockedError, locked, remove_unfinished
 from synib.own.columns import Array
 
 CACHE = "SYNIB_CACHE"
-FORMAT = 1  # increased if the same encoder would give other numbers for the same content
+FORMAT = 2  # increased if the same encoder would give other numbers for the same content
 NAME = "latents"
 WAIT = 0.2  # seconds between checks whether another process has finished
 

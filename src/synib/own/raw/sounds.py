@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from synib.data.media import BrokenFile, resample
+from synib.data.media import BrokenFile, resample, truncation
 
 RATE = 16_000  # samples per second of decoded sounds
 SECONDS = 600  # length of a sound, at most
@@ -43,7 +43,9 @@ def need_soundfile() -> None:
 
 
 def decode(content: bytes) -> Wave:
-    """Decode a sound of at most 10 minutes; :class:`BrokenFile` if that fails."""
+    """Decode a complete sound of at most 10 minutes; :class:`BrokenFile` if that fails."""
+    if why := truncation(io.BytesIO(content), len(content)):
+        raise BrokenFile(why)
     if container := _container(content):
         return _finite(_decoded_by_av(content, container), RATE)
     import soundfile

