@@ -13,9 +13,11 @@ import numpy as np
 
 from synib.files import write_csv
 from synib.studies.irony.crema_d import CONTRADICTIONS, actor_splits, list_clips, make_irony
+from synib.studies.irony.donors import Donors
 from synib.studies.irony.leak import expected_leak, mismatch_leak
 
-FOLDS, RATES, DONORS = 5, (0.1, 0.5, 1.0, 2.0), ("paper", "balanced")
+FOLDS, RATES = 5, (0.1, 0.5, 1.0, 2.0)
+DONORS: tuple[Donors, ...] = ("paper", "balanced")
 SPLITS = ("train", "validation", "test")
 
 
@@ -83,7 +85,7 @@ def main() -> None:
     if options.csv:
         write_csv(options.csv, table)
     print(markdown(table))
-    for donors in ("paper", "balanced"):
+    for donors in DONORS:
         leak = {a: expected_leak(a, CONTRADICTIONS, donors=donors)["audio"].f1 for a in RATES}
         print(f"Expected F1 of the voice, {donors}:", ", ".join(f"α = {a:g}: {f1:.3f}" for a, f1 in leak.items()))
 

@@ -8,7 +8,7 @@ import pytest
 import synib
 from synib.studies.irony.crema_d import EMOTIONS
 
-SENTENCES = ("IEO", "TIE", "IOM", "IWW")
+SENTENCES = ("IEO", "TIE", "IOM", "IWW", "TAI", "MTI", "IWL", "ITH", "DFA", "ITS", "TSI", "WSI")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def module():
 def table(module, tmp_path_factory):
     root = tmp_path_factory.mktemp("names")
     (root / "crema-d").mkdir()
-    names = (f"{actor}_{s}_{e}_XX" for actor in range(1001, 1021) for s in SENTENCES for e in EMOTIONS)
+    names = (f"{actor}_{s}_{e}_XX" for actor in range(1001, 1041) for s in SENTENCES for e in EMOTIONS)
     (root / "crema-d" / "SentenceFilenames.csv").write_text("\n".join(["Filename", *names]) + "\n")
     return module.rows(str(root))
 
@@ -32,7 +32,7 @@ def table(module, tmp_path_factory):
 def test_there_is_a_row_for_every_kind_of_donors_rate_fold_and_split_with_as_many_ironic_clips_as_the_rate_says(table):
     assert len(table) == 2 * 2 * 4 * 5 * 3
     for row in table:
-        assert row["clips"] == row["actors"] * 24
+        assert row["clips"] == row["actors"] * 72
         assert row["ironic"] == int(row["alpha"] * row["clips"] / 6 + 1e-9)
 
 

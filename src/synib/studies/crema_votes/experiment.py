@@ -79,7 +79,7 @@ class CremaVotes(Experiment):
         """Scores at test, and ceilings of the fold."""
         assert data.test is not None
         prediction = predictions(learner, data.test.modalities, len(data.test))
-        found = ceilings(str(CREMA_VOTES.find(self.root or None)), self.target, int(cell.factors["fold"]))
+        found = ceilings(str(CREMA_VOTES.find(self.root or None)), self.target, int(cell.factors["fold"]))  # type: ignore[arg-type]
         return self.scores(prediction, data.test) | {f"ceiling_{name}": value for name, value in found.items()}
 
     def score(self, prediction: torch.Tensor, target: torch.Tensor) -> float:
