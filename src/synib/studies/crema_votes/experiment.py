@@ -134,7 +134,8 @@ class CremaVotes(Experiment):
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
         shown = dict(list(self.columns.items())[:2])
         how = f"Lines are ± one standard error over {len(self.fold)} fold{'s' * (len(self.fold) != 1)} of actors."
-        return [Bars.of("figure", self.title, shown, summary, self.methods, reading=how, spread="error", over="folds")]
+        who = [*self.methods, *self.ceilings.values()]
+        return [Bars.of("figure", self.title, shown, summary, who, reading=how, spread="error", over="folds")]
 
 
 @dataclass(frozen=True)
