@@ -158,7 +158,8 @@ def crema_votes_root(tmp_path_factory):
     The face shows the emotion, the voice in half of the clips another; both together are mostly judged as the face is.
     """
     root, rng, number = tmp_path_factory.mktemp("data"), np.random.default_rng(0), 0
-    rows = [["", *"ADFHNS", "fileName", "meanEmoResp"]]
+    each = [f"mean{emotion}Resp" for emotion in ("Anger", "Disgust", "Fear", "Happy", "Neutral", "Sad")]
+    rows = [["", *"ADFHNS", "fileName", "meanEmoResp", *each]]
     for actor in range(1001, 1016):
         for clip in range(24):
             number, emotion = number + 1, clip % 6
@@ -169,7 +170,8 @@ def crema_votes_root(tmp_path_factory):
             for condition, (shown, given) in enumerate([(heard, level), (emotion, 80.0), (both, level)], 1):
                 counts = rng.multinomial(4, [1 / 6] * 6)
                 counts[shown] += 6
-                rows.append([f"{condition}{number:05}", *counts, name, given])
+                levels = [given if count else -1 for count in counts]
+                rows.append([f"{condition}{number:05}", *counts, name, given, *levels])
     (root / "crema-d").mkdir()
     with (root / "crema-d" / "tabulatedVotes.csv").open("w", newline="") as file:
         csv.writer(file).writerows(rows)

@@ -92,6 +92,7 @@ SMALL = {
         "task": ("pid-xor",),
         "form": ("learned, 1 draw, 10 to 0", "learned, 16 draws, 30 to 1"),
     },
+    "crema-votes-search": {"seeds": 2, "task": ("emotion",), "form": ("vanilla", "synib-marginal")},
     "ablations": {"seeds": 2, "task": ("pid-xor",), "leave_out": ("weight=3", "share=0.02")},
     "mask-recovery": {"seeds": 2, "task": ("spurious-xor", "pid-xor"), "width": 8},
     "affect-mosi": {"seeds": 2, "fold": (0, 1), "methods": ("vanilla", "confidence")},

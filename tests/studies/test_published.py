@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from synib.files import read_csv, read_json, write_csv
-from synib.studies import ComparePID, CompareXOR, IronyMatched, IronyRates, PIDSimplex, load
+from synib.studies import ComparePID, CompareXOR, CremaVotesEmotion, IronyMatched, IronyRates, PIDSimplex, load
+from synib.studies.base import SHARED, settings_of
 from synib.studies.search import describe
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -44,6 +45,14 @@ def test_settings_of_matched_irony_are_those_that_its_published_search_chose():
     assert IronyMatched()._chosen == chosen
     for form, cells in ((form, IronyMatched(form=(form,), seeds=1).cells()) for form in chosen):
         assert all(chosen[form]["settings"].items() <= cell.settings.items() for cell in cells)
+
+
+def test_settings_of_crema_votes_are_those_that_its_published_search_chose():
+    chosen = read_json(RESULTS / "crema-votes-search" / "settings.json")
+    assert settings_of(CremaVotesEmotion.__module__.rpartition(".")[0]) == {
+        name: {method: methods[SHARED] | own for method, own in methods.items() if method != SHARED}
+        for name, methods in chosen.items()
+    }
 
 
 def test_plain_settings_are_the_best_without_dropout_and_with_heads_that_train_encoders():

@@ -6,6 +6,7 @@ from synib.studies.attention.experiment import Attention
 from synib.studies.attention.search import AttentionSearch
 from synib.studies.base import Experiment
 from synib.studies.crema_votes.experiment import CremaVotesEmotion, CremaVotesLevel
+from synib.studies.crema_votes.search import CremaVotesSearch
 from synib.studies.digits.experiment import DigitsPlenty, DigitsScarce
 from synib.studies.fair.experiment import Fair
 from synib.studies.fair.recipes import FairRecipes
@@ -48,6 +49,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         IronyMatched,
         VoicesSearch,
         IronyVoices,
+        CremaVotesSearch,
         CremaVotesEmotion,
         CremaVotesLevel,
         Forms,
@@ -79,6 +81,7 @@ __all__ = [
     "CompareXOR",
     "CremaVotesEmotion",
     "CremaVotesLevel",
+    "CremaVotesSearch",
     "DigitsPlenty",
     "DigitsScarce",
     "Experiment",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from synib.files import read_json
 from synib.report import build
 from synib.studies import CremaVotesEmotion, CremaVotesLevel, run
 from synib.studies.crema_votes import experiment as module
@@ -61,7 +62,7 @@ def test_the_target_is_the_joint_judgement_and_groups_say_where_the_modalities_a
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda head, rows: [row[:-1] for row in (head, *rows)], "has no column 'meanEmoResp'"),
+        (lambda head, rows: [row[:-1] for row in (head, *rows)], "has no column 'meanSadResp'"),
         (lambda head, rows: [head, *rows[1:]], "1 of 360 clips without votes in all 3 conditions"),
         (lambda head, rows: [head, *rows, rows[0]], "twice, or without votes"),
         (lambda head, rows: [head, ["9", *rows[0][1:]], *rows[1:]], "for voice, face and both; got '9'"),
@@ -84,14 +85,17 @@ def test_missing_votes_are_named_with_where_to_get_them(tmp_path):
 
 @pytest.mark.parametrize("kind", [CremaVotesEmotion, CremaVotesLevel])
 def test_every_method_is_trained_and_stands_in_the_table(kind, root, tmp_path):
-    experiment = kind(root=str(root), fold=(0, 1), epochs=1)
+    experiment = kind(root=str(root), fold=(0, 1), epochs=1, seeds=2)
     folder = run(experiment, tmp_path / "out", device="cpu")
     summary = build(folder)
-    (table,) = experiment.tables(summary)
-    assert list(table.rows) == list(experiment.methods)
-    shown = list(experiment.columns)
-    assert table.columns[: len(shown)] == shown
-    assert all(row[0]["n"] == 2 for row in table.rows.values())
+    scores, leads = experiment.tables(summary)
+    assert list(scores.rows) == [*experiment.methods, *experiment.ceilings.values()]
+    assert list(leads.rows) == list(experiment.methods)
+    assert scores.columns == list(experiment.columns)
+    assert all(row[0]["n"] == 2 for row in scores.rows.values())
+    claims = read_json(folder / "claims.json")
+    assert [(c["method"], c["rival"]) for c in claims if c["primary"]] == module.PRIMARY
+    assert all(c["low"] <= c["lead"] <= c["high"] and c["p"] <= c["p_holm"] for c in claims)
     assert "not the audio and frames" in (folder / "README.md").read_text()
 
 

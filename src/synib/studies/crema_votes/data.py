@@ -20,6 +20,8 @@ FOLDS = 5
 EMOTIONS = ("A", "D", "F", "H", "N", "S")  # anger, disgust, fear, happiness, neutral, sadness, as the table calls them
 ASKED = {"1": "voice", "2": "face", "3": "both"}  # what was heard or seen: the first digit of a row's number
 LEVEL = "meanEmoResp"  # mean level, from 0 to 100, that the raters gave to the emotion they chose
+# The same mean for the raters of each emotion, in the order of EMOTIONS; -1 if there are none.
+LEVELS = tuple(f"mean{name}Resp" for name in ("Anger", "Disgust", "Fear", "Happy", "Neutral", "Sad"))
 
 CREMA_VOTES = Source(
     name="crema-votes",
@@ -38,18 +40,29 @@ class Votes(NamedTuple):
 
     Args:
         actors: The actor of each clip.
-        shares: Condition → the fraction of votes for each emotion, ``(clips, 6)``.
+        counts: Condition → the number of votes for each emotion, ``(clips, 6)``.
         levels: Condition → the mean level given by the raters, ``(clips,)``, from 0 to 100.
+        levels_of: Condition → the mean level given by the raters of each emotion, ``(clips, 6)``; NaN if there are none.
     """
 
     actors: list[int]
-    shares: dict[str, np.ndarray]
+    counts: dict[str, np.ndarray]
     levels: dict[str, np.ndarray]
+    levels_of: dict[str, np.ndarray]
+
+    def shares(self, condition: str) -> np.ndarray:
+        """The fraction of votes for each emotion, ``(clips, 6)``."""
+        counts = self.counts[condition]
+        return np.asarray(counts / counts.sum(1, keepdims=True))
 
     def winners(self, condition: str) -> np.ndarray:
         """The emotions with the most votes, ``(clips, 6)``; several in case of a tie."""
-        shares = self.shares[condition]
-        return np.asarray(shares == shares.max(1, keepdims=True))
+        counts = self.counts[condition]
+        return np.asarray(counts == counts.max(1, keepdims=True))
+
+    def usable(self, target: Target) -> np.ndarray:
+        """Which clips have a target, ``(clips,)``: a joint winner without a tie, or any level."""
+        return self.winners("both").sum(1) == 1 if target == "emotion" else np.ones(len(self.actors), bool)
 
 
 def crema_votes(root: Path | str | None = None, target: Target = "emotion", fold: int = 0) -> Dataset:
@@ -74,9 +87,8 @@ def crema_votes(root: Path | str | None = None, target: Target = "emotion", fold
     check_choice("target", target, Target)
     votes = read_votes(CREMA_VOTES.file(root))
     joint = votes.winners("both")
-    kept = joint.sum(1) == 1 if target == "emotion" else np.ones(len(joint), bool)
-    rows = split_rows(votes.actors, kept, fold)
-    x = {name: np.column_stack([votes.shares[name], votes.levels[name]]) for name in ("voice", "face")}
+    rows = split_rows(votes.actors, votes.usable(target), fold)
+    x = {name: np.column_stack([votes.shares(name), votes.levels[name]]) for name in ("voice", "face")}
     y = joint.argmax(1) if target == "emotion" else votes.levels["both"]
     alone = votes.winners("voice") | votes.winners("face")
     groups = {
@@ -114,7 +126,9 @@ def read_votes(file: Path) -> Votes:
     """The table of votes; a malformed table raises ``ValueError``."""
     with file.open(newline="", encoding="utf-8-sig") as text:
         reader = csv.DictReader(text)
-        missing = [name for name in ("", *EMOTIONS, "fileName", LEVEL) if name not in (reader.fieldnames or ())]
+        missing = [
+            name for name in ("", *EMOTIONS, "fileName", LEVEL, *LEVELS) if name not in (reader.fieldnames or ())
+        ]
         if missing:
             raise ValueError(f"{file} has no column {missing[0]!r}: it is not tabulatedVotes.csv of CREMA-D.")
         found: dict[str, dict[str, list[float]]] = {}
@@ -125,11 +139,12 @@ def read_votes(file: Path) -> Votes:
                     f"{file} must number its rows 1..., 2... and 3... for voice, face and both; got {row['']!r}."
                 )
             try:
-                numbers = [float(row[name]) for name in (*EMOTIONS, LEVEL)]
+                numbers = [float(row[name]) for name in (*EMOTIONS, LEVEL, *LEVELS)]
             except (TypeError, ValueError):
                 raise ValueError(f"{file} has votes of {row['fileName']} that are not numbers.") from None
             clip = found.setdefault(row["fileName"], {})
-            if condition in clip or not np.isfinite(numbers).all() or min(numbers) < 0 or sum(numbers[:-1]) <= 0:
+            votes, least = numbers[: len(EMOTIONS)], min(numbers[: len(EMOTIONS) + 1])
+            if condition in clip or not np.isfinite(numbers).all() or least < 0 or sum(votes) <= 0:
                 raise ValueError(f"{file} lists {row['fileName']} by {condition} twice, or without votes.")
             clip[condition] = numbers
     names = sorted(name for name, clip in found.items() if len(clip) == len(ASKED))
@@ -138,8 +153,10 @@ def read_votes(file: Path) -> Votes:
             f"{file} has {len(found) - len(names)} of {len(found)} clips without votes in all 3 conditions."
         )
     tables = {c: np.array([found[name][c] for name in names]) for c in ASKED.values()}
+    n = len(EMOTIONS)
     return Votes(
         [parse(name).actor for name in names],
-        {c: table[:, :-1] / table[:, :-1].sum(1, keepdims=True) for c, table in tables.items()},
-        {c: table[:, -1] for c, table in tables.items()},
+        {c: table[:, :n] for c, table in tables.items()},
+        {c: table[:, n] for c, table in tables.items()},
+        {c: np.where(table[:, :n] > 0, table[:, n + 1 :], np.nan) for c, table in tables.items()},
     )
