@@ -43,6 +43,24 @@ def test_texts_are_averaged_over_what_is_not_padding(bert):
     assert encoder.encode(["the cat " * 100]).shape == (1, 8)  # longer than it can read: cut
 
 
+def test_a_text_model_that_pools_its_first_token_does_so(bert, tmp_path):
+    for path in bert.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "1_Pooling").mkdir()
+    network = transformers.BertModel.from_pretrained(bert).eval()
+    with torch.no_grad():
+        hidden = network(torch.tensor([[2, 3]])).last_hidden_state[0]
+    for settings, expected in (
+        ('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}', hidden[0]),
+        ('{"pooling_mode_cls_token": false, "pooling_mode_mean_tokens": true}', hidden.mean(0)),
+        ("[broken", hidden.mean(0)),
+        ("[1]", hidden.mean(0)),
+    ):
+        (tmp_path / "1_Pooling" / "config.json").write_text(settings)
+        values = Pretrained("text", str(tmp_path), device="cpu").encode(["the cat"])
+        assert np.allclose(values[0], expected.numpy(), atol=1e-5)
+
+
 def test_other_weights_are_another_revision(bert, tmp_path):
     modality = RawModality("text", ("review",))
     for path in bert.iterdir():

