@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from synib.files import read_csv, read_json
+from synib.studies import SpuriousXOR
+from synib.studies import run as run_experiment
 from synib.training import fleet, group_size
 from synib.training.device import using_threads
 from synib.training.group_size import LONG, Choice, measured
@@ -90,3 +92,12 @@ def test_a_run_records_the_choice_and_trains_the_same_models(tmp_path, tiny, cel
     assert not (tmp_path / "usual" / "measured.json").exists()
     for a, b in zip(*(read_csv(tmp_path / name / "results.csv") for name in ("usual", "measured")), strict=True):
         assert all(a[name] == pytest.approx(b[name]) for name in a)
+
+
+def test_an_experiment_may_be_measured_on_one_cpu_only(tmp_path):
+    small = SpuriousXOR(seeds=1, beta=(1.0,), methods=("vanilla",), epochs=1)
+    path = run_experiment(small, tmp_path / "one", device="cpu", together="measured")
+    (choice,) = read_json(path / "measured.json").values()
+    assert choice["together"] == fleet.ON_CPU
+    with pytest.raises(ValueError, match="on one CPU; this run has the engine 'fleet' on cpu, cpu"):
+        run_experiment(small, tmp_path / "two", device="cpu,cpu", together="measured")
