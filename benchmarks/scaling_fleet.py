@@ -25,10 +25,11 @@ from typing import Any
 
 import torch
 
+from synib.data import Dataset
 from synib.studies import SpuriousXOR
 from synib.training import fleet
 from synib.training.cells import Cell, cut
-from synib.training.device import without_denormals
+from synib.training.device import release, without_denormals
 from synib.training.stacked import StackedModels
 
 MODELS = (1, 10, 100, 500, 2000)
@@ -40,17 +41,16 @@ def measure(method: str, models: int, grouped: bool) -> dict[str, float]:
     """Milliseconds of a step of all models, and megabytes."""
     experiment = SpuriousXOR(seeds=-(-models // 7), methods=(method,))
     cells = experiment.cells()[:models]
+    some = [experiment.data(cell) for cell in cells[:7]]
     seconds, before = 0.0, _peak()
     for group in cut(cells, fleet.ON_CPU) if grouped else [cells]:
-        seconds += _step(experiment, group)
+        seconds += _step(experiment, group, [some[i % len(some)] for i in range(len(group))])
     return {"milliseconds": round(1e3 * seconds, 3), "megabytes": round((_peak() - before) / 1e6, 1)}
 
 
-def _step(experiment: SpuriousXOR, cells: list[Cell]) -> float:
+def _step(experiment: SpuriousXOR, cells: list[Cell], data: list[Dataset]) -> float:
     """Seconds of a step, the median of a few."""
     size = cells[0].settings["batch_size"]
-    some = [experiment.data(cell) for cell in cells[:7]]
-    data = [some[i % len(some)] for i in range(len(cells))]
     models = StackedModels(experiment, cells, data, torch.device("cpu"))
     rows = models.stack([d.train.take(slice(size)) for d in data])
     taken = []
@@ -59,7 +59,8 @@ def _step(experiment: SpuriousXOR, cells: list[Cell]) -> float:
             start = time.process_time()
             models.epoch(rows, step)  # of a single batch
             taken.append(time.process_time() - start)
-    models.retire()
+    del models
+    release("cpu")  # as between the shards of a run
     return statistics.median(taken[WARM:])
 
 
@@ -78,10 +79,10 @@ def draw(lines: list[dict[str, Any]], path: Path) -> None:
     for panel, (measure, words) in zip(axes, MEASURES.items(), strict=True):
         for name, own in _series(lines).items():
             panel.loglog([int(x["models"]) for x in own], [float(x[measure]) for x in own], marker="o", label=name)
-        last = max(own[-1][measure] for own in _series(lines).values())
+        last = max(float(own[-1][measure]) for own in _series(lines).values())
         most = max(int(line["models"]) for line in lines)
         sizes = sorted({int(line["models"]) for line in lines})
-        panel.loglog(sizes, [float(last) * n / most for n in sizes], ":", color="gray", label="linear")
+        panel.loglog(sizes, [last * n / most for n in sizes], ":", color="gray", label="linear")
         panel.set_ylim(bottom=min(float(line[measure]) for line in lines) / 2)
         panel.set_xlabel("models")
         panel.set_ylabel(words)
@@ -99,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", action="append", type=int, help="1 to 2,000 by default")
     parser.add_argument("--method", action="append", help="vanilla and synib-random by default")
-    parser.add_argument("--out", type=Path, help="also write the table there")
+    parser.add_argument("--out", type=Path, help="add the lines there; those that it has are not measured again")
     parser.add_argument("--plot", type=Path, help="draw it there")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)  # a process of its own
     options = parser.parse_args()
@@ -108,26 +109,30 @@ def main() -> None:
         print(json.dumps(measure(method, int(models), way == "groups")))
         return
     lines: list[dict[str, Any]] = []
+    if options.out and options.out.exists():
+        with options.out.open(newline="") as stream:
+            lines += csv.DictReader(stream)
+    done = {(line["method"], line["way"], int(line["models"])) for line in lines}
     for method in options.method or ["vanilla", "synib-random"]:
         for way in ("one group", "groups"):
             for models in options.models or MODELS:
-                if way == "groups" and models <= fleet.ON_CPU:
+                if (way == "groups" and models <= fleet.ON_CPU) or (method, way, models) in done:
                     continue
                 command = [sys.executable, __file__, "--one", method, str(models), way]
                 found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
                 lines.append({"method": method, "way": way, "models": models, **found,
                               "threads": torch.get_num_threads(), "torch": torch.__version__})  # fmt: skip
                 print(", ".join(f"{name} {value}" for name, value in lines[-1].items()), flush=True)
-    if options.out:
-        with options.out.open("w", newline="") as stream:
-            writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(lines)
+                if options.out:
+                    with options.out.open("w", newline="") as stream:
+                        writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
+                        writer.writeheader()
+                        writer.writerows(lines)
     for name, own in _series(lines).items():
         for before, after in pairwise(own):
-            more = math.log(after["models"] / before["models"])
-            growth = {m: math.log(after[m] / before[m]) / more for m in MEASURES if before[m] > 0 < after[m]}
-            print(f"{name}, to {after['models']:,}: exponents", {m: round(g, 2) for m, g in growth.items()})
+            more = math.log(int(after["models"]) / int(before["models"]))
+            growth = {m: round(math.log(float(after[m]) / float(before[m])) / more, 2) for m in MEASURES}
+            print(f"{name}, to {int(after['models']):,}: exponents", growth)
     if options.plot:
         draw(lines, options.plot)
 
