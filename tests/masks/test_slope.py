@@ -22,14 +22,10 @@ def loss(output):
     return output.square().sum(1)
 
 
-def loss_gradient(output):
-    return 2 * output
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_it_is_autograds_gradient_bit_for_bit_in_every_call(shape):
     layers = SHAPES[shape]()
-    network, slope = nn.Sequential(*layers), LayerSlope(layers, loss_gradient)
+    network, slope = nn.Sequential(*layers), LayerSlope(layers, loss)
     first = None
     for _ in range(3):
         x = torch.randn(6, 5)
@@ -51,7 +47,7 @@ def test_under_vmap_it_is_that_of_each_model(shape):
 
     def one(parameters, x):
         def call(x):
-            return LayerSlope(list(network), loss_gradient)(x)
+            return LayerSlope(list(network), loss)(x)
 
         with torch.no_grad():
             return functional_call(Calling(network, call), {f"network.{k}": v for k, v in parameters.items()}, (x,))

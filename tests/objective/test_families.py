@@ -55,31 +55,6 @@ def test_kl_equals_that_of_torch_distributions(name):
     torch.testing.assert_close(kl, D.kl_divergence(as_distribution(name, q), as_distribution(name, r)))
 
 
-WITH_GRADIENT = {
-    **CASES,
-    "smoothed": (Bernoulli(label_smoothing=0.2), 1),
-    "positives weigh more": (Bernoulli(pos_weight=3.0), 1),
-    "labels smoothed": (MultiLabel(label_smoothing=0.1), 4),
-    "classes smoothed": (Categorical(label_smoothing=0.1), 4),
-    "classes weighted": (Categorical(weight=[1.0, 2.0, 0.5, 1.0]), 4),
-    "a class ignored": (Categorical(ignore_index=2), 4),
-}
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("name", WITH_GRADIENT)
-def test_the_gradient_of_the_nll_is_autograds_bit_for_bit(name, dtype):
-    family, width = WITH_GRADIENT[name]
-    kind = name if name in CASES else {1: "Bernoulli", 4: "Categorical"}[width]
-    target = targets_of("MultiLabel" if isinstance(family, MultiLabel) else kind, 20)
-    p = torch.randn(20, width).mul(4).to(dtype).requires_grad_()
-    (expected,) = torch.autograd.grad(family.nll(p, target).sum(), p)
-    with torch.no_grad():
-        assert torch.equal(family.nll_gradient(p.detach(), target), expected)
-        together = torch.func.vmap(lambda q: family.nll_gradient(q, target))(p.detach()[None])
-    torch.testing.assert_close(together[0], expected)
-
-
 @every_family
 def test_nll_equals_that_of_torch_distributions(name):
     q, y = predictions(name, 20), targets_of(name, 20)

@@ -57,10 +57,13 @@ def kept_by_mask(
     for name, x in rows.items():
         y = as_target(target, len(tokens.values(x)), tokens.values(x).device)
 
+        def nll(prediction: Tensor, y: Tensor = y) -> Tensor:
+            return family.nll(prediction, y)
+
         def fill(key: Tensor, name: str = name, x: tokens.Modality = x) -> Tensor:
             return noise.fill(x, key, name, 1, None)
 
-        probe = unimodal_probe(inner, name, x, fill, family, y)
+        probe = unimodal_probe(inner, name, x, fill, nll)
         total = torch.zeros_like(tokens.values(x), dtype=torch.float64)
         with undisturbed(inner.unimodal_modules(name)):
             for draw in range(draws):

@@ -14,7 +14,7 @@ def value_and_slope(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Te
 
     Parameters are not differentiated.
     """
-    if transformed():
+    if _transformed():
         gradient, value = torch.func.grad_and_value(function)(x)
         return value, gradient
     with torch.enable_grad():
@@ -31,13 +31,13 @@ class LayerSlope:
 
     Args:
         layers: Linear layers and ReLUs, in order. Their parameters are read in every call and never differentiated.
-        loss_gradient: Output of the last layer → gradient of the summed loss with respect to it.
+        loss: Output of the last layer → loss per example.
     """
 
-    def __init__(self, layers: Sequence[nn.Linear | nn.ReLU], loss_gradient: Callable[[Tensor], Tensor]) -> None:
-        self.layers, self.loss_gradient = layers, loss_gradient
+    def __init__(self, layers: Sequence[nn.Linear | nn.ReLU], loss: Callable[[Tensor], Tensor]) -> None:
+        self.layers, self.loss = layers, loss
         parameters = [p for layer in layers for p in layer.parameters()]
-        reuse = not transformed() and all(_is_plain(p) for p in parameters)
+        reuse = not _transformed() and all(_is_plain(p) for p in parameters)
         self._free: dict[int, list[Tensor]] | None = {} if reuse else None  # by width
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class LayerSlope:
         for layer in self.layers:
             h = self._linear(layer, h) if isinstance(layer, nn.Linear) else h.relu() if h is x else h.relu_()
             activations.append(h)
-        gradient = self.loss_gradient(h)
+        _, gradient = value_and_slope(lambda output: self.loss(output).sum(), h)
         own: Tensor | None = None  # the memory of the gradient
         for i in reversed(range(len(self.layers))):
             layer = self.layers[i]
@@ -82,7 +82,7 @@ class LayerSlope:
             self._free.setdefault(memory.shape[1], []).append(memory)
 
 
-def transformed() -> bool:
+def _transformed() -> bool:
     """Whether the code runs under a transform of ``torch.func``, such as ``vmap``, or is compiled."""
     return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
 

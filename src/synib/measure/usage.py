@@ -194,7 +194,7 @@ def _corrupted(
         return encoded.mixed({name: fill}, rows).unflatten(0, (draws, -1))
     x, model = encoded.modalities[name], encoded.model
 
-    probe = unimodal_probe(model, name, x, lambda k: noise(x, k, name), family, target)
+    probe = unimodal_probe(model, name, x, lambda k: noise(x, k, name), lambda own: family.nll(own, target))
     where = mask(x, keys.fold(key, "mask"), probe, draws)
     changed = noise.corrupt(x, where, keys.fold(key, "noise"), name, draws)
     return encoded.mixed({}, rows, {name: changed}).unflatten(0, (draws, -1))

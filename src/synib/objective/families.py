@@ -9,9 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from synib.checks import check_number, check_whole, settings_repr, shown
-from synib.masks.slope import transformed, value_and_slope
-
-log_softmax_backward = torch.ops.aten._log_softmax_backward_data
 
 LOWEST = -1e30  # of a logarithm of a probability: 0 times it is 0, and 0 times minus infinity is not
 
@@ -33,13 +30,6 @@ class Family:
     def nll(self, parameters: Tensor, target: Tensor) -> Tensor:
         """Negative log-likelihood of each example's target, ``(batch,)``."""
         raise NotImplementedError
-
-    def nll_gradient(self, parameters: Tensor, target: Tensor) -> Tensor:
-        """The gradient of the summed :meth:`nll` with respect to the parameters, shaped like them.
-
-        By automatic differentiation, unless a family knows the closed form, which gives the same numbers faster.
-        """
-        return value_and_slope(lambda p: self.nll(p, target).sum(), parameters)[1]
 
     def mean_nll(self, parameters: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The task loss: the mean of :meth:`nll` over the batch, weighted if there are weights.
@@ -127,17 +117,9 @@ class Bernoulli(Family):
         logit = _one_logit(parameters)
         return self._cross_entropy(logit, target.reshape(logit.shape).to(logit.dtype))
 
-    def nll_gradient(self, parameters: Tensor, target: Tensor) -> Tensor:
-        if self.pos_weight is not None or transformed():
-            return super().nll_gradient(parameters, target)
-        logit = full_precision(parameters)
-        return (torch.sigmoid(logit) - self._smoothed(target.reshape(logit.shape).to(logit.dtype))).to(parameters.dtype)
-
-    def _smoothed(self, target: Tensor) -> Tensor:
-        return target * (1 - self.label_smoothing) + 0.5 * self.label_smoothing if self.label_smoothing else target
-
     def _cross_entropy(self, logit: Tensor, target: Tensor) -> Tensor:
-        target = self._smoothed(target)
+        if self.label_smoothing:
+            target = target * (1 - self.label_smoothing) + 0.5 * self.label_smoothing
         weight = None if self.pos_weight is None else logit.new_tensor(self.pos_weight)
         return F.binary_cross_entropy_with_logits(logit, target, reduction="none", pos_weight=weight)
 
@@ -254,13 +236,6 @@ class Categorical(Family):
         weight = None if self.weight is None else self.weight.to(logits)
         ignored = -100 if self.ignore_index is None or target.is_floating_point() else self.ignore_index
         return F.cross_entropy(logits, target, weight, None, ignored, None, "none", self.label_smoothing)
-
-    def nll_gradient(self, parameters: Tensor, target: Tensor) -> Tensor:
-        if self.weighs_examples or self.label_smoothing or target.is_floating_point() or transformed():
-            return super().nll_gradient(parameters, target)
-        log_q = full_precision(parameters).log_softmax(-1)
-        of_log_q = torch.zeros_like(log_q).scatter_(-1, target.long()[:, None], -1.0)
-        return log_softmax_backward(of_log_q, log_q, -1, log_q.dtype).to(parameters.dtype)
 
     def counts(self, target: Tensor) -> Tensor | None:
         if target.is_floating_point() or (self.weight is None and self.ignore_index is None):

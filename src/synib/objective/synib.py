@@ -233,8 +233,16 @@ class SynIB(Penalised):
             mask = self.mask(x, mask_key, Probe(name, fill, None, examples), draws)
             return noise.corrupt(whole, mask, noise_key, name, draws, rows), None
         target = batch.target if rows is None else batch.target[rows]
+        look = batch.check_values
+
+        def nll(prediction: Tensor) -> Tensor:
+            nonlocal look
+            self.family.check_target(prediction, target, values=look)  # a searching mask meets the target first
+            look = False
+            return self.family.nll(prediction, target)
+
         with undisturbed(model.unimodal_modules(name)):
-            probe = unimodal_probe(model, name, x, fill, self.family, target, examples, batch.check_values)
+            probe = unimodal_probe(model, name, x, fill, nll, examples)
             mask = self.mask(x, mask_key, probe, draws)
             mask_loss = self.mask.loss(x, mask_key, probe)
         return noise.corrupt(whole, mask, noise_key, name, draws, rows), mask_loss

@@ -165,9 +165,12 @@ def kept_by(method: SynIB, model: FusionModel, data: Dataset, modality: str, see
         def fill(key: Tensor, x: Tensor = x) -> Tensor:
             return method.noise.fill(x, key, modality)
 
+        def nll(prediction: Tensor, target: Tensor = target) -> Tensor:
+            return method.family.nll(prediction, target)
+
         key = keys.fold(keys.key(seed), "mask-recovery", modality, number)
         with undisturbed(model.unimodal_modules(modality)):
-            kept.append(~method.mask(x, key, unimodal_probe(model, modality, x, fill, method.family, target)))
+            kept.append(~method.mask(x, key, unimodal_probe(model, modality, x, fill, nll)))
     return torch.cat(kept)
 
 
