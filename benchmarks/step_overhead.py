@@ -7,7 +7,7 @@ update. "naive" makes a full forward pass for the intact batch and for each coun
 In every round all steps take turns and each is divided by that round's vanilla step, so that a slow moment of the
 machine hits both; the table gives the median over rounds and its quartiles.
 
-    python benchmarks/step_overhead.py [--rounds 15] [--device cpu] [--processor-time] [--out FILE.csv]
+    python benchmarks/step_overhead.py [--rounds 15] [--device cpu] [--model PID-XOR] [--processor-time] [--out FILE.csv]
 
 On a busy machine ``--processor-time`` with one thread (OMP_NUM_THREADS=1) counts what the process itself used.
 """
@@ -29,6 +29,7 @@ from synib.models import pid_xor_model
 from synib.objective import Objective
 
 BATCH, WIDTH = 128, 32
+REPEATS = 5
 
 
 Batch = Mapping[str, Tensor]
@@ -93,19 +94,21 @@ def steps(n: int, heads: bool, device: str) -> dict[str, Step]:
 def measure(
     runs: Mapping[str, Step], rounds: int, device: str, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, list[float]]:
-    """Seconds of each step in each round, taking turns; two rounds to warm up."""
+    """Seconds of each step in each round, taking turns; two rounds to warm up.
+
+    Each step is repeated five times, also a long one: its first repetition finds the caches filled by the other steps.
+    """
     wait: Step = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
     seconds: dict[str, list[float]] = {kind: [] for kind in runs}
     for turn in range(rounds + 2):
         for kind, run in runs.items():
-            repeats = 1 if kind.startswith("learned") else 5
             wait()
             start = clock()
-            for _ in range(repeats):
+            for _ in range(REPEATS):
                 run()
             wait()
             if turn >= 2:
-                seconds[kind].append((clock() - start) / repeats)
+                seconds[kind].append((clock() - start) / REPEATS)
     return seconds
 
 
@@ -113,6 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--model", choices=("late fusion", "PID-XOR"), help="both by default")
     parser.add_argument("--processor-time", action="store_true", help="seconds of the processor, not of the clock")
     parser.add_argument("--out", help="also write the table there")
     options = parser.parse_args()
@@ -127,6 +131,8 @@ def main() -> None:
     print(f"{'model':<14}{'n':>2}  {'step':<26}{'ms':>9}{'x vanilla':>11}  quartiles")
     rows = []
     for model, n, heads in (("late fusion", 2, False), ("late fusion", 3, False), ("PID-XOR", 2, True)):
+        if options.model not in (None, model):
+            continue
         seconds = measure(steps(n, heads, options.device), options.rounds, options.device, clock)
         for kind, values in seconds.items():
             low, middle, high = statistics.quantiles(

@@ -46,7 +46,9 @@ def test_an_option_with_an_impossible_value_is_refused(synib_command, untrained,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["--seeds", "many"], ["--together", "0"], ["--no-such-option"]])
+@pytest.mark.parametrize(
+    "arguments", [["--seeds", "many"], ["--together", "0"], ["--together", "some"], ["--no-such-option"]]
+)
 def test_an_option_that_cannot_be_read_is_exit_code_2_without_a_traceback(synib_command, untrained, arguments):
     code, _, err = synib_command("reproduce", "spurious-xor", *arguments)
     assert code == 2

@@ -5,13 +5,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import typer
 
 from synib.files import read_json
 from synib.studies import Experiment
 from synib.training.cluster import Cluster
+from synib.training.sweep import Together
 
 Parameter = tuple[Any, Any]  # type with typer's option, and default
 OF_CLUSTER = tuple(f.name for f in fields(Cluster))
@@ -23,11 +24,24 @@ def _parameter(read: Any, help: str, default: Any = None, *flags: str, **setting
     ], default
 
 
+def _together(text: str | None) -> Together:
+    """The value of ``--together``."""
+    if text is None or text == "measured":
+        return cast(Together, text)
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"must be a number of models, at least 1, or measured; got {text!r}.")
+    return int(text)
+
+
 OF_RUN: dict[str, Parameter] = {
     "out": _parameter(Path | None, "Folder for the results.  \\[default: runs/NAME]"),
     "device": _parameter(str, "auto, cpu, cuda (all visible GPUs), or several: cuda:0,cuda:1.", "auto"),
     "together": _parameter(
-        int | None, "Number of models to train at once.  \\[default: as many as fit into memory; 24 on a CPU]", min=1
+        str | None,
+        "Number of models to train at once, or on a CPU measured: the fastest number of models and threads.  "
+    "\\[default: as many as fit into memory; 24 on a CPU]",
+        metavar="NUMBER|measured",
+        callback=_together,
     ),
     "precision": _parameter(
         str, "Precision of matrix products in training: float32, or on CUDA tf32 or bf16.", "float32"

@@ -1,7 +1,7 @@
 """Training on a user's rows: each method over folds, candidates and seeds; choices use validation rows only."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from synib.own.table import Table
 from synib.tokens import take
 from synib.training import Cell, Learner, fleet
 from synib.training.cells import cost, grouped
-from synib.training.device import choose_device
+from synib.training.device import choose_device, using_threads
 from synib.training.stacked import StackedModels
 
 Numbers = NDArray[np.float64]
@@ -263,16 +263,9 @@ def _train_shard(
     return trained
 
 
-@contextlib.contextmanager
-def _threads(device: str, width: int) -> Iterator[None]:
+def _threads(device: str, width: int) -> contextlib.AbstractContextManager[None]:
     """Use one thread if matrices are small: more do not help, and on a busy machine they wait for each other."""
-    before = torch.get_num_threads()
-    if device == "cpu" and width < WIDE:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return using_threads(1) if device == "cpu" and width < WIDE else contextlib.nullcontext()
 
 
 def _predict_validation(trained: StackedModels, splits: Sequence[Split]) -> Tensor:

@@ -14,7 +14,7 @@ from synib.training import cluster as clusters
 from synib.training.device import choose_device, choose_devices, choose_precision
 from synib.training.folder import Folder
 from synib.training.shards import Progress
-from synib.training.sweep import Engine, check_cells, shards_of, sweep
+from synib.training.sweep import Engine, Together, check_cells, shards_of, sweep
 
 LOADER = f"{__name__}:from_config"
 
@@ -36,7 +36,7 @@ def run(
     *,
     device: str = "auto",
     precision: str = "float32",
-    together: int | None = None,
+    together: Together = None,
     engine: str = "fleet",
     cluster: clusters.Cluster | None = None,
     command: str = "",
@@ -51,7 +51,8 @@ def run(
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``, which is all visible GPUs for the engine ``"fleet"``; or several,
             each with a process: ``"cuda:0,cuda:1"``, ``"cpu,cpu"``.
         precision: Precision of matrix products in training: ``"float32"``, or on CUDA ``"tf32"`` or ``"bf16"``.
-        together: Number of models to train at once; by default as many as fit into memory.
+        together: Number of models to train at once; by default as many as fit into memory, 24 on a CPU. ``"measured"``
+            measures on a CPU how many are fastest, and with how many threads; ``measured.json`` records it.
         engine: ``"fleet"`` for many small models at once, ``"solo"`` for one model of any size at a time with
             Lightning, ``"cluster"`` for the fleet's shards on the nodes of a Ray cluster.
         cluster: The cluster to use; by default a new one on this machine, for this run only.
@@ -88,6 +89,11 @@ def run(
             session = stack.enter_context(clusters.joined(cluster or clusters.Cluster(), say))
         devices = _devices(experiment, device, engine, say) if session is None else [session.place(device)]
         device = devices[0]
+        if together == "measured" and (list(devices) != ["cpu"] or engine != "fleet"):
+            raise ValueError(
+                f"together='measured' needs the engine 'fleet' on one CPU; this run has the engine {engine!r} on "
+                f"{', '.join(devices)}."
+            )
         options: dict[str, Any] = {
             "device": device,
             "precision": choose_precision(precision, device),
@@ -140,7 +146,7 @@ def _sweep(
         cells = experiment.cells()
 
         def group(new: Sequence[Cell], experiment: Experiment = experiment) -> list[list[Cell]]:
-            return shards_of(experiment, new, device, precision, together, engine)
+            return shards_of(experiment, new, device, precision, together, engine, folder)
 
         if isinstance(experiment, Widening):
             folder.widen(experiment.config(), cells, group)

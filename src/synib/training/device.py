@@ -77,6 +77,17 @@ def choose_precision(precision: str, device: str) -> Precision:
 
 
 @contextlib.contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """Context in which torch uses so many threads on a CPU."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
 def without_denormals() -> Iterator[None]:
     """Context in which a CPU treats denormal numbers (below 1e-38) as 0.
 

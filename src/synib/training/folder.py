@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from synib.files import read_json, write_csv, write_json
 from synib.files.atomic import LOCK, locked, make_folder, refuse_link, remove_unfinished, unwritable
@@ -106,6 +106,14 @@ class Folder(ShardFiles):
         if not (self.path / "config.json").exists():
             write_json(self.path / "config.json", self._config)
         return [[by_id[i] for i in shard] for shard in recorded]
+
+    def measured(self) -> dict[str, dict[str, Any]]:
+        """What was measured about training on this CPU: program → how many models and threads, and the seconds."""
+        return cast(dict[str, dict[str, Any]], read_json(self.path / "measured.json") or {})
+
+    def record_measured(self, program: str, choice: Mapping[str, Any]) -> None:
+        """Record what was measured for a program."""
+        write_json(self.path / "measured.json", self.measured() | {program: dict(choice)})
 
     def widen(
         self,

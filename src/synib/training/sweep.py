@@ -1,21 +1,23 @@
 """Train all shards of a run in this process or by other workers, then collect the tables."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal
 
 import torch
 
 import synib
-from synib.training import fleet, solo
+from synib.training import fleet, group_size, solo
 from synib.training.cells import Cell, Recipe, cost, grouped, programs
-from synib.training.device import Precision, device_name, out_of_memory, release
+from synib.training.device import Precision, device_name, out_of_memory, release, using_threads
 from synib.training.folder import Folder
 from synib.training.shards import Failure, Progress, ShardTraining, Workers
 
 Engine = Literal["fleet", "solo", "cluster"]
+Together = int | Literal["measured"] | None
 
 
 def sweep(
@@ -25,7 +27,7 @@ def sweep(
     *,
     device: str = "cpu",
     precision: Precision = "float32",
-    together: int | None = None,
+    together: Together = None,
     engine: Engine = "fleet",
     on_progress: Progress = lambda done, total: None,
     say: Callable[[str], None] = lambda sentence: None,
@@ -42,7 +44,8 @@ def sweep(
         device: The device to train on.
         precision: Precision of matrix products in training.
         together: Number of models to train at once; by default as many as fit into free memory
-            (:func:`fleet.capacity`). A continued run keeps its original shards.
+            (:func:`fleet.capacity`). ``"measured"`` measures on a CPU how many are fastest, and with how many threads
+            (:func:`group_size.measured`), and records it in ``measured.json``. A continued run keeps its original shards.
         engine: ``"fleet"``, or ``"solo"`` for one model at a time with Lightning (:func:`solo.train`).
         on_progress: Called with the work done and the total work, in epochs of a vanilla model.
         say: Called with messages for the user.
@@ -50,19 +53,33 @@ def sweep(
     check_cells(cells, engine)
 
     def propose() -> list[list[Cell]]:
-        return shards_of(recipe, cells, device, precision, together, engine)
+        return shards_of(recipe, cells, device, precision, together, engine, folder)
 
-    workers = _ThisProcess(recipe, device, precision, engine, folder.keep_failed)
+    workers = _ThisProcess(recipe, device, precision, engine, folder)
     train_and_collect(recipe, cells, folder, workers, propose, on_progress, say)
 
 
 def shards_of(
-    recipe: Recipe, cells: Sequence[Cell], device: str, precision: Precision, together: int | None, engine: Engine
+    recipe: Recipe,
+    cells: Sequence[Cell],
+    device: str,
+    precision: Precision,
+    together: Together,
+    engine: Engine,
+    folder: Folder,
 ) -> list[list[Cell]]:
     """The cells in shards, as :func:`sweep` would train them; the arguments are the same."""
     if engine == "solo":  # each model is written as soon as it is trained
         return [[cell] for cell in cells]
-    return grouped(cells, lambda same: together or fleet.capacity(recipe, same, device, precision))
+
+    def size(same: Sequence[Cell]) -> int:
+        if together == "measured" and device == "cpu":
+            choice = group_size.measured(recipe, same)
+            folder.record_measured(same[0].program, asdict(choice))
+            return choice.together
+        return together if isinstance(together, int) else fleet.capacity(recipe, same, device, precision)
+
+    return grouped(cells, size)
 
 
 def train_and_collect(
@@ -114,7 +131,7 @@ class _ThisProcess:
     device: str
     precision: Precision
     engine: Engine
-    keep_failed: Callable[[Cell, bytes], None]
+    folder: Folder
     submitted: list[tuple[list[Cell], Callable[[], None]]] = field(default_factory=list)
 
     @property
@@ -130,8 +147,11 @@ class _ThisProcess:
     def results(self) -> Iterator[tuple[list[Cell], dict[str, Any] | Failure]]:
         while self.submitted:
             shard, on_epoch = self.submitted.pop()
-            options = self.device, self.precision, on_epoch, self.engine, self.keep_failed
-            yield shard, train_shard(self.recipe, shard, *options)
+            options = self.device, self.precision, on_epoch, self.engine, self.folder.keep_failed
+            choice = self.folder.measured().get(shard[0].program)
+            with contextlib.nullcontext() if choice is None else using_threads(choice["threads"]):
+                result = train_shard(self.recipe, shard, *options)
+            yield shard, result
 
 
 def train_shard(
