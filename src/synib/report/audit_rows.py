@@ -1,7 +1,9 @@
 """The notable rows of an audit, as lists on its page."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from synib.explanation.audit_parts import DRAWS, AuditParts
 from synib.explanation.kinds import Kinds
 from synib.explanation.notable import NotableRows, RowNote
 from synib.own.raw.show import shown_rows
@@ -43,7 +45,32 @@ def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing
         ),
     ]
     result = [_listing(title, notes, note, table) for title, notes, note in lists if notes]
+    highlights = _highlights(rows.parts)
+    if highlights:
+        note = f"{_reading(rows.parts)} {result[0].note}"
+        result[0] = replace(result[0], note=note, highlights=highlights)
     return result if rows.kinds is None else [*result, *_kinds(rows.kinds, table)]
+
+
+def _highlights(parts: AuditParts) -> dict[str, dict[str, str]]:
+    """Row of the file → modality → its content with highlighted parts, as HTML."""
+    return {
+        str(next(iter(of_row.values())).rows[0]): {
+            name: parts.views[name].highlighted(scores.rows[0], scores.together[0]) for name, scores in of_row.items()
+        }
+        for of_row in parts.scores.values()
+        if of_row
+    }
+
+
+def _reading(parts: AuditParts) -> str:
+    """How to read the highlights."""
+    part_names = {name: parts.views[name].part_name for of_row in parts.scores.values() for name in of_row}
+    return (
+        f"Colours show how much {' and '.join(dict.fromkeys(part_names.values()))} contribute to the interaction with the "
+        f"other modalities: blue for the predicted class, orange against it. Each is an average over {DRAWS} other rows "
+        "that replace a part: exploratory, without intervals or tests."
+    )
 
 
 def _kinds(kinds: Kinds, table: Table) -> list[Listing]:
