@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from synib.explanation.answers import Readout
-from synib.explanation.audit_parts import AuditParts, audit_parts, prediction
 from synib.explanation.kinds import Kinds, kinds
+from synib.explanation.raw.audited import AuditParts, audit_parts, prediction
 from synib.explanation.rows import RowEvidence, row_evidence
 from synib.measure import background as backgrounds
 from synib.measure.encoded import CHUNK, Encoded, evaluated
@@ -64,7 +64,7 @@ def notable_rows(
     Args:
         audit: A finished audit.
         seed: Seed for the draws.
-        on_progress: Called while parts of rows are encoded, with the draws done, their total, and the current step.
+        on_progress: Called while parts of rows are explained, with the rows done, their total, and the current step.
 
     Returns:
         ``None`` if the target is not a class.

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from synib.explanation.audit_parts import DRAWS, AuditParts
 from synib.explanation.kinds import Kinds
 from synib.explanation.notable import NotableRows, RowNote
+from synib.explanation.raw.audited import AuditParts
 from synib.own.raw.show import shown_rows
 from synib.own.table import Table
 from synib.report.page import Listing
@@ -30,7 +30,7 @@ def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing
             rows.need_both,
             f"Rows where the synergy of {label} exceeds the evidence of the strongest single modality the most. Numbers are "
             "evidence for the answer, in log-odds; intervals are over the rows that replaced absent modalities. With a model "
-            f"of synib fit, synib explain MODEL FILE --rows {numbers} shows which of their parts contribute.",
+            f"of synib fit, synib explain MODEL FILE --rows {numbers} shows all their parts, with more draws and intervals.",
         ),
         (
             "Rows where the modalities contradict each other",
@@ -65,11 +65,16 @@ def _highlights(parts: AuditParts) -> dict[str, dict[str, str]]:
 
 def _reading(parts: AuditParts) -> str:
     """How to read the highlights."""
-    part_names = {name: parts.views[name].part_name for of_row in parts.scores.values() for name in of_row}
+    scores = [(parts.views[name], s) for of_row in parts.scores.values() for name, s in of_row.items()]
+    part_names = " and ".join(dict.fromkeys(view.part_name for view, _ in scores))
+    draws = " or ".join(map(str, sorted({s.draws for _, s in scores})))
+    is_partial = len(scores) < len(parts.scores) * len(parts.views)
     return (
-        f"Colours show how much {' and '.join(dict.fromkeys(part_names.values()))} contribute to the interaction with the "
-        f"other modalities: blue for the predicted class, orange against it. Each is an average over {DRAWS} other rows "
-        "that replace a part: exploratory, without intervals or tests."
+        f"Colours show how much {part_names} contribute to the interaction with the other modalities: blue for the predicted "
+        f"class, orange against it. They are averages over {draws} other rows whose parts replace those of the row, without "
+        "intervals or tests: exploratory."
+        + " Content without colours has a single part, cannot be read, or would take too long to explain."
+        * is_partial
     )
 
 

@@ -1,5 +1,7 @@
-"""Parts of rows of an audit that carry synergy, by models that were not trained on these rows."""
+"""Parts of raw rows of an audit, explained by models that were not trained on these rows."""
 
+import contextlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -10,16 +12,20 @@ from numpy.typing import NDArray
 from synib.data.media import BrokenFile
 from synib.explanation.answers import Readout
 from synib.explanation.parts import PartScores, RowParts, part_scores
-from synib.explanation.raw import RawParts, raw_parts
+from synib.explanation.raw.base import RawParts
+from synib.explanation.raw.build import raw_parts
 from synib.measure.encoded import CHUNK, Encoded, Model, evaluated
 from synib.own.audit import Progress
 from synib.own.fitting import Outcome
 from synib.own.folds import Rows
 from synib.own.raw.embed import RawOptions
+from synib.own.raw.survey import MEDIA
 from synib.own.scaling import Scaling
 from synib.training import Learner
 
-DRAWS = 4  # background rows for each row: few, because every mixture is encoded
+DRAWS = 16  # background rows for each row
+FEW = 4  # the same for images, sounds and encoders that are networks, where a mixture takes longer
+SECONDS = 10.0  # CPU time of a modality after which no further row is explained
 BACKGROUND = 64  # test rows of a fold from which they are drawn, at most
 
 
@@ -44,15 +50,15 @@ def audit_parts(
 ) -> AuditParts:
     """Scores of the parts of raw modalities, with test rows of the same fold as background.
 
-    A modality is left out in rows where it has a single part or a file that cannot be read. If one of its encoders is a
-    network, rows are explained in order until as many mixtures have been encoded as the table has rows.
+    Rows are explained in order; a modality's rows after the first 10 seconds of CPU time are left out, as are those in which
+    it has a single part or a file that cannot be read.
 
     Args:
         outcome: The trained models.
         method: The fusion method to explain.
         rows: Complete test rows of the table, the most important first.
         seed: Seed for the draws.
-        on_progress: Called with the draws done, their total, and the current step.
+        on_progress: Called with the rows done, their total, and the current step.
     """
     table, raw = outcome.table, outcome.table.raw
     scores: dict[int, dict[str, PartScores]] = {row: {} for row in rows}
@@ -62,10 +68,12 @@ def audit_parts(
     fold_of = {row: next(i for i, fold in enumerate(outcome.parts) if row in fold.test) for row in rows}
     background = {i: _background(outcome, i, rows, seed) for i in set(fold_of.values())}
     others = np.concatenate(list(background.values()))
-    options = RawOptions(allow_download=raw.files.allow_download, device=raw.device, on_progress=on_progress)
+    options = RawOptions(allow_download=raw.files.allow_download, device=raw.device)
     views = raw_parts(raw, numbers[list(rows)].tolist(), numbers[others].tolist(), DRAWS, options)
-    left = {n: len(table.target) if any(e.is_network for e in v.encoders) else np.inf for n, v in views.items()}
-    for row, i in fold_of.items():
+    is_slow = {n: v.encoders[0].kind in MEDIA or any(e.is_network for e in v.encoders) for n, v in views.items()}
+    spent = dict.fromkeys(views, 0.0)
+    for at, (row, i) in enumerate(fold_of.items()):
+        on_progress(at, len(rows), "explaining rows")
         learner, number = outcome.methods[method].learners[i][0], int(numbers[row])
         fills = np.flatnonzero(np.isin(others, background[i]))
         with evaluated(learner):
@@ -73,14 +81,14 @@ def audit_parts(
             encoded = Encoded(prediction(learner), inputs, CHUNK)
             readout = Readout(outcome.family, encoded.own())
             for name, view in views.items():
-                parts = _Scaled(view, outcome.recipe.scaling(i), number, fills)
-                try:
-                    if left[name] > 0 and parts.count(0) > 1:
-                        found = part_scores(encoded, readout, parts, name, [0], first=1, draws=DRAWS, seed=seed + row)
-                        scores[row][name] = replace(found, rows=(number,))
-                except BrokenFile:  # it could be read when the table was encoded
-                    pass
-                left[name] -= parts.mixtures
+                parts, draws = _Scaled(view, outcome.recipe.scaling(i), number, fills), FEW if is_slow[name] else DRAWS
+                start = time.process_time()
+                with contextlib.suppress(BrokenFile):  # a file may have changed since it was encoded
+                    if spent[name] < SECONDS and parts.count(0) > 1:
+                        of_row = part_scores(encoded, readout, parts, name, [0], first=1, draws=draws, seed=seed + row)
+                        scores[row][name] = replace(of_row, rows=(number,))
+                spent[name] += time.process_time() - start
+    on_progress(len(rows), len(rows), "explaining rows")
     return AuditParts(scores, views)
 
 
@@ -103,13 +111,11 @@ class _Scaled(RowParts):
 
     def __init__(self, raw: RawParts, scaling: Scaling, number: int, fills: Rows) -> None:
         self.raw, self.scaling, self.number, self.fills = raw, scaling, number, fills
-        self.mixtures = 0
 
     def count(self, row: int) -> int:
         return self.raw.count(self.number)
 
     def swapped(self, row: int, fill: int, own: NDArray[np.bool_]) -> NDArray[Any]:
-        self.mixtures += len(own)
         return self.scaling(self.raw.name, self.raw.swapped(self.number, int(self.fills[fill]), own)).numpy()
 
 
