@@ -30,7 +30,7 @@ def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing
             rows.need_both,
             f"Rows where the synergy of {label} exceeds the evidence of the strongest single modality the most. Numbers are "
             "evidence for the answer, in log-odds; intervals are over the rows that replaced absent modalities. With a model "
-            f"of synib fit, synib explain MODEL FILE --rows {numbers} shows all their parts, with more draws and intervals.",
+            f"of synib fit, synib explain MODEL FILE --rows {numbers} shows which of their parts contribute.",
         ),
         (
             "Rows where the modalities contradict each other",
@@ -72,7 +72,7 @@ def _reading(parts: AuditParts) -> str:
     return (
         f"Colours show how much {part_names} contribute to the interaction with the other modalities: blue for the predicted "
         f"class, orange against it. They are averages over {draws} other rows whose parts replace those of the row, without "
-        "intervals or tests: exploratory."
+        "intervals or tests: exploratory; synib explain gives intervals."
         + " Content without colours has a single part, cannot be read, or would take too long to explain."
         * is_partial
     )
