@@ -93,7 +93,7 @@ def test_words_and_cells_of_rows_that_need_both_are_highlighted_and_escaped(audi
     assert first.title == "Rows that need both"
     assert first.highlights.keys() == first.rows.keys()
     assert not any(listing.highlights for listing in others)
-    assert "Colours show how much words contribute" in first.note
+    assert "Colours show how much words or passages contribute" in first.note
     assert "Content without colours has a single part" in first.note  # the table has one column
     for row, highlights in first.highlights.items():
         words = re.findall(r'<span[^>]*title="[+-][\d.]+">([^<]*)</span>', highlights["text"])

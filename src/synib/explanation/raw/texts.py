@@ -23,7 +23,7 @@ WORD = re.compile(rf"[{CHARACTERS}]\s*|[^\s{CHARACTERS}]+\s*")
 class TextWords(RawParts):
     """Words, or passages of a text with more than 32 words."""
 
-    part_name = "words"
+    part_name = "words or passages"
 
     @staticmethod
     def decoded(item: Any) -> list[str]:
