@@ -68,7 +68,7 @@ def audit_parts(
     fold_of = {row: next(i for i, fold in enumerate(outcome.parts) if row in fold.test) for row in rows}
     background = {i: _background(outcome, i, rows, seed) for i in set(fold_of.values())}
     others = np.concatenate(list(background.values()))
-    options = RawOptions(allow_download=raw.files.allow_download, device=raw.device)
+    options = RawOptions(device=raw.device)  # encoders have been downloaded by now
     views = raw_parts(raw, numbers[list(rows)].tolist(), numbers[others].tolist(), DRAWS, options)
     is_slow = {n: v.encoders[0].kind in MEDIA or any(e.is_network for e in v.encoders) for n, v in views.items()}
     spent = dict.fromkeys(views, 0.0)
