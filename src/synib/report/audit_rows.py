@@ -71,9 +71,9 @@ def _reading(parts: AuditParts) -> str:
     is_partial = len(scores) < len(parts.scores) * len(parts.views)
     return (
         f"Colours show how much {part_names} contribute to the interaction with the other modalities: blue for the predicted "
-        "class, orange against it; the strongest colour is the largest contribution in its cell of this list, large or not. They "
-        f"are averages over {draws} other rows whose parts replace those of the row, without intervals or tests: exploratory; "
-        "synib explain gives intervals."
+        "class, orange against it, relative to the largest contribution in each cell of this list. They are averages over "
+        f"{draws} other rows whose parts replace those of the row, without intervals or tests: exploratory; synib explain gives "
+        "intervals."
         + " Content without colours has a single part, cannot be read, or would take too long to explain."
         * is_partial
     )
