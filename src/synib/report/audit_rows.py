@@ -72,8 +72,8 @@ def _reading(parts: AuditParts) -> str:
     return (
         f"Colours show how much {part_names} contribute to the interaction with the other modalities: blue for the predicted "
         "class, orange against it, relative to the largest contribution in each cell of this list. They are averages over "
-        f"{draws} other rows whose parts replace those of the row, without intervals or tests: exploratory; synib explain gives "
-        "intervals."
+        f"{draws} other rows whose parts replace those of the row, without intervals or tests: exploratory; synib explain "
+        "gives intervals."
         + " Content without colours has a single part, cannot be read, or would take too long to explain."
         * is_partial
     )
