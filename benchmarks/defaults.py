@@ -33,7 +33,11 @@ OBJECTIVES: dict[str, Callable[[], synib.objective.Objective]] = {
     "SynIB()": lambda: synib.SynIB(),
     "SynIB(draws=1)": lambda: synib.SynIB(draws=1),
 }
-KINDS = {"FusionModel with heads": [], "FusionModel without heads": None, "plain function": None}  # head_hidden
+KINDS: dict[str, list[int] | None] = {
+    "FusionModel with heads": [],
+    "FusionModel without heads": None,
+    "plain function": None,
+}  # head_hidden
 
 CEILING = "ceiling: plain fusion without shortcuts"
 

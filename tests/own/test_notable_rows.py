@@ -1,6 +1,7 @@
 """Rows of an audit to look at (:mod:`synib.explanation.notable`), from the audit that the tests here share."""
 
 from synib.explanation.notable import notable_rows
+from synib.report import Page, render_page
 from synib.report.audit_rows import listings
 
 
@@ -32,4 +33,9 @@ def test_an_audit_names_rows_to_look_at(audited):
         effect = [float(texts[0]) for texts in directions.rows.values()]
         assert effect[0] * effect[3] > 0 > effect[0] * effect[1]
         assert min(map(abs, effect)) > 0.3
+    assert not any(found.parts.scores.values())
+    assert not any(listing.highlights for listing in lists)
+    page = render_page(Page("Vectors", listings=lists), interactive=False)
+    assert "synib-explanation" not in page.partition("</style>")[2]
+    assert "Colours" not in page
     assert listings(None, "", audited.table) == []

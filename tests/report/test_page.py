@@ -160,6 +160,25 @@ def test_every_part_is_on_the_page_in_this_order_and_the_verdict_comes_first():
         assert places == sorted(places)
 
 
+def test_highlighted_content_replaces_words_and_stands_below_a_picture():
+    items = [
+        Shown("text", "text", "plain words"),
+        Shown("photo", "image", "1.png", picture="data:,"),
+        Shown("a", "text", "b"),
+    ]
+    highlights = {"17": {"text": "<b>coloured</b>", "photo": "<i>patches</i>"}}
+    rows = {"17": ["x"], "18": ["y"]}
+    page = Page("Rows", listings=[Listing("Rows", ("says",), rows, "", "row", {"17": items, "18": items}, highlights)])
+    text = render_page(page, interactive=False)
+    first, second = text.partition('<th scope="row">17')[2].split('<th scope="row">18')
+    assert "<b>coloured</b>" in first
+    assert "plain words" not in first
+    assert first.index("<img") < first.index("<i>patches</i>") < first.index("1.png")
+    assert ">b</td>" in first
+    assert "plain words" in second
+    assert "synib-explanation" not in second
+
+
 def test_a_bare_page_has_no_empty_parts():
     text = render_page(Page("Only a title"), interactive=False)
     assert [

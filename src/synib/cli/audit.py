@@ -134,7 +134,8 @@ def audit(
         "encoder": encoder, "root": None if root is None else str(root),
     }  # fmt: skip
     write_json(folder / "run.json", record | {"plan": plan, "options": options})
-    write(result, folder, command, facts, interactive=not static, refutations=tests)
+    with progress_bar(console) as advance:
+        write(result, folder, command, facts, interactive=not static, refutations=tests, on_progress=advance)
     if as_json:
         typer.echo(json.dumps(verdict_json(result, tests), indent=1))
         return

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -11,17 +10,12 @@ from numpy.typing import NDArray
 
 from synib.checks import check_whole, is_whole
 from synib.explanation.explain import Explanation, explain
-from synib.explanation.raw import KINDS, RawContent, RawParts
-from synib.explanation.raw.images import SIDE
+from synib.explanation.raw import raw_parts
 from synib.explanation.views import View
 from synib.own.columns import Column
 from synib.own.new_rows import encoded_rows
 from synib.own.predictor import Predictor
-from synib.own.raw import catalogue, images, sounds
-from synib.own.raw.embed import Embedded, RawOptions
-from synib.own.raw.files import MediaFiles
-from synib.own.raw.show import items_at, shown_rows
-from synib.own.raw.spec import RawModality
+from synib.own.raw.embed import RawOptions
 
 BACKGROUND = 16  # complete rows, at least, for rows of the file to serve as background
 
@@ -98,41 +92,12 @@ def explain_file(
         parts = False
     result = explain(model, values, **settings)
     shown = wanted if isinstance(wanted, list) else result.top(wanted)
-    raw = {} if embedded is None else _raw_parts(embedded, shown, background if parts else [], part_draws, options)
+    raw = {} if embedded is None else raw_parts(embedded, shown, background if parts else [], part_draws, options)
     views: dict[str, View] = dict(raw)
     row_parts: dict[str, Any] = {name: raw.get(name, "coordinates") for name in model.widths} if parts else {}
     return FileExplanation(
         explain(model, values, parts=row_parts or False, of=shown, views=views, **settings), shown, notes
     )
-
-
-def _raw_parts(
-    embedded: Embedded, rows: Sequence[int], background: Sequence[int], draws: int, options: RawOptions
-) -> dict[str, RawParts]:
-    """Modality → its raw rows, which can only be shown, not explained, without a background."""
-    raw_rows = shown_rows(embedded, rows)
-    result = {}
-    for name, modality in embedded.modalities.items():
-        kind = KINDS[modality.kind]
-        items = items_at(embedded, modality, {*rows, *background}) if len(background) else {}
-        content = RawContent(items, partial(_decoded, kind, modality, embedded.files), background)
-        encoders = [
-            catalogue.restore(modality, state, options.allow_download, options.device) for state in modality.encoders
-        ]
-        shown = {row: next(s for s in of if s.modality == name) for row, of in raw_rows.items()}
-        result[name] = kind(
-            name, modality.columns, content, encoders, shown, options.on_progress, max(1, draws * len(rows))
-        )
-    return result
-
-
-def _decoded(kind: type[RawParts], modality: RawModality, files: MediaFiles, item: Any) -> Any:
-    if modality.kind == "image":
-        with images.bombs_are_errors():
-            return kind.decoded(images.decode(files.content(item), SIDE))
-    if modality.kind == "audio":
-        return kind.decoded(sounds.decode(files.content(item)))
-    return kind.decoded(item)
 
 
 def _sampled(rows: NDArray[np.int64], count: int, seed: int) -> list[int]:

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from synib.explanation.answers import Readout
 from synib.explanation.kinds import Kinds, kinds
+from synib.explanation.raw.audited import AuditParts, audit_parts, prediction
 from synib.explanation.rows import RowEvidence, row_evidence
 from synib.measure import background as backgrounds
-from synib.measure.encoded import CHUNK, Encoded, Model, evaluated
-from synib.own.audit import Audit
+from synib.measure.encoded import CHUNK, Encoded, evaluated
+from synib.own.audit import Audit, Progress
 from synib.own.fitting import Outcome
 from synib.own.metric import probabilities
 from synib.tokens import present, take
-from synib.training import Learner
 
 Numbers = NDArray[np.float64]
 SHOWN = 5  # rows of each list
@@ -45,6 +45,7 @@ class NotableRows:
         contradict: Rows for which unimodal models predict different classes most confidently.
         only_together: Rows that the fusion predicts correctly and every unimodal model wrongly, most confident first.
         kinds: Clusters and directions that interact, if the audit found synergy.
+        parts: The scores of the parts of the most synergistic rows, if the data have raw columns.
     """
 
     method: str
@@ -52,14 +53,18 @@ class NotableRows:
     contradict: tuple[RowNote, ...]
     only_together: tuple[RowNote, ...]
     kinds: Kinds | None
+    parts: AuditParts
 
 
-def notable_rows(audit: Audit, seed: int = 0) -> NotableRows | None:
+def notable_rows(
+    audit: Audit, seed: int = 0, on_progress: Progress = lambda done, total, what: None
+) -> NotableRows | None:
     """Find notable rows with models that were not trained on them.
 
     Args:
         audit: A finished audit.
         seed: Seed for the draws.
+        on_progress: Called while parts of rows are explained, with the rows done, their total, and the current step.
 
     Returns:
         ``None`` if the target is not a class.
@@ -74,20 +79,18 @@ def notable_rows(audit: Audit, seed: int = 0) -> NotableRows | None:
     fused = _probabilities(outcome, method)
     lead, notes = _evidence_of_rows(outcome, method, seed)
     known = np.flatnonzero(~np.isnan(lead))
-    synergistic = known[np.argsort(-lead[known], kind="stable")][:SHOWN]
+    ranked = known[np.argsort(-lead[known], kind="stable")][:SHOWN]
+    synergistic = [int(row) for row in ranked if lead[row] > 0]
     return NotableRows(
         method,
-        tuple(
-            RowNote(int(row), notes[row] | _answers(audit, row, unimodal, fused))
-            for row in synergistic
-            if lead[row] > 0
-        ),
+        tuple(RowNote(row, notes[row] | _answers(audit, row, unimodal, fused)) for row in synergistic),
         tuple(RowNote(row, _answers(audit, row, unimodal, fused)) for row in _contradicting(audit, unimodal, tested)),
         tuple(
             RowNote(row, _answers(audit, row, unimodal, fused))
             for row in _only_together(audit, unimodal, fused, tested)
         ),
         _kinds(audit, seed),
+        audit_parts(outcome, method, synergistic, seed, on_progress),
     )
 
 
@@ -109,20 +112,13 @@ def _evidence_of_rows(outcome: Outcome, method: str, seed: int) -> tuple[Numbers
         rows, learner = fold.test[:ROWS][complete.numpy()], outcome.methods[method].learners[i][0]
         chosen = {name: take(x, complete.nonzero()[:, 0]) for name, x in split.modalities.items()}
         with evaluated(learner):
-            encoded = Encoded(_prediction(learner), chosen, CHUNK)
+            encoded = Encoded(prediction(learner), chosen, CHUNK)
             readout = Readout(outcome.family, encoded.own())
             background = backgrounds.draw(encoded, min(DRAWS, encoded.size), seed)
             evidence = row_evidence(encoded, background, readout, encoded.size)
         lead[rows] = evidence.lead
         notes |= {int(row): _words(evidence, k) for k, row in enumerate(rows)}
     return lead, notes
-
-
-def _prediction(learner: Learner) -> Model:
-    """The prediction function of a learner: its model, if it predicts by fusion, so that rows are encoded only once."""
-    if learner.method.predicts_by_fusion:
-        return learner.model
-    return lambda x: learner.method.predict(learner.model, x)
 
 
 def _words(evidence: RowEvidence, row: int) -> dict[str, str]:

@@ -140,8 +140,8 @@ def _game(
     encoded: Encoded, readout: Readout, parts: Partition | RowParts, name: str, row: int, first: int, draws: int
 ) -> "_Game":
     x = encoded.modalities[name]
+    row_values = tokens.take(x, slice(row, row + 1))
     if isinstance(parts, Partition):
-        row_values = tokens.take(x, slice(row, row + 1))
 
         def swap(fill: int, own: Tensor) -> tokens.Modality:
             return parts.swapped(row_values, tokens.take(x, slice(fill, fill + 1)), own)
@@ -150,8 +150,9 @@ def _game(
     else:
 
         def swap(fill: int, own: Tensor) -> tokens.Modality:
-            swapped = parts.swapped(row, fill - first, own.cpu().numpy())
-            return torch.as_tensor(np.asarray(swapped)).to(tokens.values(x))
+            swapped = torch.as_tensor(np.asarray(parts.swapped(row, fill - first, own.cpu().numpy())))
+            like = tokens.values(row_values)
+            return tokens.with_values(row_values, swapped.to(like).reshape(-1, *like.shape[1:]))
 
         count = parts.count(row)
     return _Game(encoded, readout, name, row, first, draws, count, swap)

@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synib.explanation import pictures
 from synib.explanation.parts import Numbers, PartScores
@@ -112,7 +113,7 @@ def bars_of(names: Sequence[str], parts: PartScores, at: int) -> str:
     charts = {}
     for title, scores in rows.items():
         value, low, high = (x[at][: len(names)] for x in scores)
-        shown = np.argsort(-np.abs(value), kind="stable")[:MOST]
+        shown = largest(value)
         charts[title] = [names[i] for i in shown], value[shown], low[shown], high[shown]
     reach = np.concatenate([x for _, *numbers in charts.values() for x in numbers])
     bars = [
@@ -121,6 +122,11 @@ def bars_of(names: Sequence[str], parts: PartScores, at: int) -> str:
     ]
     note = f'<p class="soft">The {MOST} largest of {len(names)} parts.</p>' if len(names) > MOST else ""
     return "".join(bars) + note + numbers_table(names, parts, at)
+
+
+def largest(scores: Numbers) -> NDArray[np.int64]:
+    """The numbers of the largest absolute scores, the largest first."""
+    return np.argsort(-np.abs(scores), kind="stable")[:MOST]
 
 
 def overlays(

@@ -8,7 +8,7 @@ from typing import Any
 from synib.explanation.notable import notable_rows
 from synib.files import write_csv, write_json
 from synib.measure import Estimate
-from synib.own.audit import PID_ROWS, Audit
+from synib.own.audit import PID_ROWS, Audit, Progress
 from synib.own.learning_curve import changes
 from synib.own.refute import Refutation
 from synib.own.sentences import KINDS
@@ -34,11 +34,12 @@ def write(
     facts: Mapping[str, str],
     interactive: bool = True,
     refutations: Sequence[Refutation] = (),
+    on_progress: Progress = lambda done, total, what: None,
 ) -> None:
     """Write ``verdict.json``, ``summary.csv``, figures and ``report.html``."""
     rows = summary(audit)
     write_csv(folder / "summary.csv", rows)
-    write_page(page(audit, rows, command, facts, refutations), folder, interactive)
+    write_page(page(audit, rows, command, facts, refutations, on_progress), folder, interactive)
     # Written last, so that its presence means a complete audit.
     write_json(folder / "verdict.json", verdict_json(audit, refutations))
 
@@ -117,7 +118,12 @@ def pid_labels(audit: Audit, modality: str) -> dict[str, str]:
 
 
 def page(
-    audit: Audit, rows: Sequence[Row], command: str, facts: Mapping[str, str], refutations: Sequence[Refutation] = ()
+    audit: Audit,
+    rows: Sequence[Row],
+    command: str,
+    facts: Mapping[str, str],
+    refutations: Sequence[Refutation] = (),
+    on_progress: Progress = lambda done, total, what: None,
 ) -> Page:
     """The page of an audit."""
     verdict, outcome = audit.verdict, audit.outcome
@@ -131,7 +137,7 @@ def page(
         findings=[f"{'Warning: ' if f.level == 'warning' else ''}{f.words}" for f in audit.findings],
         figures=_figures(audit, rows),
         tables=_tables(audit, rows),
-        listings=_listings(audit),
+        listings=_listings(audit, on_progress),
         spread="Means with 95 % confidence intervals over test "
         f"rows{', by group' * (outcome.table.group is not None)}.",
         training=f"{outcome} {' '.join(outcome.recipe.notes)}".strip(),
@@ -141,8 +147,8 @@ def page(
     )
 
 
-def _listings(audit: Audit) -> list[Listing]:
-    notable = notable_rows(audit)
+def _listings(audit: Audit, on_progress: Progress) -> list[Listing]:
+    notable = notable_rows(audit, on_progress=on_progress)
     return listings(notable, label(audit, notable.method) if notable is not None else "", audit.table)
 
 

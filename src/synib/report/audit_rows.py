@@ -1,9 +1,11 @@
 """The notable rows of an audit, as lists on its page."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from synib.explanation.kinds import Kinds
 from synib.explanation.notable import NotableRows, RowNote
+from synib.explanation.raw.audited import AuditParts
 from synib.own.raw.show import shown_rows
 from synib.own.table import Table
 from synib.report.page import Listing
@@ -43,7 +45,38 @@ def listings(rows: NotableRows | None, label: str, table: Table) -> list[Listing
         ),
     ]
     result = [_listing(title, notes, note, table) for title, notes, note in lists if notes]
+    highlights = _highlights(rows.parts)
+    if highlights:
+        note = f"{_reading(rows.parts)} {result[0].note}"
+        result[0] = replace(result[0], note=note, highlights=highlights)
     return result if rows.kinds is None else [*result, *_kinds(rows.kinds, table)]
+
+
+def _highlights(parts: AuditParts) -> dict[str, dict[str, str]]:
+    """Row of the file → modality → its content with highlighted parts, as HTML."""
+    return {
+        str(next(iter(of_row.values())).rows[0]): {
+            name: parts.views[name].highlighted(scores.rows[0], scores.together[0]) for name, scores in of_row.items()
+        }
+        for of_row in parts.scores.values()
+        if of_row
+    }
+
+
+def _reading(parts: AuditParts) -> str:
+    """How to read the highlights."""
+    scores = [(parts.views[name], s) for of_row in parts.scores.values() for name, s in of_row.items()]
+    part_names = " and ".join(dict.fromkeys(view.part_name for view, _ in scores))
+    draws = " or ".join(map(str, sorted({s.draws for _, s in scores})))
+    is_partial = len(scores) < len(parts.scores) * len(parts.views)
+    return (
+        f"Colours show how much {part_names} contribute to the interaction with the other modalities: blue for the predicted "
+        "class, orange against it, relative to the largest contribution in each cell of this list. They are averages over "
+        f"{draws} other rows whose parts replace those of the row, without intervals or tests: exploratory; synib explain "
+        "gives intervals."
+        + " Content without colours has a single part, cannot be read, or would take too long to explain."
+        * is_partial
+    )
 
 
 def _kinds(kinds: Kinds, table: Table) -> list[Listing]:

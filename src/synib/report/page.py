@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from synib.explanation.pictures import STYLE
 from synib.files import write_text
 from synib.report import numbers
 from synib.report.contrast import dark_colours
@@ -29,6 +30,7 @@ class Listing:
         note: How to read it.
         of: Heading of the first column.
         shown: First column → the raw modalities of that row of the data, shown between the first column and the others.
+        highlights: First column → modality → its content with highlighted parts, as HTML of :mod:`synib.explanation`.
     """
 
     title: str
@@ -37,6 +39,7 @@ class Listing:
     note: str = ""
     of: str = ""
     shown: Mapping[str, Sequence["Shown"]] = field(default_factory=dict)
+    highlights: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def modalities(self) -> list[str]:
@@ -46,7 +49,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Page:
-    """The content of a page, from top to bottom. All of it is plain text, which the page escapes.
+    """The content of a page, from top to bottom. All of it except highlights is plain text, which the page escapes.
 
     Args:
         title: The title.
@@ -139,6 +142,7 @@ def _render(page: Page, pictures: Sequence[str], interactive: bool) -> str:
             "scripts": scripts,
             "allowed_scripts": " ".join(map(_csp_hash, scripts)) or "'none'",
             "dark_colours": _json(dark_colours()),
+            "highlight_style": STYLE if any(listing.highlights for listing in page.listings) else "",
         },
     )
 

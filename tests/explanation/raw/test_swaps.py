@@ -74,6 +74,22 @@ def test_cells_of_a_table_are_swapped():
     assert mixed == [(1.0, "blue", None)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "item", "parts", "drawn"),
+    [
+        (TextWords, "one <b> two", 3, ">&lt;b&gt;</span>"),
+        (TableColumns, ("<b>",), 1, "column: &lt;b&gt;"),
+        (ImagePatches, Image.new("RGB", (90, 60)), 35, 'aria-label="m of row 0, highlighted"'),
+        (SoundBlocks, Wave(np.ones(RATE, np.float32), RATE), 32, 'aria-label="m of row 0, highlighted"'),
+    ],
+)
+def test_highlighted_content_is_escaped_and_has_one_score_for_each_part(kind, item, parts, drawn):
+    content = parts_of(kind, {0: item})
+    assert content.count(0) == parts
+    assert drawn in content.highlighted(0, np.linspace(-1, 1, parts))
+    assert "<b>" not in content.highlighted(0, np.zeros(parts))
+
+
 def test_patches_of_an_image_are_swapped_and_every_pixel_has_one():
     white, black = Image.new("RGB", (90, 60), "white"), Image.new("RGB", (30, 80), "black")
     images = parts_of(ImagePatches, {0: white, 1: black})

@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+from html import escape
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from synib.own.audit import audit
 from synib.own.raw.show import outline, shown_rows, thumbnail
 from synib.own.table import read
-from synib.report import render_page
+from synib.report import Page, render_page
 from synib.report.audit import page, summary
 
 
@@ -84,3 +85,21 @@ def test_rows_to_look_at_show_what_they_hold_once_and_escaped(audited):
     assert "Rows that need more than one modality" not in text
     assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;" in text
     assert "<script>alert" not in text
+
+
+def test_words_and_cells_of_rows_that_need_both_are_highlighted_and_escaped(audited):
+    result, columns = audited
+    first, *others = page(result, summary(result), "synib audit", {}).listings
+    assert first.title == "Rows that need both"
+    assert first.highlights.keys() == first.rows.keys()
+    assert not any(listing.highlights for listing in others)
+    assert "Colours show how much words or passages contribute" in first.note
+    assert "Content without colours has a single part" in first.note  # the table has one column
+    for row, highlights in first.highlights.items():
+        words = re.findall(r'<span[^>]*title="[+-][\d.]+">([^<]*)</span>', highlights["text"])
+        assert [*highlights] == ["text"]
+        assert words == [escape(word) for word in columns["review"][int(row)].split()]
+    text = render_page(Page("Rows", listings=[first]), interactive=False)
+    assert text.count('<div class="synib-explanation"') == len(first.rows)
+    assert "&lt;script&gt;alert" in text
+    assert "<script" not in text

@@ -3,12 +3,12 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synib.explanation.parts import PartScores, RowParts
+from synib.explanation.parts import Numbers, PartScores, RowParts
 from synib.explanation.views import View
 from synib.own.columns import Array
 from synib.own.raw.encoders.base import Encoder
@@ -56,7 +56,12 @@ class RawParts(RowParts, View):
         shown: Row → its content, for rows whose parts are not explained.
         on_progress: Called with the mixtures done, their total, and the current step.
         swaps: Expected number of mixtures, for the progress.
+
+    Attributes:
+        part_name: What a part is, in the plural.
     """
+
+    part_name: ClassVar[str]
 
     def __init__(
         self,
@@ -88,6 +93,10 @@ class RawParts(RowParts, View):
     @abstractmethod
     def drawn(self, row: int, parts: PartScores, at: int) -> str:
         """The parts of a row as HTML."""
+
+    @abstractmethod
+    def highlighted(self, row: int, scores: Numbers) -> str:
+        """A row as HTML, coloured by one score for each part."""
 
     def swapped(self, row: int, fill: int, own: Mask) -> Array:
         items = self.mixed(self.content.row(row), self.content.fill(fill), own)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synib.explanation.parts import PartScores
+from synib.explanation import pictures
+from synib.explanation.parts import Numbers, PartScores
 from synib.explanation.raw.base import Mask, RawParts
 from synib.explanation.views import overlays
 
@@ -17,6 +18,8 @@ SIDE, THUMBNAIL = 256, 160  # pixels of the longer side for mixing, and for disp
 
 class ImagePatches(RawParts):
     """Patches, laid over a small copy of the image."""
+
+    part_name = "patches of the image"
 
     @staticmethod
     def decoded(item: Any) -> Any:
@@ -36,12 +39,20 @@ class ImagePatches(RawParts):
         return [Image.fromarray(np.where(mask[label][..., None], own_pixels, other_pixels)) for mask in own]
 
     def drawn(self, row: int, parts: PartScores, at: int) -> str:
-        image = self.content.row(row)
-        shape = grid(image.size)
+        picture, size, shape = self._picture(row)
         names = [f"row {r + 1}, column {c + 1}" for r in range(shape[0]) for c in range(shape[1])]
+        return overlays(picture, size, shape, f"{self.name} of row {row}", names, parts, at)
+
+    def highlighted(self, row: int, scores: Numbers) -> str:
+        picture, size, shape = self._picture(row)
+        return pictures.overlay(picture, size, scores.reshape(shape), f"{self.name} of row {row}, highlighted")
+
+    def _picture(self, row: int) -> tuple[str, tuple[int, int], tuple[int, int]]:
+        """A small copy as a data URI, its width and height, and the rows and columns of its patches."""
+        image = self.content.row(row)
         small = image.copy()
         small.thumbnail((THUMBNAIL, THUMBNAIL))
-        return overlays(_jpeg(small), small.size, shape, f"{self.name} of row {row}", names, parts, at)
+        return _jpeg(small), small.size, grid(image.size)
 
 
 def grid(size: tuple[int, int]) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synib.explanation import pictures
-from synib.explanation.parts import PartScores
+from synib.explanation.parts import Numbers, PartScores
 from synib.explanation.raw.base import Mask, RawParts
 from synib.explanation.views import overlays
 from synib.own.raw.encoders.logmel import BANDS, log_mel
@@ -21,6 +21,8 @@ LOWEST = 20.0  # Hz, lower end of the picture's mel bands
 
 class SoundBlocks(RawParts):
     """Blocks of a spectrogram, laid over it."""
+
+    part_name = "blocks of the spectrogram (time to the right, frequency upwards)"
 
     @staticmethod
     def decoded(item: Wave) -> NDArray[np.float32]:
@@ -42,9 +44,6 @@ class SoundBlocks(RawParts):
 
     def drawn(self, row: int, parts: PartScores, at: int) -> str:
         wave = self.content.row(row)
-        bands = log_mel(wave)
-        ends = np.unique(np.linspace(0, len(bands), min(FRAMES, len(bands)) + 1).astype(int))
-        picture = np.add.reduceat(bands, ends[:-1], 0).T[::-1] / np.diff(ends)  # low bands at the bottom
         seconds, edges = np.linspace(0, len(wave) / RATE, TIMES + 1), _edges()
         names = [
             f"{seconds[t]:.2g}-{seconds[t + 1]:.2g} s, {edges[p]:.0f}-{edges[p + 1]:.0f} Hz"
@@ -54,7 +53,18 @@ class SoundBlocks(RawParts):
         long = f" The first {SECONDS} s are explained." if len(wave) == SECONDS * RATE else ""
         caption = f"Time to the right, {LOWEST:.0f} Hz to {RATE / 2000:.0f} kHz upwards (mel scale).{long}"
         label = f"{self.name} of row {row}"
-        return overlays(pictures.grey(picture), (2 * BANDS, BANDS), (PITCHES, TIMES), label, names, parts, at, caption)
+        return overlays(_picture(wave), (2 * BANDS, BANDS), (PITCHES, TIMES), label, names, parts, at, caption)
+
+    def highlighted(self, row: int, scores: Numbers) -> str:
+        picture, label = _picture(self.content.row(row)), f"{self.name} of row {row}, highlighted"
+        return pictures.overlay(picture, (2 * BANDS, BANDS), scores.reshape(PITCHES, TIMES), label)
+
+
+def _picture(wave: NDArray[np.float32]) -> str:
+    """The spectrogram as a data URI."""
+    bands = log_mel(wave)
+    ends = np.unique(np.linspace(0, len(bands), min(FRAMES, len(bands)) + 1).astype(int))
+    return pictures.grey(np.add.reduceat(bands, ends[:-1], 0).T[::-1] / np.diff(ends))  # low bands at the bottom
 
 
 def _transformed(wave: NDArray[np.float32]) -> Tensor:

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from synib.explanation.parts import PartScores
+from synib.explanation import pictures
+from synib.explanation.parts import Numbers, PartScores
 from synib.explanation.raw.base import Mask, RawParts
-from synib.explanation.views import bars_of
+from synib.explanation.views import bars_of, largest
 from synib.own.columns import printable
 
 CELL = 60  # characters of a cell that are shown
@@ -13,6 +14,8 @@ CELL = 60  # characters of a cell that are shown
 class TableColumns(RawParts):
     """The cells of a row, drawn as bars."""
 
+    part_name = "cells"
+
     def count(self, row: int) -> int:
         return len(self.columns)
 
@@ -20,8 +23,14 @@ class TableColumns(RawParts):
         return [tuple(a if is_own else b for a, b, is_own in zip(row, fill, mask, strict=True)) for mask in own]
 
     def drawn(self, row: int, parts: PartScores, at: int) -> str:
-        cells = zip(self.columns, self.content.row(row), strict=True)
-        return bars_of([f"{column}: {_shown(cell)}" for column, cell in cells], parts, at)
+        return bars_of(self._names(row), parts, at)
+
+    def highlighted(self, row: int, scores: Numbers) -> str:
+        names, shown = self._names(row), largest(scores)
+        return pictures.bars([names[i] for i in shown], scores[shown])
+
+    def _names(self, row: int) -> list[str]:
+        return [f"{column}: {_shown(cell)}" for column, cell in zip(self.columns, self.content.row(row), strict=True)]
 
 
 def _shown(cell: Any) -> str:

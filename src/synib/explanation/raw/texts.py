@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from synib.explanation import pictures
-from synib.explanation.parts import PartScores
+from synib.explanation.parts import Numbers, PartScores
 from synib.explanation.raw.base import Mask, RawParts
 from synib.explanation.views import numbers_table, on_both
 from synib.own.columns import printable
@@ -23,6 +23,8 @@ WORD = re.compile(rf"[{CHARACTERS}]\s*|[^\s{CHARACTERS}]+\s*")
 class TextWords(RawParts):
     """Words, or passages of a text with more than 32 words."""
 
+    part_name = "words or passages"
+
     @staticmethod
     def decoded(item: Any) -> list[str]:
         return words_of(str(item))
@@ -36,7 +38,7 @@ class TextWords(RawParts):
 
     def drawn(self, row: int, parts: PartScores, at: int) -> str:
         count = self.count(row)
-        text = [_excerpt(passage) for passage in passages(self.content.row(row), count)]
+        text = self._passages(row)
         scores_by_title, largest = on_both(parts, at, count)
         highlighted = [
             f'<p class="soft">{title}</p>{pictures.words(text, scores, largest)}'
@@ -45,6 +47,12 @@ class TextWords(RawParts):
         long = len(self.content.row(row)) > count
         note = f'<p class="soft">The text is divided into {count} passages.</p>' if long else ""
         return "".join(highlighted) + note + numbers_table(text, parts, at)
+
+    def highlighted(self, row: int, scores: Numbers) -> str:
+        return pictures.words(self._passages(row), scores)
+
+    def _passages(self, row: int) -> list[str]:
+        return [_excerpt(passage) for passage in passages(self.content.row(row), self.count(row))]
 
 
 def words_of(text: str) -> list[str]:

@@ -59,6 +59,7 @@ class Embedded(Source):
         latents: Name → its vectors.
         files: Reader of its images and sounds.
         notes: Notes on the encoding.
+        device: Device of encoders that are networks.
     """
 
     def __init__(
@@ -68,8 +69,10 @@ class Embedded(Source):
         latents: Mapping[str, Array],
         files: MediaFiles,
         notes: Sequence[str],
+        device: str,
     ) -> None:
         self.base, self.modalities, self.files, self.notes = base, dict(modalities), files, list(notes)
+        self.device = device
         self._latents = {m.column: latents[name] for name, m in modalities.items()}
         super().__init__(base.path, {**base.kinds, **dict.fromkeys(self._latents, "vector")})
         self.split, self.rows, self.shared, self.binary = base.split, base.rows, base.shared, base.binary
@@ -140,7 +143,7 @@ def embed(
             ]
             notes += _notes(name, ready, fitted, split in source.kinds)
         notes += _broken_lines(name, result.broken)
-    return Embedded(source, encoded, latents, files, notes)
+    return Embedded(source, encoded, latents, files, notes, options.device)
 
 
 def _latents(

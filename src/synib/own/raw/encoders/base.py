@@ -39,6 +39,7 @@ class Encoder(ABC):
 
     kind: ClassVar[RawKind]
     batch: ClassVar[int] = 256
+    is_network: ClassVar[bool] = False  # encoding takes much longer than decoding
     name: str
     revision: str
     width: int

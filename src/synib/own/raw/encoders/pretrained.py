@@ -42,6 +42,8 @@ class Pretrained(Encoder):
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``, where half precision is used.
     """
 
+    is_network = True
+
     def __init__(self, kind: RawKind, name: str, download: bool = False, device: str = "auto") -> None:
         if find_spec("transformers") is None:
             raise ValueError(f"The encoder {name!r} needs transformers, which is not installed: pip install "
