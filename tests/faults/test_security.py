@@ -191,10 +191,10 @@ def test_an_audit_escapes_the_names_of_columns_classes_groups_and_files(synib_co
 
     write = report.write
 
-    def write_both(found, folder, command, facts, interactive, refutations):
+    def write_both(found, folder, command, facts, interactive, refutations, on_progress):
         (tmp_path / "static").mkdir()
         for where, scripts in ((folder, True), (tmp_path / "static", False)):
-            write(found, where, command, facts, interactive=scripts, refutations=refutations)
+            write(found, where, command, facts, interactive=scripts, refutations=refutations, on_progress=on_progress)
 
     monkeypatch.setattr(report, "write", write_both)
     monkeypatch.setattr("synib.own.search_space.STEPS", 5)
