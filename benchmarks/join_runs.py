@@ -62,7 +62,7 @@ def join(out: Path, parts: Sequence[Path]) -> Experiment:
             some = [value for value in every if value != NONE[0]]  # "none" beside others says nothing
             changes[field.name] = in_order(first, field.name, some or list(every))
     if hasattr(first, "root"):
-        changes["root"] = "DATA"  # results name no folder of this machine
+        changes["root"] = ""  # results name no folder of this machine: $SYNIB_DATA
     whole = replace(first, **changes)
     cells = whole.cells()
     wanted = {cell.id for cell in cells}
