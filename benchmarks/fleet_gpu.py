@@ -222,13 +222,16 @@ def compiling(
     return rows
 
 
-def whole(experiment: PIDSimplex, folder: Path, device: torch.device, precision: Precision) -> list[dict[str, Any]]:
+def whole(
+    experiment: PIDSimplex, folder: Path, device: torch.device, precision: Precision, alone_too: bool
+) -> list[dict[str, Any]]:
     """The four columns from the start of the program to ``results.csv``, against one model of each method alone."""
     cells = experiment.cells()
     rows: list[dict[str, Any]] = []
     sweep(experiment, cells, Folder(folder, experiment.config()), device=str(device), precision=precision, say=print)
     together = lifetime()
-    for method in experiment.methods:
+    print(f"{len(cells)} models, from the start of the program to results.csv: {together:.1f} s", flush=True)
+    for method in experiment.methods if alone_too else ():
         mine = [cell for cell in cells if cell.method == method]
         single = [mine[len(mine) // 2]]
         run = partial(fleet.train, experiment, single, device, precision=precision)
@@ -240,6 +243,10 @@ def whole(experiment: PIDSimplex, folder: Path, device: torch.device, precision:
             "after the other",
             flush=True,
         )
+    run_row = {"method": "all four", "models": len(cells), "fleet_seconds": together, "precision": precision,
+               "device": device_name(str(device)), "torch": torch.__version__}  # fmt: skip
+    if not alone_too:
+        return [run_row]
     one_by_one, at_best = (
         sum(float(row[name]) for row in rows) for name in ("alone_seconds", "alone_recorded_seconds")
     )
@@ -248,11 +255,9 @@ def whole(experiment: PIDSimplex, folder: Path, device: torch.device, precision:
         f"each method timed and multiplied up: {one_by_one:.0f} s, recorded {at_best:.0f} s. Ratios "
         f"{one_by_one / together:.0f} and {at_best / together:.0f}."
     )
-    whole_row = {"method": "all four", "models": len(cells), "fleet_seconds": together, "alone_seconds": one_by_one,
-                 "ratio": one_by_one / together, "alone_recorded_seconds": at_best,
-                 "ratio_recorded": at_best / together, "precision": precision, "device": device_name(str(device)),
-                 "torch": torch.__version__}  # fmt: skip
-    return [*rows, whole_row]
+    ratios = {"alone_seconds": one_by_one, "ratio": one_by_one / together, "alone_recorded_seconds": at_best,
+              "ratio_recorded": at_best / together}  # fmt: skip
+    return [*rows, run_row | ratios]
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -270,6 +275,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=1024, help="of the network")
     parser.add_argument("--step", type=float, default=0.05, help="of the grid, for --whole")
     parser.add_argument("--whole", action="store_true", help="train the four main columns too")
+    parser.add_argument("--without-alone", action="store_true", help="with --whole: nothing but the four columns")
     parser.add_argument("--compile", action="store_true", help="time compiled steps too")
     parser.add_argument("--epochs", type=int, default=30, help="for --whole")
     parser.add_argument("--out", type=Path, help="folder for steps.csv, whole.csv and the results of --whole")
@@ -280,7 +286,10 @@ def main() -> None:
     experiment = PIDSimplex(methods=MAIN, width=options.width, step=options.step, epochs=options.epochs)
     print(f"{device_name(str(device))}, {platform.machine()}, torch {torch.__version__}, precision {options.precision}")
     if options.whole:
-        write(out / "whole.csv", whole(experiment, out / "whole", device, options.precision))
+        alone_too = not options.without_alone
+        write(out / "whole.csv", whole(experiment, out / "whole", device, options.precision, alone_too))
+    if options.without_alone:
+        return
     first = {method: next(c for c in experiment.cells() if c.method == method) for method in MAIN}
     learned = first["synib-learned"]
     first[LOOP] = Cell(

@@ -63,7 +63,7 @@ def main() -> None:
                 seconds(many.run, device)
         kernels: dict[str, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
         for event in trace.events() or ():
-            if event.device_type == torch.autograd.DeviceType.CUDA or device.type == "cpu":
+            if str(event.device_type).endswith("CUDA") or device.type == "cpu":
                 total, count = kernels[event.name]
                 kernels[event.name] = total + event.self_device_time_total / 4e3, count + 1
         kinds: dict[str, float] = defaultdict(float)

@@ -101,10 +101,10 @@ def test_neighbours_of_one_learning_rate_and_decay_share_a_group_and_no_others_d
     def rows(*settings):
         cells = [cell(seed=s, **own) for s, own in enumerate(settings)]
         made = StackedModels(tiny(), cells, [tiny().data(one) for one in cells], torch.device("cpu"))
-        for group in made.optimiser.param_groups:
+        for group in made.optimiser.torch.param_groups:
             mine = [(one.settings["lr"], one.settings["weight_decay"]) for one in cells[group["rows"]]]
             assert set(mine) == {(group["lr"], group["weight_decay"])}
-        return [(group["rows"].start, group["rows"].stop) for group in made.optimiser.param_groups]
+        return [(group["rows"].start, group["rows"].stop) for group in made.optimiser.torch.param_groups]
 
     assert rows(a, a, a) == [(0, 3)]
     assert rows(a, a, b, c, c, a) == [(0, 2), (2, 3), (3, 5), (5, 6)]
@@ -122,7 +122,7 @@ def test_an_update_is_that_of_torchs_plain_adam_for_every_model_alone(tiny, cell
     before = {name: p.clone() for name, p in made.parameters.items()}
     for _ in range(5):
         gradient = {name: torch.randn_like(p) for name, p in made.parameters.items()}
-        made._update(gradient)
+        made.optimiser.step(gradient)
         for i, (one, adam) in enumerate(zip(alone, plain, strict=True)):
             for name, p in one.items():
                 p.grad = gradient[name][i]
@@ -130,7 +130,9 @@ def test_an_update_is_that_of_torchs_plain_adam_for_every_model_alone(tiny, cell
     for name, p in made.parameters.items():
         torch.testing.assert_close(p, torch.stack([one[name] for one in alone]))
         assert not torch.allclose(p, before[name], atol=1e-2)
-    assert all(p.grad is None for group in made.optimiser.param_groups for p in group["params"])  # no memory is kept
+    assert all(
+        p.grad is None for group in made.optimiser.torch.param_groups for p in group["params"]
+    )  # no memory is kept
 
 
 class Shift(nn.Module):

@@ -1,11 +1,17 @@
 """Gradients of a unimodal loss with respect to the values of a modality, for masks that search."""
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from synib import fused
+
+# Examples up to which they are columns: with 128 a product is faster by a quarter, with 256 slower by half (one H200).
+COLUMNS = 128
 threshold_backward = torch.ops.aten.threshold_backward
 
 
@@ -42,6 +48,8 @@ class LayerSlope:
 
     def __call__(self, x: Tensor) -> Tensor:
         """The gradient at ``x``, ``(batch, width)``. Gradients must be disabled."""
+        if len(x) <= COLUMNS and fused.applies(x):
+            return self._in_columns(x)
         h, activations = x, []
         for layer in self.layers:
             h = self._linear(layer, h) if isinstance(layer, nn.Linear) else h.relu() if h is x else h.relu_()
@@ -62,6 +70,24 @@ class LayerSlope:
                 threshold_backward.grad_input(gradient, activations[i], 0, grad_input=gradient)
                 self._release(activations[i])
         return gradient.to(x.dtype)
+
+    def _in_columns(self, x: Tensor) -> Tensor:
+        """The same for many models at once on a GPU, where products of few examples are faster with examples as columns."""
+        h, bias, activations = x.mT, None, []
+        for layer, following in zip_longest(self.layers, self.layers[1:]):
+            if isinstance(layer, nn.Linear):
+                h, bias = layer.weight @ h, layer.bias
+                if bias is not None and not isinstance(following, nn.ReLU):
+                    h, bias = h + bias[:, None], None
+            else:
+                h, bias = fused.relu_dropout(h, bias, columns=True), None
+            activations.append(h)
+        _, gradient = value_and_slope(lambda output: self.loss(output).sum(), h.mT)
+        gradient = gradient.mT
+        for layer, h in zip(reversed(self.layers), reversed(activations), strict=True):
+            linear = isinstance(layer, nn.Linear)
+            gradient = cast(Tensor, layer.weight).mT @ gradient if linear else threshold_backward(gradient, h, 0)
+        return gradient.mT
 
     def _linear(self, layer: nn.Linear, h: Tensor) -> Tensor:
         out = self._memory(h, layer.out_features)

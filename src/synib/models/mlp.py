@@ -1,13 +1,14 @@
 """Multilayer perceptrons, and a dropout that draws from a key."""
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from synib import keys
+from synib import fused, keys
 from synib.checks import check_number, check_whole, is_whole, shown
 from synib.tokens import Tokens, describe
 
@@ -20,7 +21,7 @@ def mlp(
     dropout: float | Sequence[float] = 0.0,
     first_activation: bool = False,
     last_activation: bool = False,
-) -> nn.Sequential:
+) -> "Perceptron":
     """Linear layers with ReLU between them; dropout follows every ReLU.
 
     Args:
@@ -40,7 +41,28 @@ def mlp(
     layers: list[nn.Module] = []
     for layer, rate in zip(activated, rates, strict=True):
         layers += [*([layer] if layer is not None else []), nn.ReLU(), *([Dropout(rate)] if rate else [])]
-    return nn.Sequential(*layers, *(linear[-1:] if not last_activation else []))
+    return Perceptron(*layers, *(linear[-1:] if not last_activation else []))
+
+
+class Perceptron(nn.Sequential):
+    """Linear layers, ReLUs, and dropout after ReLUs. Many at once on a GPU compute what follows a product as one kernel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        layers: list[nn.Module] = list(self._modules.values())  # type: ignore[arg-type]
+        if not fused.applies(x) or any(map(_has_hooks, layers)):
+            for layer in layers:
+                x = layer(x)
+            return x
+        bias = None
+        for layer, following in zip_longest(layers, layers[1:]):
+            if isinstance(layer, nn.Linear) and isinstance(following, nn.ReLU):
+                x, bias = F.linear(x, layer.weight), layer.bias
+            elif isinstance(layer, nn.ReLU):
+                dropped, p = (following.draw(x), following.p) if isinstance(following, Dropout) else (None, 0.0)
+                x, bias = fused.relu_dropout(x, bias, dropped, p), None
+            elif not isinstance(layer, Dropout):
+                x = layer(x)
+        return x
 
 
 def check_layers(name: str, value: Any, of: str, least: int = 1) -> None:
@@ -58,19 +80,24 @@ def perceptron_layers(modules: Iterable[nn.Module]) -> list[nn.Linear | nn.ReLU]
     """
     layers: list[nn.Linear | nn.ReLU] = []
     for module in modules:
-        own = vars(module)
-        if "forward" in own or any(own[hooks] for hooks in HOOKS):
+        if _has_hooks(module):
             return None
         if type(module) is nn.Linear or type(module) is nn.ReLU:
             layers.append(module)
-        elif type(module) is nn.Sequential:
-            inside = perceptron_layers(module)
+        elif type(module) in (nn.Sequential, Perceptron):
+            inside = perceptron_layers(module.children())
             if inside is None:
                 return None
             layers += inside
         elif not (type(module) in (Dropout, nn.Dropout) and not module.training):
             return None
     return layers
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    """Whether calling a module does more than its class says."""
+    own = vars(module)
+    return "forward" in own or any(own[hooks] for hooks in HOOKS)
 
 
 class OptionalEncoder(nn.Module):
@@ -119,15 +146,20 @@ class Dropout(nn.Module):
         self.key = None
 
     def forward(self, x: Tensor) -> Tensor:
+        dropped = self.draw(x)
+        return x if dropped is None else torch.where(dropped, 0.0, x / (1.0 - self.p))
+
+    def draw(self, x: Tensor) -> Tensor | None:
+        """The units of a batch to drop now; ``None`` if none is."""
         if not self.training or self.p == 0.0:
-            return x
+            return None
         key = self.key
         if key is None:
             key = keys.fresh(x.device if torch.compiler.is_compiling() else None)
         dropped = keys.bernoulli(key, self.p, x.shape, x.device)
         if self.key is not None:
             self.key = keys.fold(key, 1)
-        return torch.where(dropped, 0.0, x / (1.0 - self.p))
+        return dropped
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

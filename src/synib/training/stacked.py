@@ -4,14 +4,13 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from synib import keys
+from synib import fused, keys
 from synib.data import Dataset, Split
 from synib.measure import accuracies, correct
 from synib.methods.hooks import FitsAtEnd, RevisesWeights, TrainsInStages
@@ -61,7 +60,9 @@ class StackedModels:
         self._check_varying(recipe, cells, data)
         self.seeds = torch.stack([keys.key(cell.seed) for cell in cells]).to(device)
         self.steps = 0
-        self.optimiser = self._optimiser(cells)
+        fused.prepare(device)
+        lr, decay = ([cell.settings[name] for cell in cells] for name in ("lr", "weight_decay"))
+        self.optimiser = fused.Adam(self.parameters, lr, decay)
         self.good = {name: t.clone() for name, t in (self.parameters | self.buffers).items()}
         self.failed = torch.zeros(len(cells), dtype=torch.bool, device=device)
         self.good_for = torch.zeros(len(cells), dtype=torch.long, device=device)
@@ -86,24 +87,6 @@ class StackedModels:
                     f"{first.method} keeps {name} as a plain number, but models trained together differ in it: store it as a "
                     f'buffer, self.register_buffer("{name}", torch.tensor({name})).'
                 )
-
-    def _optimiser(self, cells: Sequence[Cell]) -> torch.optim.Adam:
-        """One fused Adam optimiser for all models; adjacent models with equal learning rate and weight decay form a group."""
-        groups = []
-        at = 0
-        for (lr, decay), same in groupby(cells, lambda cell: (cell.settings["lr"], cell.settings["weight_decay"])):
-            rows = slice(at, at := at + len(list(same)))
-            own = {name: p[rows] for name, p in self.parameters.items()}
-            groups.append({"params": list(own.items()), "lr": lr, "weight_decay": decay, "rows": rows})
-        return torch.optim.Adam(groups, fused=True, capturable=self.device.type == "cuda")
-
-    def _update(self, gradient: Mapping[str, Tensor]) -> None:
-        for group in self.optimiser.param_groups:
-            for name, p in zip(group["param_names"], group["params"], strict=True):
-                if name in gradient:  # the others are not trained now, and Adam leaves alone what has no gradient
-                    p.grad = gradient[name][group["rows"]].contiguous()  # the fused kernel does not look at strides
-        self.optimiser.step()
-        self.optimiser.zero_grad()
 
     def stack(self, splits: Sequence[Split]) -> Split:
         """The same split of all cells, as tensors with the cells in the first dimension."""
@@ -168,7 +151,7 @@ class StackedModels:
     ) -> None:
         """The same step in place, so that it can be recorded."""
         gradient, left = self.gradient(self.parameters, self.buffers, batch, target, examples, key, *weight)
-        self._update(gradient)
+        self.optimiser.step(gradient)
         where = {buffer.untyped_storage().data_ptr() for buffer in self.buffers.values()}
         changed = {name: b for name, b in left.items() if not b.is_set_to(self.buffers[name])}
         # One that becomes what another was, or part of it, must have it before that one changes.
@@ -181,15 +164,17 @@ class StackedModels:
 
         A loss that is not finite makes its gradient, and through Adam the parameters, not finite.
         """
-        fine = [p.flatten(1).isfinite().all(1) for p in self.parameters.values()]
-        self.failed |= ~torch.stack(fine).all(0)
+        largest = [
+            torch.linalg.vector_norm(p.flatten(1), torch.inf, 1) for p in self.parameters.values()
+        ]  # NaN stays so
+        self.failed |= ~torch.stack(largest).isfinite().all(0)
         self.good_for += ~self.failed
         with torch.no_grad():
             for name, good in self.good.items():
                 now = self.parameters[name] if name in self.parameters else self.buffers[name]
-                kept = torch.where(self.failed.view(-1, *[1] * (now.ndim - 1)), good, now)
-                good.copy_(kept)
-                now.copy_(kept)  # the optimiser, or a recorded step, holds it
+                failed = self.failed.view(-1, *[1] * (now.ndim - 1))
+                torch.where(failed, good, now, out=now)  # in place: the optimiser, or a recorded step, holds it
+                good.copy_(now)
 
     def good_epochs(self) -> list[int]:
         """The number of epochs after which each model was last finite."""
@@ -271,8 +256,7 @@ class StackedModels:
         self.parameters = {name: tensor.cpu() for name, tensor in self.parameters.items()}
         self.buffers = {name: tensor.cpu() for name, tensor in self.buffers.items()}
         self.good, self.initial, self.recorded = {}, {}, None
-        self.optimiser.state.clear()  # an optimiser leads back to itself, and would keep its moments for a while
-        self.optimiser.param_groups.clear()
+        self.optimiser.clear()
         del self.optimiser
 
     # No attribute of a fleet leads back to it, or its memory would wait for Python to look for garbage.

@@ -1,0 +1,63 @@
+# mypy: ignore-errors
+"""The Triton kernels. Imported only where Triton is installed."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_dropout(
+    x, bias, dropped, out, n, per, width, stride, scale,
+    BIAS: tl.constexpr, DROPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """``per`` numbers share one vector of biases; neighbouring units are ``stride`` numbers apart."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    there = at < n
+    y = tl.load(x + at, mask=there)
+    if BIAS:
+        y += tl.load(bias + (at // per) * width + (at // stride) % width, mask=there)
+    y = tl.where(y <= 0.0, 0.0, y)  # what is not a number stays so
+    if DROPS:
+        y = tl.where(tl.load(dropped + at, mask=there) != 0, 0.0, y * scale)
+    tl.store(out + at, y, mask=there)
+
+
+@triton.jit
+def relu_dropout_backward(gradient, y, out, n, scale, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    there = at < n
+    gone = tl.load(y + at, mask=there) <= 0.0
+    tl.store(out + at, tl.where(gone, 0.0, tl.load(gradient + at, mask=there) * scale), mask=there)
+
+
+@triton.jit
+def adam(
+    parameter, gradient, first, second, lr, decay, corrections, per, blocks,
+    BETA_1: tl.constexpr, BETA_2: tl.constexpr, EPSILON: tl.constexpr, ROUNDED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One step for ``per`` numbers of each model, with the model's learning rate and weight decay.
+
+    ``corrections`` are those of the moments' biases, 1 - beta ** steps. Products and sums are not contracted, except
+    where they are written as one: torch's kernel rounds the product of weight decay for one of four neighbours, number
+    ``ROUNDED``.
+    """
+    model = (tl.program_id(0) // blocks).to(tl.int64)
+    at = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
+    there = at < per
+    at = model * per + at
+    beta_1, beta_2 = tl.full([1], BETA_1, tl.float32), tl.full([1], BETA_2, tl.float32)
+    size = tl.div_rn(tl.load(lr + model), tl.load(corrections))
+    root = tl.sqrt_rn(tl.load(corrections + 1))
+    p = tl.load(parameter + at, mask=there)
+    g = tl.load(gradient + at, mask=there)
+    m = tl.load(first + at, mask=there)
+    v = tl.load(second + at, mask=there)
+    wd = tl.load(decay + model)
+    g = tl.where(at % 4 == ROUNDED, p * wd + g, tl.fma(p, wd, g))
+    squared = g * g
+    m = tl.fma(beta_1, m, tl.fma(-beta_1, g, g))
+    v = tl.fma(beta_2, v, tl.fma(-beta_2, squared, squared))
+    p -= tl.div_rn(size * m, tl.div_rn(tl.sqrt_rn(v), root) + EPSILON)
+    tl.store(parameter + at, p, mask=there)
+    tl.store(first + at, m, mask=there)
+    tl.store(second + at, v, mask=there)
