@@ -7,10 +7,10 @@ parameters. The fleet uses these operations on CUDA where Triton is installed an
 import torch
 
 from synib.fused import activation, adam
-from synib.fused.activation import applies, relu_dropout
-from synib.fused.adam import Adam
+from synib.fused.activation import applies, relu_dropout, transposed
+from synib.fused.adam import Adam, keep_finite
 
-__all__ = ["Adam", "applies", "prepare", "relu_dropout"]
+__all__ = ["Adam", "applies", "keep_finite", "prepare", "relu_dropout", "transposed"]
 
 
 def prepare(device: torch.device) -> None:

@@ -1,5 +1,6 @@
 """Bias, ReLU and dropout after a matrix product as one operation, which reads and writes the activations once."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from synib.fused.device import is_usable, usable
 
-BLOCK = 1024
+BLOCK, TILE = 1024, 64
 NAME = "synib::relu_dropout"
 
 
@@ -73,6 +74,25 @@ def _scale(p: float) -> float:
     return float(np.float32(1.0) / np.float32(1.0 - p))
 
 
+def transposed(x: Tensor) -> Tensor:
+    """Matrices with rows and columns exchanged, in memory too: ``x.mT.contiguous()``."""
+    out: Tensor = transposed_op(x)
+    return out
+
+
+def _transposed(x: Tensor) -> Tensor:
+    if x.device.type != "cuda":
+        return x.mT.contiguous()
+    from synib.fused import kernels
+
+    x, (height, width) = x.contiguous(), x.shape[-2:]
+    out = x.new_empty(*x.shape[:-2], width, height)
+    down, across = -(-height // TILE), -(-width // TILE)
+    with torch.cuda.device_of(x):
+        kernels.transposed[(x.shape[:-2].numel() * down * across,)](x, out, height, width, down, across, BLOCK=TILE)
+    return out
+
+
 def _plain(x: Tensor, bias: Tensor | None, dropped: Tensor | None, p: float, columns: bool) -> Tensor:
     if bias is not None:
         around = [1] * (x.ndim - bias.ndim - columns)
@@ -135,22 +155,28 @@ def _first(x: Any, dim: int | None, size: int) -> Any:
     return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
 
 
-# Operations of torch, so that what traces a step sees a single node.
 _library = torch.library.Library("synib", "FRAGMENT")
+
+
+def _operation(schema: str, run: Callable[..., Tensor], shape: Callable[..., torch.Size]) -> Any:
+    """A function as an operation of torch, so that whatever traces a step sees a single node."""
+    name = schema.partition("(")[0]
+    _library.define(f"{schema} -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+    _library.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"synib::{name}", lambda *x: x[0].new_empty(shape(*x)), lib=_library)
+    return getattr(torch.ops.synib, name).default
+
+
 _of_forward = "Tensor x, Tensor? bias, Tensor? dropped, float p, bool columns"
-for _schema, _run, _fake in (
-    (f"relu_dropout({_of_forward}) -> Tensor", _forward, lambda x, *rest: x.new_empty(x.shape)),
-    (
-        "relu_dropout_backward(Tensor gradient, Tensor y, float p) -> Tensor",
-        _backward,
-        lambda _, y, p: y.new_empty(y.shape),
-    ),
-):
-    _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
-    _library.impl(_schema.partition("(")[0], _run, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"synib::{_schema.partition('(')[0]}", _fake, lib=_library)
-forward_op, backward_op = torch.ops.synib.relu_dropout.default, torch.ops.synib.relu_dropout_backward.default
+forward_op = _operation(f"relu_dropout({_of_forward})", _forward, lambda x, *rest: x.shape)
+backward_op = _operation(
+    "relu_dropout_backward(Tensor gradient, Tensor y, float p)", _backward, lambda gradient, y, p: y.shape
+)
+transposed_op = _operation("transposed(Tensor x)", _transposed, lambda x: x.mT.shape)
 torch.library.register_vmap("synib::relu_dropout_backward", _batched, lib=_library)
+torch.library.register_vmap(
+    "synib::transposed", lambda info, dims, x: (transposed_op(x.movedim(dims[0], 0)), 0), lib=_library
+)
 
 
 def _check(device: torch.device) -> bool:
@@ -166,4 +192,5 @@ def _check(device: torch.device) -> bool:
             gradient = draw[1].view_as(y)
             same &= torch.equal(y, expected)
             same &= torch.equal(_backward(gradient, y, p), torch.where(y <= 0, 0.0, gradient / (1.0 - p)))
+            same &= torch.equal(_transposed(x), x.mT)
     return same

@@ -5,9 +5,11 @@ from itertools import groupby
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
-from synib.fused.device import usable
+from synib.fused.device import is_usable, usable
 
+NAME = "synib::adam"
 BLOCK = 1024
 LARGE = 1 << 20  # numbers of a parameter from which on it has a kernel of its own; torch updates all others at once
 BETAS, EPSILON = (0.9, 0.999), 1e-8
@@ -20,6 +22,10 @@ class Adam:
     Args:
         parameters: Name → parameters of all models, one row each; changed in place.
         lr, weight_decay: For each model.
+
+    Attributes:
+        large: The parameters that have a kernel of their own.
+        groups: Rows of neighbours with the same settings, which torch updates at once, with these settings.
     """
 
     def __init__(self, parameters: Mapping[str, Tensor], lr: Sequence[float], weight_decay: Sequence[float]) -> None:
@@ -27,33 +33,27 @@ class Adam:
         own = prepare(device)
         large = [name for name, p in parameters.items() if own and p.numel() >= LARGE and p[0].numel() % 4 == 0]
         self.large = {name: parameters[name] for name in large}
+        self.rest = {name: p for name, p in parameters.items() if name not in self.large}
         self.moments: dict[str, tuple[Tensor, Tensor]] = {}
         self.steps = torch.zeros(len(self.large), device=device)  # of each large parameter
         self.betas = torch.tensor(BETAS, device=device)
         self.lr, self.decay = (
             torch.tensor(list(each), dtype=torch.float32, device=device) for each in (lr, weight_decay)
         )
-        groups, at = [], 0
-        rest = {name: p for name, p in parameters.items() if name not in self.large}
-        for (rate, decay), same in groupby(zip(lr, weight_decay, strict=True)):  # neighbours with the same settings
-            rows = slice(at, at := at + len(list(same)))
-            of_rows = [(name, p[rows]) for name, p in rest.items()]
-            groups.append({"params": of_rows, "lr": rate, "weight_decay": decay, "rows": rows})
-        fused = torch.optim.Adam(groups, fused=True, capturable=device.type == "cuda") if rest else None
-        self.torch: torch.optim.Adam | None = fused
+        self.groups: list[tuple[slice, float, float]] = []
+        at = 0
+        for (rate, decay), same in groupby(zip(lr, weight_decay, strict=True)):
+            self.groups.append((slice(at, at := at + len(list(same))), rate, decay))
+        self.group_steps: dict[tuple[str, int], Tensor] = {}
 
     def step(self, gradient: Mapping[str, Tensor]) -> None:
-        """One step of the parameters that have a gradient; Adam leaves the others alone."""
-        if self.large:
-            self._large(gradient)
-        if self.torch is None:
-            return
-        for group in self.torch.param_groups:
-            for name, p in zip(group["param_names"], group["params"], strict=True):
-                if name in gradient:
-                    p.grad = gradient[name][group["rows"]].contiguous()  # the fused kernel does not look at strides
-        self.torch.step()
-        self.torch.zero_grad()
+        """One step of the parameters that have a gradient; the others stay as they are."""
+        with torch.no_grad():
+            if self.large:
+                self._large(gradient)
+            names = [name for name in self.rest if name in gradient]
+            for number, (rows, lr, decay) in enumerate(self.groups) if names else ():
+                self._group(number, names, gradient, rows, lr, decay)
 
     def _large(self, gradient: Mapping[str, Tensor]) -> None:
         trained = [name in gradient for name in self.large]
@@ -62,22 +62,42 @@ class Adam:
         corrections = 1.0 - self.betas.pow(self.steps[:, None])
         for (name, p), of_parameter in zip(self.large.items(), corrections, strict=True):
             if name in gradient:
-                if name not in self.moments:
-                    self.moments[name] = torch.zeros_like(p), torch.zeros_like(p)
-                _step(p, gradient[name].contiguous(), *self.moments[name], self.lr, self.decay, of_parameter)
+                _step(p, gradient[name].contiguous(), *self._moments(name, p), self.lr, self.decay, of_parameter)
 
-    def clear(self) -> None:
-        """Free the moments; a torch optimiser leads back to itself, and would keep them for a while."""
-        self.moments.clear()
-        self.large = {}
-        if self.torch is not None:
-            self.torch.state.clear()
-            self.torch.param_groups.clear()
+    def _group(
+        self, number: int, names: Sequence[str], gradient: Mapping[str, Tensor], rows: slice, lr: float, decay: float
+    ) -> None:
+        for name in names:
+            if (name, number) not in self.group_steps:
+                self.group_steps[name, number] = torch.zeros((), device=self.steps.device)
+        moments = [self._moments(name, self.rest[name]) for name in names]
+        adam(
+            [self.rest[name][rows] for name in names],
+            [gradient[name][rows].contiguous() for name in names],  # the fused kernel does not look at strides
+            [first[rows] for first, _ in moments],
+            [second[rows] for _, second in moments],
+            [],
+            [self.group_steps[name, number] for name in names],
+            fused=True,
+            capturable=self.steps.is_cuda,
+            amsgrad=False,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            lr=lr,
+            weight_decay=decay,
+            eps=EPSILON,
+            maximize=False,
+        )
+
+    def _moments(self, name: str, p: Tensor) -> tuple[Tensor, Tensor]:
+        if name not in self.moments:
+            self.moments[name] = torch.zeros_like(p), torch.zeros_like(p)
+        return self.moments[name]
 
 
 def prepare(device: torch.device) -> bool:
     """Compile the kernel for a device, and compare it with torch's; whether it can be used."""
-    return usable("synib::adam", device, _check)
+    return usable(NAME, device, _check)
 
 
 def _step(
@@ -95,6 +115,20 @@ def _step(
         )  # fmt: skip
 
 
+def keep_finite(now: Tensor, good: Tensor, failed: Tensor) -> None:
+    """Restore the rows of failed models from their last good state, and remember the others; in place."""
+    if now.numel() >= LARGE and is_usable(NAME, now.device) and now.is_contiguous() and now.element_size() == 4:
+        from synib.fused import kernels
+
+        per = now[0].numel()
+        blocks = -(-per // BLOCK)
+        with torch.cuda.device_of(now):
+            kernels.keep_finite[(len(now) * blocks,)](now, good, failed.view(torch.uint8), per, blocks, BLOCK=BLOCK)
+        return
+    torch.where(failed.view(-1, *[1] * (now.ndim - 1)), good, now, out=now)
+    good.copy_(now)
+
+
 def _check(device: torch.device) -> bool:
     """Compares some steps of a few models with torch's."""
     generator = torch.Generator().manual_seed(0)
@@ -104,12 +138,12 @@ def _check(device: torch.device) -> bool:
     ours, first, second = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
     theirs = [row.clone() for row in start]
     groups = [{"params": [p], "lr": rate, "weight_decay": d} for p, rate, d in zip(theirs, lr, decay, strict=True)]
-    adam = torch.optim.Adam(groups, fused=True, capturable=True)
+    reference = torch.optim.Adam(groups, fused=True, capturable=True)
     for step, gradient in enumerate(gradients, 1):
         gradient = 1e-2 * gradient
         for p, own in zip(theirs, gradient, strict=True):
             p.grad = own.clone()
-        adam.step()
+        reference.step()
         _step(
             ours, gradient, first, second, rates, decays, 1.0 - betas.pow(torch.full((1,), float(step), device=device))
         )

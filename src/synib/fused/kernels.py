@@ -31,6 +31,19 @@ def relu_dropout_backward(gradient, y, out, n, scale, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def transposed(x, out, height, width, down, across, BLOCK: tl.constexpr):
+    """Matrices of ``down`` times ``across`` tiles, each the other way round."""
+    tile = tl.program_id(0)
+    row = (tile // across % down) * BLOCK + tl.arange(0, BLOCK)
+    column = (tile % across) * BLOCK + tl.arange(0, BLOCK)
+    first = (tile // (down * across)).to(tl.int64) * height * width
+    there = (row < height)[:, None] & (column < width)[None, :]
+    block = tl.load(x + first + row[:, None] * width + column[None, :], mask=there)
+    there = (column < width)[:, None] & (row < height)[None, :]
+    tl.store(out + first + column[:, None] * height + row[None, :], tl.trans(block), mask=there)
+
+
+@triton.jit
 def adam(
     parameter, gradient, first, second, lr, decay, corrections, per, blocks,
     BETA_1: tl.constexpr, BETA_2: tl.constexpr, EPSILON: tl.constexpr, ROUNDED: tl.constexpr, BLOCK: tl.constexpr,
@@ -61,3 +74,16 @@ def adam(
     tl.store(parameter + at, p, mask=there)
     tl.store(first + at, m, mask=there)
     tl.store(second + at, v, mask=there)
+
+
+@triton.jit
+def keep_finite(now, good, failed, per, blocks, BLOCK: tl.constexpr):
+    """Restores the numbers of failed models, and remembers those of the others."""
+    model = (tl.program_id(0) // blocks).to(tl.int64)
+    at = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
+    there = at < per
+    at = model * per + at
+    if tl.load(failed + model) != 0:
+        tl.store(now + at, tl.load(good + at, mask=there), mask=there)
+    else:
+        tl.store(good + at, tl.load(now + at, mask=there), mask=there)

@@ -172,9 +172,7 @@ class StackedModels:
         with torch.no_grad():
             for name, good in self.good.items():
                 now = self.parameters[name] if name in self.parameters else self.buffers[name]
-                failed = self.failed.view(-1, *[1] * (now.ndim - 1))
-                torch.where(failed, good, now, out=now)  # in place: the optimiser, or a recorded step, holds it
-                good.copy_(now)
+                fused.keep_finite(now, good, self.failed)  # in place: the optimiser, or a recorded step, holds it
 
     def good_epochs(self) -> list[int]:
         """The number of epochs after which each model was last finite."""
@@ -256,7 +254,6 @@ class StackedModels:
         self.parameters = {name: tensor.cpu() for name, tensor in self.parameters.items()}
         self.buffers = {name: tensor.cpu() for name, tensor in self.buffers.items()}
         self.good, self.initial, self.recorded = {}, {}, None
-        self.optimiser.clear()
         del self.optimiser
 
     # No attribute of a fleet leads back to it, or its memory would wait for Python to look for garbage.
