@@ -6,6 +6,7 @@ import torch
 
 import synib
 from synib.explanation import kinds
+from synib.explanation.kinds import kinds_of_rows
 
 
 @pytest.fixture
@@ -111,3 +112,35 @@ def test_a_mistake_is_one_sentence(rows):
         kinds(np.zeros((200, 2)), rows[1])
     with pytest.raises(ValueError, match="4 clusters need as many rows with every modality; got 3"):
         kinds(np.zeros(3), {name: x[:3] for name, x in rows[1].items()})
+
+
+class Reads:
+    """Rows of a modality that are read on demand; remembers the most rows that were read at once."""
+
+    def __init__(self, x):
+        self.x, self.shape, self.most = torch.from_numpy(x), x.shape, 0
+
+    def __getitem__(self, rows):
+        self.most = max(self.most, len(rows))
+        return self.x[rows]
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_rows_that_are_read_in_blocks_have_the_same_kinds(rows, precision):
+    signs, modalities = rows
+    many = {name: np.tile(x, (20, 1)).astype(precision) for name, x in modalities.items()}
+    interaction = np.tile(signs[0] * signs[1], 20)
+    read = {name: Reads(x) for name, x in many.items()}
+    found, expected = kinds_of_rows(interaction, read), kinds(interaction, many)
+    assert found.cells == expected.cells
+    assert found.directions == expected.directions
+    assert all(np.array_equal(found.labels[name], label) for name, label in expected.labels.items())
+    assert max(x.most for x in read.values()) <= len(interaction) / 3
+
+
+def test_a_row_without_a_modality_is_left_out_where_rows_are_read_in_blocks(rows):
+    signs, modalities = rows
+    modalities["a"][7] = np.nan
+    read = {name: Reads(x) for name, x in modalities.items()}
+    found = kinds_of_rows(signs[0] * signs[1], read, clusters=2)
+    assert found.cells == kinds(signs[0] * signs[1], modalities, clusters=2).cells

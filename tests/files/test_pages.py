@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from synib.files import pages
-from synib.files.pages import RowReader, blocks, release
+from synib.files.pages import RowReader, RowsOnDemand, blocks, release
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +89,11 @@ def test_a_reader_gives_any_rows_in_single_precision_however_many_are_mapped_at_
             assert np.array_equal(found.numpy(), x[rows.numpy()].astype(np.float32))
     found += 1  # a copy: the file's numbers stay
     assert np.array_equal(mapped[0], numbers)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rows_on_demand_are_the_chosen_rows_of_an_array(dtype):
+    x = np.arange(40, dtype=np.float16).reshape(10, 4)
+    chosen = RowsOnDemand(x, np.array([7, 2, 5]), dtype=dtype)
+    assert chosen.shape == (3, 4)
+    assert torch.equal(chosen[torch.tensor([2, 0])], torch.from_numpy(x[[5, 7]]).to(dtype))

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from synib.checks import check_whole
-from synib.measure.arrays import as_numbers
-from synib.measure.detectors.components import components
+from synib.measure.arrays import Array, as_numbers
+from synib.measure.detectors.components import Rows, components
 from synib.measure.detectors.features import BLOCK
 from synib.measure.detectors.features import clusters as cluster
 from synib.measure.detectors.spectral import leading_pair
@@ -121,18 +121,26 @@ def kinds(
     vectors = {name: _vectors(x, name).reshape(len(values), -1) for name, x in modalities.items()}
     if values.ndim != 1 or any(len(x) != len(values) for x in vectors.values()):
         raise ValueError(f"interaction must be one number for each row of the modalities; got shape {values.shape}.")
-    complete = np.isfinite(values) & torch.stack([x.isfinite().all(1) for x in vectors.values()]).all(0).numpy()
+    return kinds_of_rows(values, vectors, clusters=clusters, seed=seed)
+
+
+def kinds_of_rows(values: Array, modalities: Mapping[str, Rows], *, clusters: int = 4, seed: int = 0) -> Kinds:
+    """The same for modalities that are read in blocks of rows; see :func:`kinds` for the arguments."""
+    blocks = torch.arange(len(values)).split(BLOCK)
+    has_all = [torch.cat([x[block].isfinite().all(1) for block in blocks]) for x in modalities.values()]
+    complete = np.isfinite(values) & torch.stack(has_all).all(0).numpy()
     if complete.sum() < clusters:
         raise ValueError(f"{clusters} clusters need as many rows with every modality; got {complete.sum()}.")
     if not complete.all():
         known = np.flatnonzero(complete)
-        found = kinds(values[known], {name: x[known] for name, x in vectors.items()}, clusters=clusters, seed=seed)
-        labels = {name: np.full(len(values), -1) for name in vectors}
+        some = {name: x[torch.from_numpy(known)] for name, x in modalities.items()}
+        found = kinds_of_rows(values[known], some, clusters=clusters, seed=seed)
+        labels = {name: np.full(len(values), -1) for name in modalities}
         for name, label in found.labels.items():
             labels[name][known] = label
         return replace(found.renumbered(known), labels=labels)
     all_rows = torch.ones(len(values), dtype=torch.bool)
-    parts = {name: components(x, all_rows) for name, x in vectors.items()}
+    parts = {name: components(x, all_rows) for name, x in modalities.items()}
     cluster_of = {name: cluster(c.leading.float(), clusters, seed) for name, c in parts.items()}
     distance = {name: _distances(c.leading, cluster_of[name], clusters) for name, c in parts.items()}
     centred = torch.from_numpy(values - values.mean())

@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from synib.explanation.answers import Readout
-from synib.explanation.kinds import Kinds, kinds
+from synib.explanation.kinds import Kinds, kinds_of_rows
 from synib.explanation.raw.audited import AuditParts, audit_parts, prediction
 from synib.explanation.rows import RowEvidence, row_evidence
+from synib.files.pages import RowsOnDemand
 from synib.measure import background as backgrounds
 from synib.measure.encoded import CHUNK, Encoded, evaluated
 from synib.own.audit import Audit, Progress
@@ -172,4 +173,8 @@ def _kinds(audit: Audit, seed: int) -> Kinds | None:
         return None
     last = len(table.classes) - 1
     residual = (table.target[rows] == last) - _probabilities(audit.outcome, "additive")[rows, last]
-    return kinds(residual, {n: np.asarray(x[rows]) for n, x in table.modalities.items()}, seed=seed).renumbered(rows)
+    read = {}
+    for name, x in table.modalities.items():
+        precision = torch.float32 if x.dtype == np.float32 else torch.float64
+        read[name] = RowsOnDemand(x, rows, dtype=precision)
+    return kinds_of_rows(residual, read, seed=seed).renumbered(rows)

@@ -110,3 +110,28 @@ class RowReader:
             release(self._array)
             self._mapped = 0
         return found
+
+
+class RowsOnDemand:
+    """Some rows of an array, which are read on access and not kept.
+
+    Args:
+        x: ``(rows, width)``.
+        rows: Numbers of the rows.
+        device: Where they are needed.
+        dtype: In which precision.
+    """
+
+    def __init__(
+        self,
+        x: NDArray[Any],
+        rows: NDArray[np.int64],
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self._reader, self._rows = RowReader(np.asarray(x)), torch.from_numpy(rows)
+        self._device, self._dtype = device, dtype
+        self.shape = torch.Size((len(rows), x.shape[1]))
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        return self._reader(self._rows[rows.cpu()]).to(self._device, self._dtype)

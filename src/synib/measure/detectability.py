@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from synib import keys
 from synib.checks import check_kind, check_whole
+from synib.keys.generators import seeded_generators
 from synib.measure.auc import auc
 from synib.measure.encoded import Modalities, as_target, as_tensors, evaluated
 from synib.measure.stats import standardisation
@@ -88,9 +89,9 @@ def _probe(train: Tensor, test: Tensor, seed: int) -> NDArray[np.float64]:
     """The predicted score of "corrupted" for each row of the second half, after training on as many intact as
     corrupted rows.
     """
-    with torch.random.fork_rng(devices=[train.device] if train.is_cuda else []), torch.enable_grad():
-        torch.manual_seed(seed)
+    with seeded_generators(seed):
         network = nn.Sequential(nn.Linear(train.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1)).to(train.device)
+    with torch.enable_grad():
         is_corrupted = (torch.arange(len(train), device=train.device) >= len(train) // 2).float()
         optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=DECAY)
         for _ in range(STEPS):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synib import keys
-from synib.files.pages import RowReader
+from synib.files.pages import RowsOnDemand
 from synib.measure.detectors import Comparison, Detectors, Extension, Labels, Number, OneOf, Response, extend
 from synib.measure.stats import (
     Estimate,
@@ -118,7 +118,7 @@ class Bench:
         self.offset = self.base[-1]  # of the additive network
         present = {n: torch.from_numpy(np.asarray(p[self.rows], dtype=bool)) for n, p in table.present.items()}
         self.detectors = Detectors(
-            {name: _Rows(x, self.rows, device) for name, x in table.modalities.items()},
+            {name: RowsOnDemand(x, self.rows, device) for name, x in table.modalities.items()},
             {name: p.to(device) for name, p in present.items()},
             torch.from_numpy(self.part).to(device), seed,
         )  # fmt: skip
@@ -260,17 +260,6 @@ def linear_predictor(outcome: Outcome, method: str) -> Numbers:
     if kind == "multilabel" or parameters.shape[-1] == 1:
         return np.asarray(logit(expit(parameters).mean(0).clip(1e-12, 1 - 1e-12)))
     return np.asarray(logsumexp(log_softmax(parameters, -1), 0) - np.log(len(parameters)))
-
-
-class _Rows:
-    """Some rows of a modality in single precision, read on access and not kept."""
-
-    def __init__(self, x: NDArray[np.generic], rows: Rows, device: str) -> None:
-        self._reader, self._rows, self._device = RowReader(np.asarray(x)), torch.from_numpy(rows), device
-        self.shape = torch.Size((len(rows), x.shape[1]))
-
-    def __getitem__(self, rows: Tensor) -> Tensor:
-        return self._reader(self._rows[rows.cpu()]).to(self._device)
 
 
 def additive_parts(outcome: Outcome, method: str, seed: int = 0, rows: Rows | None = None) -> Numbers:

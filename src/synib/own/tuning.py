@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from synib.data import Dataset, Split
+from synib.keys.generators import seeded_generators
 from synib.methods import Experts
 from synib.objective import Gaussian
 from synib.own.answers import Answers
@@ -185,8 +186,7 @@ class _Job:
         shared: dict[str, SharedNetwork] = {}
         for name, modality in self.raw.items():
             encoder = Pretrained(modality.kind, modality.encoders[0].name, self.download, "cpu")
-            with torch.random.fork_rng(devices=[]):
-                torch.default_generator.manual_seed(self.seed)
+            with seeded_generators(self.seed):
                 add_adapters(encoder.name, encoder.network, RANK)
             shared[name] = SharedNetwork(RawRows(self.table.raw, name, encoder, file_rows.tolist(), folder))
         learner = copy.deepcopy(start.answers.learner).float()

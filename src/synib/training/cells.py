@@ -8,10 +8,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-import torch
 from torch import Tensor, nn
 
 from synib.data import Dataset, Split
+from synib.keys.generators import seeded_generators
 from synib.masks import LearnedMask
 from synib.measure.ntk import Parameters, Predict
 from synib.methods import AGM, MCR, OGM, Experts, MMPareto, OnLatents, UnimodalModel
@@ -170,11 +170,11 @@ def learner(
         model: A model to use instead of a new one.
         keyed_dropout: Whether dropout is drawn by keys, as training in a fleet requires, or from torch's generator.
     """
-    with torch.random.fork_rng(devices=[]):
-        # The CPU's generator alone: the others are the caller's, and to look for them takes longer than a small model.
-        torch.default_generator.manual_seed(cell.seed)
-        model = recipe.model(cell, data) if model is None else model
-        torch.default_generator.manual_seed(cell.seed)
+    # The CPU's generator alone: the others are the caller's, and to look for them takes longer than a small model.
+    if model is None:
+        with seeded_generators(cell.seed):
+            model = recipe.model(cell, data)
+    with seeded_generators(cell.seed):
         method = recipe.method(cell, data)
     if keyed_dropout:
         follow_keys(model)

@@ -16,6 +16,7 @@ from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 
 from synib.checks import shown
 from synib.data import Dataset
+from synib.keys.generators import restored_generators
 from synib.methods.hooks import FitsAtEnd
 from synib.training import checkpoints
 from synib.training.cells import Learner
@@ -57,7 +58,7 @@ def run(
         trainer = _trainer(plan, module, options, folder)
         cuda = list(range(torch.cuda.device_count())) if options["accelerator"] in ("gpu", "cuda") else []
         own.train()
-        with torch.random.fork_rng(devices=cuda), _interruptible():
+        with restored_generators(cuda), _interruptible():
             if saved is not None and saved["synib"]["finished"]:
                 module.on_load_checkpoint(saved)
             else:

@@ -97,6 +97,7 @@ class Detectors:
         for name, x in white.items():  # a modality with itself: products within it
             few = x[:, :WITHIN]
             self._pairs[name, name] = spectral.Pair(few, few)
+        return_freed()
         widths = [c.white.shape[1] for c in self.components.values()]
         self.levels = spectral.levels(*widths) if only_products is None else [min(only_products, max(widths))]
         others = {"kernel": kernel_features, "table": table_features} if only_products is None else {}
@@ -106,6 +107,7 @@ class Detectors:
         self._together: dict[str, dict[tuple[str, str], RidgeFolds]] = {}
         for detector, features in others.items():
             alone, pairs = features(leading, seed)
+            return_freed()
             for name, x in alone.items():
                 self._alone[name].append(RidgeFolds(x, part, self.parts))
             self._together[detector] = {pair: RidgeFolds(x, part, self.parts) for pair, x in pairs.items()}
@@ -131,6 +133,7 @@ class Detectors:
         projection = _projection(response.columns, offset)
         residual = response.residual(offset) @ projection
         within = {name: self._directions(name, name, residual, [WITHIN])[0] for name in self.components}
+        return_freed()
         across = {pair: self._directions(*pair, residual, self.levels) for pair in self.pairs}
         return_freed()
         n = len(offset)

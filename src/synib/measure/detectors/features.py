@@ -6,6 +6,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from synib.files.pages import return_freed
+
 LANDMARKS, ALONE = 384, 128  # landmark rows for a pair of modalities, and for a single one
 ROWS_EACH = 20  # rows per cell of a table of clusters
 FEWEST, MOST = 3, 12  # range of the number of clusters of a modality
@@ -51,23 +53,28 @@ def kernel_features(leading: dict[str, Tensor], seed: int) -> tuple[dict[str, Te
     first = next(iter(leading.values()))
     n = len(first)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).to(first.device)
-    alone, centred = {}, {}
+    unimodal_landmarks, pair_landmarks = order[: min(n, ALONE)], order[: min(n, LANDMARKS)]
+    centred = {}
     for name, near in leading.items():
-        unimodal_landmarks = order[: min(n, ALONE)]
-        kernel = gaussian_kernel(near, near[unimodal_landmarks])
-        alone[name] = nystrom(kernel.__getitem__, n, kernel[unimodal_landmarks])
-        pair_landmarks = order[: min(n, LANDMARKS)]
         centred_kernel = gaussian_kernel(near, near[pair_landmarks])
         of_landmarks, of_rows = centred_kernel[pair_landmarks], centred_kernel.mean(1, keepdim=True)
         centred[name] = centred_kernel.sub_(of_landmarks.mean(0)).sub_(of_rows).add_(of_landmarks.mean())
+    del centred_kernel
     names = list(leading)
     pairs = {}
-    pair_landmarks = order[: min(n, LANDMARKS)]
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
             product = partial(_product, centred[a], centred[b])
             landmark_kernel = product(pair_landmarks)
             pairs[a, b] = nystrom(product, n, (landmark_kernel + landmark_kernel.mT) / 2)
+            del product
+    centred.clear()  # the kernels of pairs take the most memory, so those of single modalities come after them
+    return_freed()
+    alone = {}
+    for name, near in leading.items():
+        kernel = gaussian_kernel(near, near[unimodal_landmarks])
+        alone[name] = nystrom(kernel.__getitem__, n, kernel[unimodal_landmarks])
+        del kernel
     return alone, pairs
 
 

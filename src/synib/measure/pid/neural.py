@@ -1,7 +1,6 @@
 """PID of continuous features by neural networks: the batch estimator of Liang et al. 2023."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import deepcopy
 
 import numpy as np
@@ -12,6 +11,7 @@ from torch.nn import functional as F
 
 from synib import logistic
 from synib.checks import check_number
+from synib.keys.generators import seeded_generators
 from synib.measure.arrays import Array
 from synib.measure.pid.alignment import Alignment, aligned_information
 from synib.measure.pid.decomposition import PIDEstimate, decompose
@@ -80,13 +80,14 @@ def pid_neural(
     check_resampling(seed, level, hidden=hidden, **steps, batch=batch)
     check_number("lr", lr, above=0)
     device = _device(device)
+    cuda = [torch.cuda.current_device() if device.index is None else device.index] if device.type == "cuda" else []
     first, second, labels, classes = checked(x1, x2, y, nulls, least=40, each=10)
     parts, group = in_halves(labels, seed, groups)
     fitted, held_out = (torch.as_tensor(rows, device=device) for rows in parts)
     sources = [_standardised(x, fitted, device) for x in (first, second)]
 
     def measured(labels: Array, number: int) -> Pointwise:
-        with _seeded(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]), device):
+        with seeded_generators(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]), cuda):
             target = torch.as_tensor(labels, device=device)
             views = [sources[0], sources[1], torch.cat(sources, 1)]
             scores = [_scores(view, target, fitted, classes, hidden, epochs, batch, lr) for view in views]
@@ -118,17 +119,6 @@ def _device(device: str | torch.device) -> torch.device:
             f"Device {str(chosen)!r} does not exist: torch finds {torch.cuda.device_count()} CUDA devices."
         )
     return chosen
-
-
-@contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seeded random numbers on the CPU and on a CUDA device; the caller's generator state is restored afterwards."""
-    cuda = [torch.cuda.current_device() if device.index is None else device.index] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=cuda):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also change devices that are not used here
-        for index in cuda:
-            torch.cuda.default_generators[index].manual_seed(seed)
-        yield
 
 
 def _standardised(x: Array, fitted: Tensor, device: torch.device) -> Tensor:
