@@ -3,17 +3,21 @@
 The audit is called as a library (what the command `synib audit` does between reading a file and writing a page), so that it
 runs where the command's own dependencies are not installed; without cvxpy the decomposition is left out ("pid"). Kinds of data
 are those of audit_sets.py. The first audit of a process also pays for starting the device, so a small one goes before and is
-not counted.
+not counted. Seconds of each phase are in columns of their own: reading, folds, checks and the decomposition ("before"),
+training, and so on, "reliance" with the sentences of the verdict. ``--profile`` writes the functions that took longest, with
+everything that they called (this adds some time; on a GPU, waiting for it is in the function that waits).
 
     python benchmarks/audit_time.py [--plan quick] [--kind mixed] [--size 2000x16] [--seeds 1] [--device auto]
-                                    [--out FILE.csv]
+                                    [--out FILE.csv] [--profile FILE.txt]
 """
 
 import argparse
+import cProfile
 import csv
 import importlib
 import importlib.util
 import itertools
+import pstats
 import tempfile
 import time
 from pathlib import Path
@@ -23,7 +27,7 @@ import numpy as np
 import torch
 from audit_sets import TRUTH, made
 
-from synib.own.audit import audit
+from synib.own.audit import WORK, audit
 from synib.own.table import read
 from synib.training.device import choose_device, device_name
 
@@ -35,18 +39,36 @@ PLANS: dict[str, dict[str, Any]] = {  # of synib audit --quick, without an optio
 }
 
 
+class Phases:
+    """Seconds of each phase of an audit, from its reports of progress."""
+
+    def __init__(self, start: float) -> None:
+        self.phase, self.since = "before", start
+        self.seconds = dict.fromkeys(("before", *WORK), 0.0)
+
+    def __call__(self, done: float, total: float, what: str) -> None:
+        if what != self.phase:
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            now = time.perf_counter()
+            self.seconds[self.phase] += now - self.since
+            self.phase, self.since = what, now
+
+
 def timed(kind: str, rows: int, width: int, plan: str, device: str, seed: int = 0) -> dict[str, Any]:
     """Seconds from the file to the verdict, and what it says."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.npz"
         np.savez(file, **made(kind, rows, width, seed))  # type: ignore[arg-type]
         start = time.perf_counter()
-        found = audit(read(file, target="label"), **PLANS[plan], device=device)
+        phases = Phases(start)
+        found = audit(read(file, target="label"), **PLANS[plan], device=device, on_progress=phases)
         seconds = time.perf_counter() - start
     told = found.verdict.plain()
     return {
         "plan": plan, "kind": kind, "truth": "synergy" if TRUTH[kind] else "none", "rows": rows, "width": width, "seed": seed,
-        "seconds": round(seconds, 1), "synergy": told["synergy"],
+        "seconds": round(seconds, 1), **{f"s_{phase}": round(s, 1) for phase, s in phases.seconds.items()},
+        "synergy": told["synergy"],
         **{f"gain_{end}": told["gain"][end] for end in ("mean", "low", "high")},
         "device": device_name(choose_device(device)), "threads": torch.get_num_threads(), "torch": torch.__version__,
         "pid": HAS_PID,
@@ -61,6 +83,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="data sets of each kind and size")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", help="also write the table there")
+    parser.add_argument("--profile", help="write the functions that took longest there")
     options = parser.parse_args()
     sizes = [tuple(map(int, size.split("x"))) for size in options.size or ["2000x16"]]
     if not HAS_PID:
@@ -68,6 +91,9 @@ def main() -> None:
         module._decompose = lambda *_: {}
     audit_rows: list[dict[str, Any]] = []
     timed("both", 200, 8, "quick", options.device)
+    profile = cProfile.Profile()
+    if options.profile:
+        profile.enable()
     for plan in options.plan or PLANS:
         for rows, width in sizes:
             for kind, seed in itertools.product(options.kind or ("synergy", "mixed", "both"), range(options.seeds)):
@@ -79,6 +105,10 @@ def main() -> None:
                         writer = csv.DictWriter(file, list(row), lineterminator="\n")
                         writer.writeheader()
                         writer.writerows(audit_rows)
+    if options.profile:
+        profile.disable()
+        with open(options.profile, "w") as file:
+            pstats.Stats(profile, stream=file).sort_stats("cumulative").print_stats("synib|torch._C|built-in", 120)
 
 
 if __name__ == "__main__":

@@ -62,3 +62,16 @@ def test_several_fits_at_once_are_each_of_them_alone():
     for i, (a, b) in enumerate(pairs):
         for one, alone in zip(together, logistic.fit(a, b, ridge=0.01, bias_ridge=0.01), strict=True):
             assert one[i].numpy() == pytest.approx(alone.numpy(), abs=1e-10)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_several_targets_at_once_have_the_weights_of_each_alone(width):
+    x, y = (torch.stack(part) for part in zip(*(drawn(width=width, seed=seed) for seed in range(4)), strict=True))
+    x[1] *= 50  # separable, with steps that are halved
+    offset = torch.linspace(-1, 1, width, dtype=torch.double).repeat(4, 1)
+    truth = (y[..., None] == (torch.arange(width) if width > 1 else torch.ones(1))).double()
+    penalties = {"ridge": 0.01, "bias_ridge": 0.1}
+    weights, bias = logistic.fit_each(x, truth, offset=offset, **penalties)
+    for i in range(4):
+        alone = logistic.fit(x[i], y[i], offset=offset[i], **penalties)
+        torch.testing.assert_close((weights[i], bias[i]), alone, rtol=1e-8, atol=1e-10)

@@ -14,7 +14,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import synib
 from synib import keys, methods
+from synib.integrations import lightning as lightning_mixin
 from synib.integrations.lightning import SynIBMixin
+from synib.training.tape import Tapes
 
 OBJECTIVES = {
     "random": lambda: synib.SynIB(synib.RandomMask(0.5), synib.MatchedNoise(), weight=synib.LinearWarmup(2.0, steps=4)),
@@ -194,6 +196,137 @@ def test_a_training_that_was_stopped_goes_on_with_its_schedule_and_statistics(tm
     same(second, whole, rtol=0, atol=0)
     read = Mine.load_from_checkpoint(tmp_path / "half.ckpt", objective=OBJECTIVES["random"](), weights_only=True)
     same(read, first, rtol=0, atol=0)
+
+
+# Steps that are recorded
+
+
+class Steps:
+    """Takes whole steps by ``synib_step``, with a schedule and clipping."""
+
+    def __init__(self, objective):
+        super().__init__(objective)
+        self.automatic_optimization = False
+        self.dropout = nn.Dropout(0.2)
+
+    def forward(self, image, text):
+        return self.dropout(super().forward(image, text))
+
+    def training_step(self, batch, index):
+        loss, parts = self.synib_step(self.modalities(batch), batch[2], self._modules.get("model"), clip=0.1)
+        self.lr_schedulers().step()
+        self.parts.append({"loss": loss, **parts})
+        self.log_dict(parts)
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.Adam(self.parameters(), lr=torch.tensor(0.01), fused=True)
+        return [optimizer], [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)]
+
+
+class Stepped(Steps, Mine):
+    pass
+
+
+class SteppedFused(Steps, Fused):
+    pass
+
+
+@pytest.fixture
+def tapes(monkeypatch):
+    """CPUs record steps too; the fixture counts recordings."""
+    made, start = [], lightning_mixin._Step.__init__
+
+    class Counted(Tapes):
+        def __call__(self, run):
+            made.append(super().__call__(run))
+            return made[-1]
+
+    def begin(self, *arguments):
+        start(self, *arguments)
+        self.record(Counted())
+
+    monkeypatch.setattr(lightning_mixin._Step, "__init__", begin)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Stepped, "random"),
+        (Stepped, "swapped"),
+        (Stepped, "vanilla"),
+        (SteppedFused, "random"),
+        (SteppedFused, "learned"),
+    ],
+)
+def test_recorded_steps_train_the_same_bits(tapes, kind, name):
+    recorded = kind(OBJECTIVES[name]())
+    recorded.objective.check = False
+    start, plain = copy.deepcopy(recorded), copy.deepcopy(recorded)
+    torch.manual_seed(0)
+    trainer = fit(recorded, max_epochs=2)
+    assert trainer.global_step == 6
+    assert recorded.synib_not_recorded == ""
+    assert len(tapes) == 1
+    assert tapes[0] is not None
+    torch.manual_seed(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lightning_mixin, "_obstacle", lambda module: "a test")
+        assert fit(plain, max_epochs=2).global_step == 6
+    assert plain.synib_not_recorded == "a test"
+    same(recorded, plain, rtol=0, atol=0)
+    assert recorded.parts == plain.parts
+    assert any(not torch.equal(p, q) for p, q in zip(recorded.parameters(), start.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["random", "vanilla"])
+def test_a_stopped_training_with_recorded_steps_goes_on_with_the_same_bits(tapes, tmp_path, name):
+    def seeded():
+        torch.manual_seed(0)
+        module = Stepped(OBJECTIVES[name]())
+        module.objective.check = False
+        return module
+
+    class Seeded(Callback):
+        def on_train_batch_start(self, trainer, *_):
+            torch.manual_seed(trainer.global_step)
+
+    whole, first, second = seeded(), seeded(), seeded()
+    fit(whole, max_epochs=2, callbacks=[Seeded()])
+    fit(first, callbacks=[Seeded()]).save_checkpoint(tmp_path / "half.ckpt")
+    fit(second, max_epochs=2, callbacks=[Seeded()], ckpt_path=tmp_path / "half.ckpt")
+    same(second, whole, rtol=0, atol=0)
+
+
+class Watches(Callback):
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [({"precision": "bf16-mixed"}, "bf16-mixed"), ({"callbacks": [Watches()]}, "Watches has a hook")],
+)
+def test_lightning_takes_steps_that_cannot_be_recorded(tapes, settings, reason):
+    module = Stepped(OBJECTIVES["random"]())
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    module.configure_optimizers = lambda: ([optimizer], [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)])
+    assert fit(module, **settings).global_step == 3
+    assert reason in module.synib_not_recorded
+    assert not tapes
+
+
+def test_on_a_cpu_lightning_takes_the_steps():
+    module = Stepped(OBJECTIVES["random"]())
+    fit(module)
+    assert "CUDA" in module.synib_not_recorded
+
+
+def test_a_whole_step_needs_manual_optimisation():
+    module = Stepped(OBJECTIVES["random"]())
+    module.automatic_optimization = True
+    with pytest.raises(ValueError, match="automatic_optimization = False"):
+        fit(module)
 
 
 @pytest.mark.parametrize(

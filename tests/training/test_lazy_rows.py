@@ -7,7 +7,7 @@ import torch
 from synib.files.pages import RowReader
 from synib.tokens import Tokens, optional
 from synib.tokens import stack as stack_all
-from synib.training.batches import batches, side_by_side
+from synib.training.batches import batches, shared, side_by_side
 from synib.training.lazy_rows import LazyRows, StackedRows, in_order
 
 
@@ -43,6 +43,12 @@ def test_they_are_indexed_as_a_tensor_is(folds):
         order = torch.tensor([4, 2, 2])
         assert isinstance(in_order(lazy, order), LazyRows)
         assert same(in_order(lazy, order)[:], in_order(eager, order))
+
+
+def test_examples_that_models_share_are_moved_once_and_repeated(folds):
+    (_, different), places = folds, [0, 1, 0, 0]
+    repeated = shared(different, places, torch.device("cpu"))
+    assert same(repeated, stack_all([different[i] for i in places]))
 
 
 def test_models_side_by_side_read_what_stacked_tensors_hold_and_share_the_rows_of_a_fold(folds):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synib import keys
-from synib.files.pages import RowsOnDemand
+from synib.files.pages import RowReader, RowsOnDemand, release
 from synib.measure.detectors import Comparison, Detectors, Extension, Labels, Number, OneOf, Response, extend
 from synib.measure.stats import (
     Estimate,
@@ -36,6 +36,8 @@ Rows = NDArray[np.int64]
 PARTS = 5  # folds of the regressions
 ROWS = 20_000  # rows used by detectors, at most
 PROBED = 100_000  # networks are evaluated on all tested rows up to this number, and beyond it on the detectors' rows
+BLOCK = 4096  # rows in double precision at a time
+KEPT = 1 << 24  # bytes of standardised features of a modality that are kept
 DRAWS = 16  # background rows over which a network's prediction is averaged
 SURE = 0.025  # one-sided level, as for a two-sided 95 % interval
 WORTH = 0.01  # of the metric: with many rows a smaller gain could come from an imperfect additive model
@@ -112,6 +114,7 @@ class Bench:
         self.outcome, self.metric, self.device, self.seed = outcome, metric, device, seed
         self.rows, self.probed, self.note = _evaluated_rows(outcome, seed)
         self._scales: dict[str, Scale] = {}
+        self._standardised: dict[str, list[tuple[Rows, Numbers]]] = {}
         self.group = None if group is None else np.unique(group[self.rows], return_inverse=True)[1]
         self.part = self._parts(table)
         self.base = torch.stack([self._eta(method) for method in _additive_models(outcome)])
@@ -130,6 +133,24 @@ class Bench:
             self._scales[name] = standardisation(table.modalities[name], self.rows[table.present[name][self.rows]])
         return self._scales[name]
 
+    def standardised(self, name: str) -> Iterator[tuple[Rows, Numbers]]:
+        """Positions of the rows that have a modality, and their standardised features, in blocks; kept if they are small."""
+        x, present = self.outcome.table.modalities[name], np.asarray(self.outcome.table.present[name], dtype=bool)
+        if name in self._standardised:
+            yield from self._standardised[name]
+            return
+        rows, scale, kept = np.flatnonzero(present[self.rows]), self.scale(name), []
+        small = len(rows) * x.shape[1] * 8 <= KEPT
+        for at in range(0, len(rows), BLOCK):
+            positions = rows[at : at + BLOCK]
+            block = positions, scale(x[self.rows[positions]])
+            release(x)
+            if small:
+                kept.append(block)
+            yield block
+        if small:
+            self._standardised[name] = kept
+
     @property
     def target(self) -> NDArray[np.generic]:
         """The target of the rows."""
@@ -138,6 +159,14 @@ class Bench:
     def compare(self, target: NDArray[np.generic]) -> Comparison:
         """The gain of the detectors over the additive model, for this target of the rows."""
         return self.detectors.compare(self.response(target), self.base.to(self.device), self.offset.to(self.device))
+
+    def compare_each(self, targets: Sequence[NDArray[np.generic]]) -> Iterator[Comparison]:
+        """:meth:`compare` for several targets; on a GPU they are compared together, where small operations take longest."""
+        if self.device == "cpu":
+            yield from map(self.compare, targets)
+        else:
+            responses = [self.response(target) for target in targets]
+            yield from self.detectors.compare_each(responses, self.base.to(self.device), self.offset.to(self.device))
 
     def response(self, target: NDArray[np.generic]) -> Response:
         """A target of the rows as the response of a regression."""

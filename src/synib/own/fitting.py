@@ -1,7 +1,8 @@
 """Training on a user's rows: each method over folds, candidates and seeds; choices use validation rows only."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,9 +28,15 @@ from synib.training.device import choose_device, using_threads
 from synib.training.stacked import StackedModels
 
 Numbers = NDArray[np.float64]
+Submit = Callable[
+    [Callable[[], Any]], Callable[[], Any]
+]  # runs a function, now or later, and returns its result on demand
 ROWS = 4096  # rows predicted at a time
 HELD = 1 << 29  # bytes of rows for models trained together on a CPU, with one copy per model
 LAZY = 6  # models trained together on a CPU where rows are not copied: more are slower, and take more memory
+CERTAIN = (
+    0.25  # of the free memory of a GPU: models that certainly need less are trained together without measuring one
+)
 WIDE = 128  # layer width from which on several threads are used
 
 
@@ -159,18 +166,19 @@ def train(
         done += costs[shard[0].method] * len(shard)
         on_progress(done, total)
 
+    def best(method: str, pieces: Sequence[Callable[[], dict[str, TrainedCell]]]) -> TrainedMethod:
+        by_cell = {name: cell for piece in pieces for name, cell in piece().items()}
+        chosen_among = [by_cell[cell.id] for cell in cells[method]]
+        return _best(recipe, method, chosen_among, candidates(method, budget, recipe.table.kind), seeds)
+
     trained = {}
-    for method, method_cells in cells.items():
-        by_cell = train_cells(recipe, method_cells, device, together, after_epoch)
-        trained[method] = _best(
-            recipe,
-            method,
-            [by_cell[cell.id] for cell in method_cells],
-            candidates(method, budget, recipe.table.kind),
-            seeds,
-        )
+    with _beside(device) as submit:
+        for method, method_cells in cells.items():
+            pieces = _train_all(recipe, method_cells, device, together, after_epoch, submit)
+            trained[method] = submit(partial(best, method, pieces))
+        outcome = Outcome(recipe, {method: result() for method, result in trained.items()}, budget, seeds)
     recipe.release()
-    return Outcome(recipe, trained, budget, seeds)
+    return outcome
 
 
 def train_cells(
@@ -181,11 +189,9 @@ def train_cells(
     after_epoch: Callable[[Sequence[Cell]], None] = lambda shard: None,
 ) -> dict[str, TrainedCell]:
     """Train cells, as many together as the memory allows; returns cell id → the trained cell."""
-    trained: dict[str, TrainedCell] = {}
-    for shard in grouped(cells, lambda same: _at_once(recipe, same, device, together)):
-        shard_trained = _train_shard(recipe, shard, device, partial(after_epoch, shard))
-        trained |= zip((cell.id for cell in shard), shard_trained, strict=True)
-    return trained
+    with _beside(device) as submit:
+        pieces = _train_all(recipe, cells, device, together, after_epoch, submit)
+        return {name: cell for piece in pieces for name, cell in piece().items()}
 
 
 def log_loss(
@@ -240,9 +246,40 @@ def cost_of(recipe: TableRecipe, cells: Sequence[Cell]) -> float:
     return _cost(recipe, cells[0]) * sum(cell.settings["epochs"] for cell in cells)
 
 
+@contextlib.contextmanager
+def _beside(device: str) -> Iterator[Submit]:
+    """A function that runs another one and returns its result on demand: at once, or on a thread while a GPU trains."""
+    if device == "cpu":
+        yield _at_once_run
+        return
+    with ThreadPoolExecutor(1) as pool:  # one, so that all that was submitted before is finished
+        yield lambda run: pool.submit(run).result
+
+
+def _at_once_run(run: Callable[[], Any]) -> Callable[[], Any]:
+    result = run()
+    return lambda: result
+
+
+def _train_all(
+    recipe: TableRecipe,
+    cells: Sequence[Cell],
+    device: str,
+    together: int | None,
+    after_epoch: Callable[[Sequence[Cell]], None],
+    submit: Submit,
+) -> list[Callable[[], dict[str, TrainedCell]]]:
+    """Train cells; for each shard a function that returns its trained cells by id."""
+    return [
+        submit(_train_shard(recipe, shard, device, partial(after_epoch, shard)))
+        for shard in grouped(cells, lambda same: _at_once(recipe, same, device, together))
+    ]
+
+
 def _train_shard(
     recipe: TableRecipe, shard: Sequence[Cell], device: str, on_epoch: Callable[[], None]
-) -> list[TrainedCell]:
+) -> Callable[[], dict[str, TrainedCell]]:
+    """Train cells together; returns a function that calibrates them on the CPU."""
     with _threads(device, recipe.width):
         result = fleet.train(recipe, shard, device, on_epoch, accuracies=False)
     splits = [recipe.data(cell).validation for cell in shard]
@@ -254,12 +291,19 @@ def _train_shard(
             "for extreme values."
         )
     result.fleet.retire()
-    trained = []
-    for i, (parameters, split) in enumerate(zip(predictions, splits, strict=True)):
+    return partial(_calibrated, recipe, shard, result.fleet, predictions, splits)
+
+
+def _calibrated(
+    recipe: TableRecipe, shard: Sequence[Cell], models: StackedModels, predictions: Tensor, splits: Sequence[Split]
+) -> dict[str, TrainedCell]:
+    """Trained cells by id, with the temperature and the log-loss of each on validation rows."""
+    trained = {}
+    for i, (cell, parameters, split) in enumerate(zip(shard, predictions, splits, strict=True)):
         t = temperature(parameters, split.target, recipe.family, 1.0, split.sample_weight)
         calibrated = tempered(recipe.family, parameters.numpy(), t)
         loss = log_loss(recipe.family, calibrated, split.target, split.sample_weight)
-        trained.append(TrainedCell(partial(result.fleet.learner, i), parameters, t, loss))
+        trained[cell.id] = TrainedCell(partial(models.learner, i), parameters, t, loss)
     return trained
 
 
@@ -310,11 +354,23 @@ def _at_once(recipe: TableRecipe, cells: Sequence[Cell], device: str, together: 
     if together is not None:
         return check_whole("together", together)
     if device.startswith("cuda"):
+        free, _ = torch.cuda.mem_get_info(device)
+        if len(cells) * _most_bytes(recipe, cells[0]) < CERTAIN * free:
+            return len(cells)
         return fleet.capacity(recipe, cells, device, "float32")
     if recipe.lazy:  # rows are read batch by batch, and shared
         return LAZY
     # Three copies: stacked, in the order of an epoch, and prepared.
     return max(1, min(fleet.ON_CPU, HELD // (3 * max(recipe.bytes(fold_of(cell)) for cell in cells))))
+
+
+def _most_bytes(recipe: TableRecipe, cell: Cell) -> int:
+    """Memory that a model does not reach, so that small ones need no measurement: far more than any was seen to take."""
+    inputs, hidden = sum(x.shape[1] for x in recipe.table.modalities.values()), max(cell.settings["hidden"])
+    units = inputs + 4 * (len(recipe.table.modalities) + 1) * (hidden + recipe.outputs)
+    rows = 4 * recipe.bytes(fold_of(cell))  # stacked, in the order of an epoch, and predicted
+    parameters = 4 * 20 * units * hidden  # with gradients, the optimiser's state and copies
+    return int(rows + parameters + 4 * 200 * units * cell.settings["batch_size"])
 
 
 def _cost(recipe: TableRecipe, cell: Cell) -> float:

@@ -12,7 +12,6 @@ from math import erf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from synib.files.pages import release
 from synib.measure.detectors.features import clusters
 from synib.measure.stats import Estimate
 from synib.own.evidence import WORTH, Bench
@@ -26,7 +25,6 @@ NORMAL = 1.96  # half-width of a 95 % interval, in standard errors
 FIRST, SMALLEST, LARGEST = 0.1, 0.0125, 0.4  # sizes in units of the metric; the search starts at FIRST
 CLUSTERS = 4  # per modality, for a lookup table
 LEAST = 20  # rows that have both modalities, at least
-BLOCK = 4096  # rows in double precision at a time
 
 
 def detectable(bench: Bench, critical: float, *, tries: int = 6) -> dict[str, float | None]:
@@ -82,13 +80,13 @@ def _power(
     bench: Bench, kind: str, size: float, tries: int, critical: float, random: np.random.Generator
 ) -> float | None:
     """The estimated power, from the margins by which simulated interactions exceed the critical value."""
-    margins = []
+    targets = []
     for pair, _ in zip(cycle(_modality_pairs(bench)), range(tries), strict=False):
         signal = _signal(bench, kind, pair, random)
-        if signal is None:
-            continue
-        target = simulate(bench, signal, size, random)
-        compared = bench.compare(target)
+        if signal is not None:
+            targets.append(simulate(bench, signal, size, random))
+    margins = []
+    for target, compared in zip(targets, bench.compare_each(targets) if targets else (), strict=True):
         margin = -np.inf
         for extension in compared.detectors.values():
             gain = bench.mean(extension.gain.cpu().numpy())
@@ -148,13 +146,9 @@ def _signal(bench: Bench, kind: str, pair: tuple[str, str], random: np.random.Ge
 
 def _direction(bench: Bench, name: str, random: np.random.Generator) -> Numbers:
     """Projections on a random direction of a modality's standardised features; 0 for rows without the modality."""
-    x, present = bench.outcome.table.modalities[name], np.asarray(bench.outcome.table.present[name], dtype=bool)
-    rows, scale = np.flatnonzero(present[bench.rows]), bench.scale(name)
-    weights, along = random.normal(size=x.shape[1]), np.zeros(len(bench.rows))
-    for at in range(0, len(rows), BLOCK):
-        block = rows[at : at + BLOCK]
-        along[block] = scale(x[bench.rows[block]]) @ weights
-        release(x)
+    weights, along = random.normal(size=bench.outcome.table.modalities[name].shape[1]), np.zeros(len(bench.rows))
+    for block, features in bench.standardised(name):
+        along[block] = features @ weights
     return along
 
 

@@ -21,7 +21,14 @@ def side_by_side(each: Sequence[Modality | LazyRows], device: torch.device) -> M
     if lazy and device.type == "cpu":
         return cast(Modality, StackedRows(lazy))
     read = {id(x): x[:] if isinstance(x, LazyRows) else x for x in each}
-    return move(stack([read[id(x)] for x in each]), device)
+    if len(read) == len(each) or device.type == "cpu":
+        return move(stack([read[id(x)] for x in each]), device)
+    return shared(list(read.values()), [list(read).index(id(x)) for x in each], device)
+
+
+def shared(different: Sequence[Modality], places: Sequence[int], device: torch.device) -> Modality:
+    """The same where models share examples, which are moved once and repeated on the device."""
+    return take(move(stack(different), device), torch.tensor(places, device=device))
 
 
 def batches(modalities: Mapping[str, Modality], order: Tensor, size: int) -> Iterator[dict[str, Modality]]:

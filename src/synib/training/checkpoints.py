@@ -119,6 +119,18 @@ def check_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) 
         )
 
 
+def count_steps(checkpoint: Mapping[str, Any]) -> None:
+    """Let both kinds of optimisation of Lightning, automatic and manual, have counted the steps of a checkpoint.
+
+    A run that resumes it may have another kind: steps are recorded on some devices only.
+    """
+    steps, loop = checkpoint["global_step"], checkpoint["loops"]["fit_loop"]
+    manual = loop["epoch_loop.manual_optimization.optim_step_progress"]
+    automatic = loop["epoch_loop.automatic_optimization.optim_progress"]["optimizer"]["step"]
+    for progress in (manual, automatic):
+        progress["total"].update(ready=steps, completed=steps)
+
+
 def tensors(module: nn.Module) -> dict[str, Tensor]:
     """A copy of all parameters and buffers on the CPU, including those not in ``state_dict``; gathered if sharded."""
     return {name: _whole(t) for name, t in [*module.named_parameters(), *module.named_buffers()]}

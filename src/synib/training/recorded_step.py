@@ -1,7 +1,7 @@
 """The step of an ordinary training loop, replayed as a CUDA graph."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -16,6 +16,9 @@ from synib.objective.wrappers import is_sharded, replicas
 from synib.tokens import Modality
 from synib.training.recorded import CudaGraphs, Record, Recorded
 from synib.training.step import backward
+
+KINDS = (bool, int, float, str, tuple)  # of values that a replay would not see
+INNER = frozenset(vars(nn.Module())) - {"training"}  # attributes of every module, which hold no such values
 
 
 class RecordedStep:
@@ -77,12 +80,14 @@ class RecordedStep:
             return self._step(modalities, target, key, more)
         state = self._state()
         if state != self._before:  # another mode, learning rate or autocast, which a replay would not see
-            self._recorded.forget()
-            self._results = {}
+            self.forget()
         arguments = (dict(modalities), target, key.to(target.device, non_blocking=True), more)
         results = self._results.setdefault(tuple(x.shape for x in tree_leaves(arguments)), [])
+        replayed = True
 
         def run(modalities: Any, target: Tensor, key: Tensor, more: Any) -> None:
+            nonlocal replayed
+            replayed = False
             loss, parts = self._step(modalities, target, key, more)
             if not results:
                 results.append((loss.clone(), {name: part.clone() for name, part in parts.items()}))
@@ -92,7 +97,7 @@ class RecordedStep:
                     results[0][1][name].copy_(part)
 
         self._recorded(run, *arguments)
-        self._before = self._state()
+        self._before = state if replayed else self._state()
         if not self._recorded.works:
             self._plain("its step depends on values or copies from the host, or memory is insufficient")
         elif self._before != state:
@@ -100,18 +105,31 @@ class RecordedStep:
         loss, parts = results[0]
         return loss.clone(), {name: part.clone() for name, part in parts.items()}
 
+    def forget(self) -> None:
+        """Record steps again, because they will compute something else."""
+        if self._recorded is not None:
+            self._recorded.forget()
+        self._results = {}
+
     def _plain(self, reason: str) -> None:
         self._recorded, self.reason, self._results = None, reason, {}
 
     def _step(self, modalities: Any, target: Tensor, key: Tensor, more: Mapping[str, Tensor]) -> tuple[Tensor, Parts]:
         self.optimizer.zero_grad()
-        with self._in_place(), self._keyed(key):
-            result = backward(self.objective, self.model, modalities, target, key=key, **more)
+        with self._in_place():
+            result = self._gradients(modalities, target, key, more)
         if self.clip is not None:
             parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
             nn.utils.clip_grad_norm_(parameters, self.clip)
         self.optimizer.step()
         return result
+
+    def _gradients(
+        self, modalities: Any, target: Tensor, key: Tensor, more: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Parts]:
+        """Fill in the gradients; the loss and its parts."""
+        with self._keyed(key):
+            return backward(self.objective, self.model, modalities, target, key=key, **more)
 
     @contextlib.contextmanager
     def _in_place(self) -> Iterator[None]:
@@ -142,11 +160,15 @@ class RecordedStep:
                 layer.forget_key()
 
     def _state(self) -> Any:
-        """What determines a step besides tensors."""
-        kinds = (bool, int, float, str, tuple)
-        modules = [part for module in (self.model, self.objective) for part in module.modules()]
-        values = [vars(part) for part in modules] + self.optimizer.param_groups
-        numbers = [{k: v for k, v in each.items() if isinstance(v, kinds)} for each in values]
+        """What determines a step besides tensors. Computed before every step, so it should be fast."""
+        numbers: list[Any] = [
+            {k: v for k, v in group.items() if isinstance(v, KINDS)} for group in self.optimizer.param_groups
+        ]
+        parts: list[Any] = [self.model, self.objective]
+        for part in parts:  # which grows
+            numbers.append({k: v for k, v in vars(part).items() if k not in INNER and isinstance(v, KINDS)})
+            numbers.append([p is not None and p.requires_grad for p in part._parameters.values()])
+            parts.extend(inner for inner in part._modules.values() if inner is not None)
         return numbers, torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
 
 
@@ -178,6 +200,14 @@ def recorded(
         'CUDA graphs need a CUDA device; the parameters are on cpu'
     """
     return RecordedStep(objective, model, optimizer, clip)
+
+
+def fill_in(loss: Tensor, parameters: Iterable[Tensor]) -> None:
+    """``loss.backward()`` for these parameters: a parameter that the loss does not depend on gets no gradient."""
+    parameters = list(parameters)
+    for p, gradient in zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
+        # Of a sum, autograd gives both terms one tensor; what clipping changes in place must be each parameter's own.
+        p.grad = None if gradient is None else gradient.clone()
 
 
 def _make_capturable(optimizer: torch.optim.Optimizer, device: torch.device) -> None:

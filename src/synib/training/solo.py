@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 
-from synib.checks import check_choice, check_kind, check_whole
+from synib.checks import check_choice, check_flag, check_kind, check_whole
 from synib.data import Dataset
 from synib.files import check_writable
 from synib.methods.hooks import RevisesWeights, TrainsInStages, WeighsGradients, needs_trainer
@@ -49,12 +49,14 @@ class Fitted:
         history: The logged values of each epoch: learning rate, mean losses of its steps, metrics on validation data.
         best_epoch: The epoch of the best monitored metric, counted from 0; ``None`` if no metric was monitored.
         stopped: Whether training stopped before its last epoch.
+        not_recorded: Why steps were not replayed as CUDA graphs; empty if they were.
     """
 
     metrics: dict[str, float]
     history: list[dict[str, float]]
     best_epoch: int | None
     stopped: bool
+    not_recorded: str = ""
 
 
 def train(
@@ -147,6 +149,7 @@ def fit(
     log_every: int = 50,
     progress: bool | None = None,
     read_ahead: int | None = None,
+    recorded: bool = True,
     on_epoch: Callable[[int], None] = lambda epoch: None,
 ) -> Fitted:
     """Train one model in place, with any method; the model ends on the CPU in evaluation mode.
@@ -183,6 +186,9 @@ def fit(
         log_every: Number of steps between logged losses.
         progress: Whether to show a progress bar; by default on a terminal.
         read_ahead: Number of micro-batches that a worker prefetches; by default 2 on CUDA, none on a CPU.
+        recorded: Whether a GPU replays steps as CUDA graphs (:func:`synib.recorded`), with the same results: in 32-bit
+            precision on one device, without ``accumulate``, and with no callbacks besides checkpoints, early stopping
+            and progress. ``not_recorded`` of the result says why it did not.
         on_epoch: Called after each epoch with its index, counted from 0.
 
     Example:
@@ -226,11 +232,12 @@ def fit(
         "callbacks": callbacks,
         "progress": sys.stdout.isatty() if progress is None else progress,
         "log_every": log_every,
+        "recorded": check_flag("recorded", recorded),
     }
     own = prepared(method, model, data)
     _check_monitor(own, data, plan)
     module, best_epoch = _lightning().run(own, data, plan, outputs, options)
-    return Fitted(module.measured[-1], module.history, best_epoch, len(module.history) < epochs)
+    return Fitted(module.measured[-1], module.history, best_epoch, len(module.history) < epochs, module.not_recorded)
 
 
 def train_learner(
@@ -247,7 +254,12 @@ def train_learner(
     """
     run = _lightning()
     outputs = {"curves": False, "on_epoch": on_epoch}
-    run.run(own, data, plan, outputs, {"accelerator": "gpu" if device == "cuda" else "cpu", "devices": 1})
+    options = {
+        "accelerator": "gpu" if device == "cuda" else "cpu",
+        "devices": 1,
+        "recorded": False,
+    }  # of large encoders
+    run.run(own, data, plan, outputs, options)
 
 
 def plan_of(cell: Cell, precision: Precision = "float32") -> Plan:

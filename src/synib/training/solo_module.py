@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import logging
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -20,8 +21,10 @@ from synib.training.loop import revise
 from synib.training.plan import Plan
 from synib.training.solo_data import Piece, loader
 from synib.training.solo_measure import Outputs, measured
+from synib.training.solo_step import SoloStep
 from synib.training.step import backward, trained
 
+log = logging.getLogger(__name__)
 CHECKPOINT, METRICS = "checkpoint.ckpt", "metrics.csv"
 
 
@@ -29,7 +32,7 @@ class SoloModule(LightningModule):
     """Trains a learner; Lightning provides devices, precision, accumulation, clipping, checkpoints, early stopping, loggers.
 
     A method with one loss uses automatic optimisation. A method that combines gradients computes them itself
-    (:func:`backward`), with Lightning's manual optimisation.
+    (:func:`backward`), with Lightning's manual optimisation, and so does a step that is recorded as a CUDA graph.
 
     Args:
         learner: The model and its method.
@@ -37,14 +40,27 @@ class SoloModule(LightningModule):
         plan: The training plan.
         outputs: What to measure and to store.
         sharded: Whether parameters are sharded over the devices.
+        obstacle: Why steps cannot be recorded (:func:`synib.training.solo_step.obstacle`).
+        recorded: Whether to record steps that can be.
     """
 
-    def __init__(self, learner: Learner, data: Dataset, plan: Plan, outputs: Outputs, sharded: bool = False) -> None:
+    def __init__(
+        self,
+        learner: Learner,
+        data: Dataset,
+        plan: Plan,
+        outputs: Outputs,
+        sharded: bool = False,
+        obstacle: str = "",
+        recorded: bool = True,
+    ) -> None:
         super().__init__()
         # Sharding changes modules for good: it is done to a copy.
         self.learner = copy.deepcopy(learner) if sharded else learner
         self.data, self.plan, self.outputs, self.sharded = data, plan, outputs, sharded
-        self.automatic_optimization = not isinstance(learner.method, WeighsGradients)
+        self.obstacle, self.recorded = obstacle, recorded and not obstacle
+        self.automatic_optimization = not (isinstance(learner.method, WeighsGradients) or self.recorded)
+        self.step: SoloStep | None = None
         self.key = keys.key(plan.seed)
         self.steps = -(-len(data.train) // plan.batch_size) * plan.epochs
         revises = isinstance(learner.method, RevisesWeights)
@@ -64,7 +80,14 @@ class SoloModule(LightningModule):
 
     def configure_optimizers(self) -> Any:
         trained = [p for p in self.learner.parameters() if p.requires_grad]
-        optimiser = torch.optim.Adam(trained, lr=self.plan.lr, weight_decay=self.plan.weight_decay)
+        lr: Any = self.plan.lr
+        if not self.obstacle:  # whether they are recorded or not, so that the results are the same
+            lr = torch.tensor(lr, dtype=torch.float32, device=self.device)
+        optimiser = torch.optim.Adam(
+            trained, lr=lr, weight_decay=self.plan.weight_decay, fused=None if self.obstacle else True
+        )
+        for group in optimiser.param_groups:
+            group["initial_lr"] = self.plan.lr  # a number, which a schedule multiplies without waiting for the device
         rates = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda n: self.plan.rate(n, self.steps) / self.plan.lr)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": rates, "interval": "step"}}
 
@@ -77,9 +100,16 @@ class SoloModule(LightningModule):
         self.initial = {name: p.to(self.device) for name, p in self.initial.items()}
         self.good = self.good or checkpoints.tensors(self.learner)
 
+    def on_train_start(self) -> None:
+        if self.recorded:  # after a checkpoint has been loaded
+            optimiser = cast(Any, self.optimizers(use_pl_optimizer=False))
+            self.step = SoloStep(self.learner, optimiser, self.plan.clip, self.device)
+
     def on_train_epoch_start(self) -> None:
         if isinstance(self.learner.method, TrainsInStages):
             self.learner.method.begin(self.current_epoch)
+            if self.step is not None:
+                self.step.forget()
         self.learner.train()
 
     def training_step(self, piece: Piece, batch_idx: int) -> Tensor | None:
@@ -88,6 +118,9 @@ class SoloModule(LightningModule):
         if place.number is not None:
             key = keys.fold(key, "piece", place.number)
         self._seed(key)
+        if self.step is not None:
+            self._recorded_step(self.step, piece, key)
+            return None
         batch = (piece.modalities, piece.target)
         # A piece that does not count is passed too, since the other devices wait: its rows weigh nothing.
         nothing = None if place.share else torch.zeros(len(piece.target), device=piece.target.device)
@@ -147,6 +180,7 @@ class SoloModule(LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         saved = checkpoint["synib"]
+        checkpoints.count_steps(checkpoint)
         self.initial, self.history, self.measured = saved["initial"], saved["history"], saved["measured"]
         self.best, self.good = saved["best"], saved["tensors"]
         checkpoints.put(self.learner, saved["tensors"])  # some of them are in no state_dict
@@ -161,6 +195,25 @@ class SoloModule(LightningModule):
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
             torch.cuda.default_generators[self.device.index or 0].manual_seed(seed)
+
+    def _recorded_step(self, step: SoloStep, piece: Piece, key: Tensor) -> None:
+        """A step of Adam that may be replayed; Lightning counts it."""
+        before, optimiser = step.reason, cast(Any, self.optimizers())
+        options = {"key": key, "examples": piece.place.rows, "sample_weight": piece.sample_weight}
+        optimiser._on_before_step()
+        total, parts = step(piece.modalities, piece.target, **options)
+        optimiser._on_after_step()
+        self._note(total, parts, piece.place.share)
+        cast(Any, self.lr_schedulers()).step()
+        if step.reason != before:
+            log.info("Steps are not recorded: %s.", step.reason)
+
+    @property
+    def not_recorded(self) -> str:
+        """Why steps were not recorded; empty if they were."""
+        if self.step is not None:
+            return self.step.reason
+        return self.obstacle or ("" if self.recorded else "recorded=False")
 
     def _step_by_hand(self, share: float, batch_idx: int) -> None:
         """Sum the gradients of the micro-batches, weighted by their shares, over all devices; then take a step of Adam."""
@@ -191,7 +244,7 @@ class SoloModule(LightningModule):
             return
         for name, value in {"loss": total.detach(), **parts}.items():
             before, steps = self.sums.get(name, (torch.zeros((), device=value.device), 0.0))
-            self.sums[name] = before + value.detach() * share, steps + share
+            self.sums[name] = before + (value.detach() if share == 1 else value.detach() * share), steps + share
         if self.trainer.loggers or self.trainer.progress_bar_callback:
             self.log("loss", total.detach(), prog_bar=True, logger=bool(self.trainer.loggers), batch_size=1)
 

@@ -24,6 +24,9 @@ from synib.training.loop import whole
 from synib.training.plan import Plan
 from synib.training.solo_measure import Outputs, measured
 from synib.training.solo_module import CHECKPOINT, SoloModule
+from synib.training.solo_step import obstacle
+
+log = logging.getLogger(__name__)
 
 # What Lightning and DDP warn of, and we know.
 KNOWN = (
@@ -54,7 +57,10 @@ def run(
         if folder is not None and (saved := checkpoints.load(folder / CHECKPOINT)) is not None:
             checkpoints.check_same(saved["synib"]["config"], config, folder)
             resume = str(folder / CHECKPOINT)
-        module = SoloModule(own, data, plan, Outputs(**outputs, config=config), sharded)
+        why, recorded = obstacle(data, plan, options), options.get("recorded", True)
+        if why and recorded:
+            log.info("Steps are not recorded: %s.", why)
+        module = SoloModule(own, data, plan, Outputs(**outputs, config=config), sharded, why, recorded)
         trainer = _trainer(plan, module, options, folder)
         cuda = list(range(torch.cuda.device_count())) if options["accelerator"] in ("gpu", "cuda") else []
         own.train()

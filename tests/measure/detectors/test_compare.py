@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from synib.measure.detectors import Detectors, spectral
+from synib.measure.detectors import Detectors, Labels, Number, OneOf, spectral
+from synib.measure.detectors import compare as compare_module
 from synib.measure.detectors import components as components_module
 from synib.measure.detectors import features as features_module
 from synib.measure.detectors.components import components
@@ -208,3 +209,32 @@ def test_detectors_that_are_released_keep_their_names(rows):
     detectors.release()
     assert detectors.names == names
     assert not detectors.components
+
+
+@pytest.mark.parametrize("together", [1 << 30, 1])
+@pytest.mark.parametrize("kind", ["two", "three", "twelve", "labels", "number"])
+def test_targets_that_are_compared_together_have_the_gains_that_each_has_alone(monkeypatch, kind, together):
+    monkeypatch.setattr(compare_module, "TOGETHER", together)
+    rng, n = np.random.default_rng(0), 240
+    modalities = {name: torch.from_numpy(rng.normal(size=(n, 20))).float() for name in "abc"}
+    present = {name: torch.from_numpy(rng.random(n) > 0.1) for name in modalities}
+    detectors = Detectors(modalities, present, torch.from_numpy(rng.integers(4, size=n)))
+    make = {
+        "two": lambda: OneOf(torch.from_numpy(rng.integers(2, size=n)), 2),
+        "three": lambda: OneOf(torch.from_numpy(rng.integers(3, size=n)), 3),
+        "twelve": lambda: OneOf(torch.from_numpy(rng.integers(12, size=n)), 12),
+        "labels": lambda: Labels(torch.from_numpy(rng.integers(2, size=(n, 2)))),
+        "number": lambda: Number(torch.from_numpy(rng.normal(size=n))),
+    }[kind]
+    responses = [make() for _ in range(3)]
+    base = torch.from_numpy(0.3 * rng.normal(size=(4, n, responses[0].columns)))
+    several = detectors.compare_each(responses, base, base[-1])
+    for response, mine in zip(responses, several, strict=True):
+        alone = detectors.compare(response, base, base[-1])
+        near = {"rtol": 1e-2, "atol": 5e-3}  # directions are iterated in single precision
+        torch.testing.assert_close((mine.additive, mine.loss), (alone.additive, alone.loss), **near)
+        assert list(mine.detectors) == list(alone.detectors)
+        for name, extension in alone.detectors.items():
+            ours = mine.detectors[name]
+            torch.testing.assert_close((ours.without, ours.extended), (extension.without, extension.extended), **near)
+            torch.testing.assert_close((ours.without_loss, ours.loss), (extension.without_loss, extension.loss), **near)

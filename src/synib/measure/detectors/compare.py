@@ -1,6 +1,6 @@
 """The gain of each detector over an additive model of the modalities, on held-out rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -16,6 +16,7 @@ from synib.measure.detectors.ridge import RidgeFolds
 
 WITHIN = 64  # components whose products within a modality are in the additive model
 TRUST = 0.3  # prior scale of effects within modalities, relative to the predictions of trained models
+TOGETHER = 1 << 30  # bytes for targets that are compared together
 COLUMNS = 8  # columns of a residual, at most; that of more classes is projected
 
 
@@ -158,6 +159,95 @@ class Detectors:
                 extend(response, eta, alone @ projection.mT, interaction @ projection.mT, train, test, extensions[name])
         return Comparison(additive, loss, extensions)
 
+    def compare_each(self, responses: Sequence[Response], base: Tensor, offset: Tensor) -> list[Comparison]:
+        """:meth:`compare` for several targets together; equal up to rounding, and faster on a GPU, which launches less.
+
+        Args:
+            responses: Targets of one kind.
+            base, offset: As for :meth:`compare`; they are the same for all targets.
+        """
+        at_once = max(1, min(len(responses), TOGETHER // self._bytes_of_target(responses[0].columns)))
+        return [
+            comparison
+            for at in range(0, len(responses), at_once)
+            for comparison in self._together_compared(responses[at : at + at_once], base.double(), offset.double())
+        ]
+
+    def _bytes_of_target(self, columns: int) -> int:
+        """An upper bound of the memory for a further target."""
+        widest = max(len(c.white[0]) for c in self.components.values())
+        moments = self.parts * (self.parts + 3) * min(columns, COLUMNS) * widest**2 * 4
+        return moments + 64 * len(self.pairs) * (self.parts + 4) * len(self.part) * columns * 8
+
+    def _together_compared(self, responses: Sequence[Response], base: Tensor, offset: Tensor) -> list[Comparison]:
+        count, columns, n = len(responses), responses[0].columns, len(offset)
+        projection = _projection(columns, offset)
+        kind = type(responses[0])
+
+        def apart(x: Tensor) -> Tensor:  # (rows, targets · columns) → (targets, rows, columns)
+            return x.reshape(n, count, -1).transpose(0, 1)
+
+        residual = torch.cat([response.residual(offset) @ projection for response in responses], 1)
+        within = {name: self._directions(name, name, residual, [WITHIN], True)[0] for name in self.components}
+        across = {pair: self._directions(*pair, residual, self.levels, True) for pair in self.pairs}
+        return_freed()
+        additive, loss = offset.new_empty(count, n, columns), offset.new_empty(count, n)
+        results = {
+            name: (
+                torch.empty_like(additive),
+                torch.empty_like(additive),
+                torch.empty_like(loss),
+                torch.empty_like(loss),
+            )
+            for name in self.names
+        }
+        for fold in range(self.parts):
+            test, train = (self.part == fold).nonzero()[:, 0], (self.part != fold).nonzero()[:, 0]
+            unimodal = [apart(directions.scores(fold)[0]) for directions in within.values()]
+            ridges = [ridge for of_modality in self._alone.values() for ridge in of_modality]
+            unimodal += [ridge.scores_of(residual, fold, count) for ridge in ridges]
+            scores = torch.stack(unimodal, 1) @ projection.mT
+            trust = torch.cat([torch.ones(len(base)), torch.full((len(unimodal),), TRUST)])
+            features = torch.cat([base.expand(count, *base.shape), scores], 1)
+            eta = kind.combine_each(responses, features, train, trust)
+            additive[:, test] = eta[:, test]
+            loss[:, test] = kind.log_loss_each(responses, eta[:, test], eta[:, train], train, test)
+            each = zip(responses, eta, strict=True)
+            remaining = torch.cat([response.residual(e) @ projection for response, e in each], 1)
+            for name, interaction, alone in self._found_each(across, remaining, fold, apart, count):
+                interaction, alone = interaction @ projection.mT, alone @ projection.mT
+                without, extended, without_loss, extended_loss = results[name]
+                for more, predictor, losses in (
+                    (alone, without, without_loss),
+                    (torch.cat([alone, interaction], 1), extended, extended_loss),
+                ):
+                    longer = kind.extend_each(responses, eta, more, train)
+                    predictor[:, test] = longer[:, test]
+                    losses[:, test] = kind.log_loss_each(responses, longer[:, test], longer[:, train], train, test)
+        return [
+            Comparison(
+                additive[i], loss[i], {name: Extension(*(x[i] for x in result)) for name, result in results.items()}
+            )
+            for i in range(count)
+        ]
+
+    def _found_each(
+        self,
+        across: Mapping[tuple[str, str], list[spectral.Directions]],
+        residual: Tensor,
+        fold: int,
+        apart: Callable[[Tensor], Tensor],
+        count: int,
+    ) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """:meth:`_found` for several targets, both as ``(targets, features, rows, columns)``."""
+        for i, level in enumerate(self.levels):
+            scores = [across[pair][i].scores(fold) for pair in self.pairs]
+            alone = [apart(product) for _, products_alone in scores for product in products_alone]
+            yield f"products-{level}", torch.stack([apart(product) for product, _ in scores], 1), torch.stack(alone, 1)
+        for detector, ridges in self._together.items():
+            scores_of_pairs = torch.stack([ridges[pair].scores_of(residual, fold, count) for pair in self.pairs], 1)
+            yield detector, scores_of_pairs, scores_of_pairs[:, :0]
+
     def _found(
         self, across: Mapping[tuple[str, str], list[spectral.Directions]], residual: Tensor, fold: int
     ) -> Iterator[tuple[str, Tensor, Tensor]]:
@@ -173,10 +263,12 @@ class Detectors:
             scores_of_pairs = torch.stack([ridges[pair].scores(residual, fold) for pair in self.pairs])
             yield detector, scores_of_pairs, scores_of_pairs[:0]
 
-    def _directions(self, a: str, b: str, residual: Tensor, levels: Sequence[int]) -> list[spectral.Directions]:
+    def _directions(
+        self, a: str, b: str, residual: Tensor, levels: Sequence[int], together: bool = False
+    ) -> list[spectral.Directions]:
         pair = self._pairs[a, b]
         sums = spectral.moments(pair.a, pair.b, residual, self.part, self.parts)
-        return [spectral.Directions(pair, sums, self.part, level) for level in levels]
+        return [spectral.Directions(pair, sums, self.part, level, together) for level in levels]
 
 
 def extend(

@@ -5,7 +5,8 @@ weights of a few features.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -59,6 +60,45 @@ class Response(ABC):
             A function from ``(1 + features, rows, columns)``, the predictor first, to the extended linear predictor.
         """
 
+    @classmethod
+    def combine_each(cls, responses: Sequence["Response"], features: Tensor, rows: Tensor, trust: Tensor) -> Tensor:
+        """:meth:`combine` for several targets, each with its own features; equal up to rounding.
+
+        Args:
+            responses: The targets, all of this kind.
+            features: ``(targets, features, rows, columns)``.
+            rows, trust: As for :meth:`combine`.
+
+        Returns:
+            The linear predictors of all rows, ``(targets, rows, columns)``.
+        """
+        each = zip(responses, features, strict=True)
+        return torch.stack([one.combine(x, rows, trust)(x) for one, x in each])
+
+    @classmethod
+    def log_loss_each(
+        cls, responses: Sequence["Response"], eta: Tensor, fitted: Tensor, fitted_rows: Tensor, rows: Tensor
+    ) -> Tensor:
+        """:meth:`log_loss` for several targets, with a dimension for them in front."""
+        each = zip(responses, eta, fitted, strict=True)
+        return torch.stack([one.log_loss(e, f, fitted_rows, rows) for one, e, f in each])
+
+    @classmethod
+    def extend_each(cls, responses: Sequence["Response"], eta: Tensor, features: Tensor, rows: Tensor) -> Tensor:
+        """Extend the linear predictors of several targets, each by its own features; equal to :meth:`extend` up to rounding.
+
+        Args:
+            responses: The targets, all of this kind.
+            eta: Their linear predictors, ``(targets, rows, columns)``.
+            features: ``(targets, features, rows, columns)``.
+            rows: Indices of the rows to fit on.
+
+        Returns:
+            The extended linear predictors of all rows, ``(targets, rows, columns)``.
+        """
+        each = zip(responses, eta, features, strict=True)
+        return torch.stack([one.extend(e, x, rows)(torch.cat([e[None], x])) for one, e, x in each])
+
     @abstractmethod
     def log_loss(self, eta: Tensor, fitted: Tensor, fitted_rows: Tensor, rows: Tensor) -> Tensor:
         """Negative log-likelihood of some rows, in nats.
@@ -104,6 +144,37 @@ class OneOf(Response):
             sign = 2.0 * self.truth[rows, 1] - 1
             return -logsigmoid(sign * eta[:, 0])
         return -eta.log_softmax(1).gather(1, self.y[rows, None])[:, 0]
+
+    @classmethod
+    def combine_each(cls, responses: Sequence[Response], features: Tensor, rows: Tensor, trust: Tensor) -> Tensor:
+        several, columns = cast(Sequence[OneOf], responses), features.shape[3]
+        x, classes = features[:, :, rows], several[0].classes
+        size = _size(x, (2, 3), trust)
+        share = torch.stack([one.truth[rows].sum(0) + 1 for one in several]) / (len(rows) + classes)
+        prior = (share[:, 1:] / share[:, :1]).log() if columns == 1 else share.log()
+        truth = torch.stack([one.truth[rows, -columns:] for one in several])
+        ridge = RIDGE / len(rows)
+        weights, bias = logistic.fit_each(x / size, truth, ridge=ridge, bias_ridge=ridge, offset=prior)
+        return torch.einsum("tf,tfrc->trc", weights, features / size) + (bias + prior)[:, None]
+
+    @classmethod
+    def log_loss_each(
+        cls, responses: Sequence[Response], eta: Tensor, fitted: Tensor, fitted_rows: Tensor, rows: Tensor
+    ) -> Tensor:
+        truth = torch.stack([cast(OneOf, one).truth[rows] for one in responses])
+        if eta.shape[2] == 1:
+            return -logsigmoid((2.0 * truth[..., 1] - 1) * eta[..., 0])
+        return -(truth * eta.log_softmax(2)).sum(2)
+
+    @classmethod
+    def extend_each(cls, responses: Sequence[Response], eta: Tensor, features: Tensor, rows: Tensor) -> Tensor:
+        x = torch.cat([eta[:, None], features], 1)
+        fitted = x[:, :, rows]
+        size = fitted.square().mean((2, 3), keepdim=True).sqrt().clamp(min=1e-12)
+        columns = eta.shape[2]
+        truth = torch.stack([cast(OneOf, one).truth[rows, -columns:] for one in responses])
+        weights = _newton_each(fitted / size, truth, columns > 1, size[:, 0, 0, 0])
+        return torch.einsum("tf,tfrc->trc", weights, x / size)
 
 
 class Labels(Response):
@@ -190,6 +261,25 @@ def _newton(x: Tensor, truth: Tensor, several: bool, first: Tensor) -> Tensor:
         curvature = torch.tensordot(weighted, x, ([1, 2], [1, 2])) + ridge
         if several:
             means = weighted.sum(2)
+            curvature = curvature - means @ means.mT
+        weights = weights - torch.linalg.solve(curvature, slope).clamp(-4, 4)
+    return weights
+
+
+def _newton_each(x: Tensor, truth: Tensor, several: bool, first: Tensor) -> Tensor:
+    """:func:`_newton` for several regressions of equal shape at once: all arguments and the result have one more dimension."""
+    start = x.new_zeros(x.shape[:2])
+    start[:, 0] = first
+    weights = start.clone()
+    ridge = RIDGE * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+    for _ in range(STEPS):
+        eta = torch.einsum("tf,tfrc->trc", weights, x)
+        p = eta.softmax(2) if several else eta.sigmoid()
+        slope = (x * (p - truth)[:, None]).sum((2, 3)) + RIDGE * (weights - start)
+        weighted = x * (p if several else p * (1 - p))[:, None]
+        curvature = weighted.flatten(2) @ x.flatten(2).mT + ridge
+        if several:
+            means = weighted.sum(3)
             curvature = curvature - means @ means.mT
         weights = weights - torch.linalg.solve(curvature, slope).clamp(-4, 4)
     return weights

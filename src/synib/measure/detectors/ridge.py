@@ -41,6 +41,20 @@ class RidgeFolds:
 
         The penalty with the smallest leave-one-out error on the training rows is chosen.
         """
+        left_out, predicted, errors = self._each_penalty(residual, test)
+        best = int(errors.mean((1, 2)).argmin())
+        return torch.where((self.part != test)[:, None], left_out[best], predicted[best]).double()
+
+    def scores_of(self, residuals: Tensor, test: int, targets: int) -> Tensor:
+        """The same for the residuals of several targets side by side: ``(targets, rows, columns)``."""
+        by_target = (len(PENALTIES), -1, targets, residuals.shape[1] // targets)
+        left_out, predicted, errors = (x.reshape(by_target) for x in self._each_penalty(residuals, test))
+        best, target = errors.mean((1, 3)).argmin(0), torch.arange(targets, device=residuals.device)
+        train = (self.part != test)[:, None]
+        return torch.where(train, left_out[best, :, target], predicted[best, :, target]).double()
+
+    def _each_penalty(self, residual: Tensor, test: int) -> tuple[Tensor, Tensor, Tensor]:
+        """For each penalty the leave-one-out predictions, those from all training rows, and squared leave-one-out errors."""
         x, vectors, train = self.features, self.vectors[test], self.part != test
         r = residual.to(x)
         slopes = vectors.mT @ (x.mT @ torch.where(train[:, None], r, 0.0))
@@ -49,6 +63,4 @@ class RidgeFolds:
         predicted = torch.einsum("nf,pfc->pnc", x, weights)
         leverage = self.leverage[test][..., None]
         left_out = (predicted - leverage * r) / (1 - leverage)
-        errors = (r - left_out).square()[:, train].mean((1, 2))
-        best = int(errors.argmin())
-        return torch.where(train[:, None], left_out[best], predicted[best]).double()
+        return left_out, predicted, (r - left_out).square()[:, train]

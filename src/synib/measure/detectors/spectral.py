@@ -79,18 +79,24 @@ class Directions:
         sums: Moments of each part.
         part: The part of each row.
         level: Number of leading components.
+        together: Whether to iterate the directions of all left-out parts together, with fewer operations and more memory.
     """
 
-    def __init__(self, pair: Pair, sums: Tensor, part: Tensor, level: int) -> None:
+    def __init__(self, pair: Pair, sums: Tensor, part: Tensor, level: int, together: bool = False) -> None:
         corner = sums[..., :level, :level]
         parts = len(corner)
         pairs, total = list(combinations_with_replacement(range(parts), 2)), corner.sum(0)
         place = {pair: i for i, pair in enumerate(pairs)}
-        directions = []
-        for p, q in pairs:  # one matrix at a time, since all of them together would take the most memory
-            without = total - corner[p]
-            directions.append(leading_pair(without if p == q else without.sub_(corner[q])))
-        left, right = (torch.stack(side) for side in zip(*directions, strict=True))
+        if together:
+            left, right = leading_pair(
+                torch.stack([total - corner[p] if p == q else total - corner[p] - corner[q] for p, q in pairs])
+            )
+        else:  # one matrix at a time, since all of them together would take the most memory
+            directions = []
+            for p, q in pairs:
+                without = total - corner[p]
+                directions.append(leading_pair(without if p == q else without.sub_(corner[q])))
+            left, right = (torch.stack(side) for side in zip(*directions, strict=True))
         # Projections of every row on the directions found without its own part and each other part, (parts, rows, columns):
         # of a, of b and, if there are predictions, of a predicted from b and of b predicted from a.
         count = 2 if pair.b_to_a is None else 4
