@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synib import keys
-from synib.files.pages import RowReader, RowsOnDemand, release
+from synib.files.pages import RowsOnDemand, release
 from synib.measure.detectors import Comparison, Detectors, Extension, Labels, Number, OneOf, Response, extend
 from synib.measure.stats import (
     Estimate,
