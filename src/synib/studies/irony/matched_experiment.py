@@ -201,7 +201,7 @@ class IronyMatched(MatchedForms):
         return tables
 
     def _note_on_leads(self, claims: Sequence[Mapping[str, Any]]) -> str:
-        """What is said under a table of leads over one rival."""
+        """The note under a table of leads over one rival."""
         return in_words(claims)
 
     def _table(self, title: str, metric: str, summary: Sequence[Row]) -> Table:
