@@ -53,14 +53,13 @@ def printed(rows: Sequence[dict[str, Any]], tasks: Sequence[str]) -> str:
         lines.append(f"| {form} | {fill} | {' | '.join(cells)} |")
     for task in tasks:
         for words, start in (("all forms", ""), ("SynIB", "SynIB")):
-            own = [
+            differences = [
                 r["difference"]
                 for r in rows
                 if r["task"] == task and r["form"].startswith(start) and r["fill"] != "zeros"
             ]
-            lines.append(
-                f"{task}, Gaussian, {words}: mean {fmean(own):+.3f}, {sum(d > 0 for d in own)} of {len(own)} above 0"
-            )
+            above = f"{sum(d > 0 for d in differences)} of {len(differences)} above 0"
+            lines.append(f"{task}, Gaussian, {words}: mean {fmean(differences):+.3f}, {above}")
     return "\n".join(lines)
 
 
