@@ -6,13 +6,21 @@
         --out fair/claims-further.csv
     python ../../benchmarks/fair_leads.py fair-fresh/pid-xor --form "recipe, chosen" recipe --over "confidence, annealed"
         "masked inputs, swapped, annealed" "product of experts" --planned 6 --out fair/claims-fresh.csv
+    python ../../benchmarks/fair_leads.py fair/digits fair/digits-modulo-3 fair-fills/digits fair-fills/digits-modulo-3
+        --form recipe --over Gaussian zeros --published fair/claims-further.csv --planned 36 --out fair/claims-fills.csv
+    python ../../benchmarks/fair_leads.py fair-halves/digits-halves --form recipe --over "confidence, annealed"
+        --published fair/claims-halves.csv --planned 3 --out fair/claims-halves-recipe.csv
+    python ../../benchmarks/fair_leads.py fair-irony/irony --form recipe "recipe, marginal" "SynIB marginal, swapped, annealed"
+        --over vanilla "confidence, annealed" --planned 6 --out fair/claims-irony.csv
 
 Leads are paired by the unit of the task, whose seeds are averaged first, with 95 % corrected resampled t intervals (Student's t
-for draws of PID-XOR). Holm's adjustment is over all leads that the plan names: one that was not run counts as p = 1.
+for draws of PID-XOR). Holm's adjustment is over all leads that the plan names: one that was not run counts as p = 1. Leads of
+the same family that were published before take part with their p, and keep the adjusted p that was published with them.
 """
 
 import argparse
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +32,7 @@ from synib.measure.stats import holm, resampled_p_value
 from synib.studies.fair.tasks import FAIRNESS
 
 COLUMNS = ("task", "form", "over", "lead", "low", "high", "n", "unit", "p")
+FILLS = ("Gaussian", "zeros")
 Scores = dict[str, dict[str, dict[int, list[float]]]]
 
 
@@ -49,11 +58,17 @@ def lead(task: str, form: str, rival: str, forms: dict[str, dict[int, list[float
     return dict(zip(COLUMNS, (task, form, rival, mean, *ends, n, FAIRNESS[task].unit, p), strict=True))
 
 
+def named(over: Sequence[str], forms: Iterable[str]) -> list[str]:
+    """The rivals; the name of a fill stands for all forms that use it."""
+    return [form for name in over for form in ([f for f in forms if name in f] if name in FILLS else [name])]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--form", nargs="+", required=True)
-    parser.add_argument("--over", nargs="+", required=True)
+    parser.add_argument("--over", nargs="+", required=True, help='forms; "Gaussian" and "zeros" are all with that fill')
+    parser.add_argument("--published", type=Path, help="a table of leads of the same family")
     parser.add_argument("--planned", type=int, help="number of leads in the family, those not run included")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -61,11 +76,12 @@ def main() -> None:
         lead(task, form, rival, forms)
         for task, forms in by_unit(options.folders).items()
         for form in options.form
-        for rival in options.over
+        for rival in named(options.over, forms)
         if form in forms and rival in forms
     ]
-    missing = [1.0] * ((options.planned or len(lines)) - len(lines))
-    for line, p in zip(lines, holm([*(line["p"] for line in lines), *missing]), strict=False):
+    before = [row["p"] for row in read_csv(options.published)] if options.published else []
+    missing = [1.0] * ((options.planned or len(lines) + len(before)) - len(lines) - len(before))
+    for line, p in zip(lines, holm([*(line["p"] for line in lines), *before, *missing]), strict=False):
         line["p_holm"] = float(p)
     write_csv(options.out, [{k: round(v, 5) if isinstance(v, float) else v for k, v in x.items()} for x in lines])
     print("| task | form | over | lead (95 % interval) | Holm p |\n|---|---|---|---|---|")

@@ -4,7 +4,7 @@
 
 The new folder is as if one command had trained all forms. Of a search that was stopped, candidates with all seeds finished are
 kept; a part whose initial candidates are not finished is left out by name. With ``--settings FILE`` the settings that a search
-chose are written, too.
+chose are written, too. ``--commit`` names the commit of the code if the machine had a copy that was not committed yet.
 """
 
 import argparse
@@ -44,8 +44,14 @@ def _trained(begun: FairSearch, entry: str, done: set[str]) -> bool:
     return {cell.id for cell in replace(begun, extend=(entry,)).cells()} <= done
 
 
-def join(out: Path, parts: Sequence[Path]) -> Experiment:
-    """Write the joined folder; return its experiment."""
+def join(out: Path, parts: Sequence[Path], commit: str = "") -> Experiment:
+    """Write the joined folder; return its experiment.
+
+    Args:
+        out: The new folder.
+        parts: Folders of the runs.
+        commit: The commit that holds the code, if the machine recorded another one with changes; that one is kept beside it.
+    """
     found = {part: complete(part) for part in parts if (part / "shards.json").exists()}
     left_out = [part.name for part in parts if found.get(part) is None]
     if left_out:
@@ -77,6 +83,8 @@ def join(out: Path, parts: Sequence[Path]) -> Experiment:
     write_json(out / "config.json", json.loads(json.dumps(whole.config())))
     write_json(out / "shards.json", shards)
     record = read_json(next(iter(used)) / "run.json")
+    if commit:
+        record["code"] = {"commit": commit, "changed": False, "recorded": record["code"]}
     write_json(
         out / "run.json", record | {"command": "; ".join(read_json(part / "run.json")["command"] for part in used)}
     )
@@ -102,8 +110,9 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("parts", type=Path, nargs="+")
     parser.add_argument("--settings", type=Path)
+    parser.add_argument("--commit", default="")
     options = parser.parse_args()
-    whole = join(options.out, options.parts)
+    whole = join(options.out, options.parts, options.commit)
     results = read_csv(options.out / "results.csv")
     if isinstance(whole, FairSearch) and (wider := whole.widened(results)) is not None:
         print(f"The search was stopped before its end. {wider[1]}")

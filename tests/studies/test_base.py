@@ -114,7 +114,7 @@ class TestEveryExperiment:
         self, name, ravdess_root, takes_root, voices_root, digits_root, affect_root, crema_votes_root, monkeypatch
     ):
         if name.startswith("irony"):
-            roots = {"matched": takes_root, "voices": voices_root}
+            roots = {"matched": takes_root, "forms": takes_root, "voices": voices_root}
             monkeypatch.setenv("SYNIB_DATA", str(next((r for word, r in roots.items() if word in name), ravdess_root)))
         if name.startswith(("digits", "attention")):
             monkeypatch.setenv("SYNIB_DATA", str(digits_root))

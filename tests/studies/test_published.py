@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 
 from synib.files import read_csv, read_json, write_csv
-from synib.studies import ComparePID, CompareXOR, CremaVotesEmotion, IronyMatched, IronyRates, PIDSimplex, load
+from synib.studies import (
+    ComparePID,
+    CompareXOR,
+    CremaVotesEmotion,
+    Fair,
+    IronyForms,
+    IronyMatched,
+    IronyRates,
+    PIDSimplex,
+    load,
+)
 from synib.studies.base import SHARED, settings_of
 from synib.studies.search import describe
 
@@ -40,11 +50,24 @@ def test_settings_are_those_that_the_published_search_chose(name, experiment):
         assert values.items() <= settings[method].items(), method
 
 
-def test_settings_of_matched_irony_are_those_that_its_published_search_chose():
-    chosen = read_json(RESULTS / "irony-matched-search" / "matched.json")
-    assert IronyMatched()._chosen == chosen
-    for form, cells in ((form, IronyMatched(form=(form,), seeds=1).cells()) for form in chosen):
+@pytest.mark.parametrize(
+    ("experiment", "file"),
+    [(IronyMatched, "irony-matched-search/matched.json"), (IronyForms, "irony-forms-search/forms.json")],
+)
+def test_settings_of_matched_irony_are_those_that_its_published_search_chose(experiment, file):
+    chosen = read_json(RESULTS / file)
+    assert experiment()._chosen == chosen
+    for form, cells in ((form, experiment(form=(form,), seeds=1).cells()) for form in chosen):
         assert all(chosen[form]["settings"].items() <= cell.settings.items() for cell in cells)
+
+
+@pytest.mark.parametrize(
+    "file", sorted(RESULTS.glob("fair*-search/*/settings.json")), ids=lambda f: f.parent.as_posix()[-40:]
+)
+def test_settings_of_the_fair_comparison_are_those_that_its_published_searches_chose(file):
+    known = Fair()._chosen
+    for task, forms in read_json(file).items():
+        assert forms.items() <= known[task].items()
 
 
 def test_settings_of_crema_votes_are_those_that_its_published_search_chose():

@@ -42,7 +42,13 @@ def parts(tmp_path_factory):
 
 
 def test_joined_parts_are_as_one_run_with_all_extensions(parts, tmp_path, join):
-    whole = join(tmp_path / "all", parts)
+    whole = join(tmp_path / "all", parts, commit="c0de")
+    code = read_json(tmp_path / "all" / "run.json")["code"]
+    assert (code["commit"], code["changed"], code["recorded"]) == (
+        "c0de",
+        False,
+        read_json(parts[0] / "run.json")["code"],
+    )
     assert whole.form == FORMS
     assert sorted(whole.extend) == sorted(e for part in parts for e in read_json(part / "config.json")["extend"])
     rows = read_csv(tmp_path / "all" / "results.csv")

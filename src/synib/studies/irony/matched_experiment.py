@@ -197,8 +197,12 @@ class IronyMatched(MatchedForms):
             own = [c for c in claims if c["rival"] == rival]
             if own:
                 table = self._table(f"lead in irony AUC over {rival}", f"irony_auc_over_{rival}", summary)
-                tables.append(replace(table, note=_in_words(own)))
+                tables.append(replace(table, note=self._note_on_leads(own)))
         return tables
+
+    def _note_on_leads(self, claims: Sequence[Mapping[str, Any]]) -> str:
+        """The note under a table of leads over one rival."""
+        return in_words(claims)
 
     def _table(self, title: str, metric: str, summary: Sequence[Row]) -> Table:
         rows = {(r["form"], r["alpha"]): r for r in summary if r["metric"] == metric}
@@ -215,7 +219,7 @@ class IronyMatched(MatchedForms):
         return (
             "n counts tested actors; chance is 0.5. Is the SynIB form with the best validation AUC "
             f"({self.best['SynIB']}) above vanilla, the best confidence penalty and the best balancer? {verdict}. The claims "
-            f"made before the run, paired by actor, with 95 % intervals (corrected resampled t): {_in_words(primary)}"
+            f"made before the run, paired by actor, with 95 % intervals (corrected resampled t): {in_words(primary)}"
         )
 
     def charts(self, summary: Sequence[Row], curves: Sequence[Row]) -> list[Figure]:
@@ -250,7 +254,8 @@ class IronyMatched(MatchedForms):
         return figures
 
 
-def _in_words(claims: Sequence[Mapping[str, Any]]) -> str:
+def in_words(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Leads with their intervals and adjusted p-values, as text."""
     texts = [
         f"α = {c['alpha']:g}, {c['form']} over {c['rival']} {c['lead']:+.3f} [{c['low']:+.3f}, {c['high']:+.3f}], "
         f"p = {c['p_holm']:.2g} (Holm)"
