@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from synib.own.additive_parts import additive_parts
 from synib.own.audit import audit
-from synib.own.evidence import Bench, additive_parts, collect
+from synib.own.evidence import Bench, collect
 from synib.own.metric import Metric
 from synib.own.table import Table
 from synib.report.audit import page, summary, write

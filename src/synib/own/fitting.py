@@ -1,8 +1,6 @@
 """Training on a user's rows: each method over folds, candidates and seeds; choices use validation rows only."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,26 +16,18 @@ from synib.measure.stats import temperature, tempered
 from synib.methods import Experts, check_method
 from synib.objective import Family
 from synib.own.folds import Fold
-from synib.own.recipe import TableRecipe, fold_of
+from synib.own.recipe import TableRecipe
 from synib.own.search_space import candidates
+from synib.own.sharing import Submit, at_once, beside, threads
 from synib.own.table import Table
 from synib.tokens import take
 from synib.training import Cell, Learner, fleet
 from synib.training.cells import cost, grouped
-from synib.training.device import choose_device, using_threads
+from synib.training.device import choose_device
 from synib.training.stacked import StackedModels
 
 Numbers = NDArray[np.float64]
-Submit = Callable[
-    [Callable[[], Any]], Callable[[], Any]
-]  # runs a function, now or later, and returns its result on demand
 ROWS = 4096  # rows predicted at a time
-HELD = 1 << 29  # bytes of rows for models trained together on a CPU, with one copy per model
-LAZY = 6  # models trained together on a CPU where rows are not copied: more are slower, and take more memory
-CERTAIN = (
-    0.25  # of the free memory of a GPU: models that certainly need less are trained together without measuring one
-)
-WIDE = 128  # layer width from which on several threads are used
 
 
 @dataclass(frozen=True)
@@ -172,7 +162,7 @@ def train(
         return _best(recipe, method, chosen_among, candidates(method, budget, recipe.table.kind), seeds)
 
     trained = {}
-    with _beside(device) as submit:
+    with beside(device) as submit:
         for method, method_cells in cells.items():
             pieces = _train_all(recipe, method_cells, device, together, after_epoch, submit)
             trained[method] = submit(partial(best, method, pieces))
@@ -189,7 +179,7 @@ def train_cells(
     after_epoch: Callable[[Sequence[Cell]], None] = lambda shard: None,
 ) -> dict[str, TrainedCell]:
     """Train cells, as many together as the memory allows; returns cell id → the trained cell."""
-    with _beside(device) as submit:
+    with beside(device) as submit:
         pieces = _train_all(recipe, cells, device, together, after_epoch, submit)
         return {name: cell for piece in pieces for name, cell in piece().items()}
 
@@ -246,21 +236,6 @@ def cost_of(recipe: TableRecipe, cells: Sequence[Cell]) -> float:
     return _cost(recipe, cells[0]) * sum(cell.settings["epochs"] for cell in cells)
 
 
-@contextlib.contextmanager
-def _beside(device: str) -> Iterator[Submit]:
-    """A function that runs another one and returns its result on demand: at once, or on a thread while a GPU trains."""
-    if device == "cpu":
-        yield _at_once_run
-        return
-    with ThreadPoolExecutor(1) as pool:  # one, so that all that was submitted before is finished
-        yield lambda run: pool.submit(run).result
-
-
-def _at_once_run(run: Callable[[], Any]) -> Callable[[], Any]:
-    result = run()
-    return lambda: result
-
-
 def _train_all(
     recipe: TableRecipe,
     cells: Sequence[Cell],
@@ -272,7 +247,7 @@ def _train_all(
     """Train cells; for each shard a function that returns its trained cells by id."""
     return [
         submit(_train_shard(recipe, shard, device, partial(after_epoch, shard)))
-        for shard in grouped(cells, lambda same: _at_once(recipe, same, device, together))
+        for shard in grouped(cells, lambda same: at_once(recipe, same, device, together))
     ]
 
 
@@ -280,7 +255,7 @@ def _train_shard(
     recipe: TableRecipe, shard: Sequence[Cell], device: str, on_epoch: Callable[[], None]
 ) -> Callable[[], dict[str, TrainedCell]]:
     """Train cells together; returns a function that calibrates them on the CPU."""
-    with _threads(device, recipe.width):
+    with threads(device, recipe.width):
         result = fleet.train(recipe, shard, device, on_epoch, accuracies=False)
     splits = [recipe.data(cell).validation for cell in shard]
     predictions = _predict_validation(result.fleet, splits).cpu()
@@ -305,11 +280,6 @@ def _calibrated(
         loss = log_loss(recipe.family, calibrated, split.target, split.sample_weight)
         trained[cell.id] = TrainedCell(partial(models.learner, i), parameters, t, loss)
     return trained
-
-
-def _threads(device: str, width: int) -> contextlib.AbstractContextManager[None]:
-    """Use one thread if matrices are small: more do not help, and on a busy machine they wait for each other."""
-    return using_threads(1) if device == "cpu" and width < WIDE else contextlib.nullcontext()
 
 
 def _predict_validation(trained: StackedModels, splits: Sequence[Split]) -> Tensor:
@@ -347,30 +317,6 @@ def _best(
         validation.append(np.stack([scaling.undo(recipe.family, cell.validation.numpy()) for cell in of_fold]))
     chosen = [recipe.settings(method, tried[int(b)], i) for i, b in enumerate(best)]
     return TrainedMethod(predictions, validation, chosen, losses, temperatures, learners)
-
-
-def _at_once(recipe: TableRecipe, cells: Sequence[Cell], device: str, together: int | None) -> int:
-    """How many cells of one program to train together: ``together``, or as many as fit into memory."""
-    if together is not None:
-        return check_whole("together", together)
-    if device.startswith("cuda"):
-        free, _ = torch.cuda.mem_get_info(device)
-        if len(cells) * _most_bytes(recipe, cells[0]) < CERTAIN * free:
-            return len(cells)
-        return fleet.capacity(recipe, cells, device, "float32")
-    if recipe.lazy:  # rows are read batch by batch, and shared
-        return LAZY
-    # Three copies: stacked, in the order of an epoch, and prepared.
-    return max(1, min(fleet.ON_CPU, HELD // (3 * max(recipe.bytes(fold_of(cell)) for cell in cells))))
-
-
-def _most_bytes(recipe: TableRecipe, cell: Cell) -> int:
-    """Memory that a model does not reach, so that small ones need no measurement: far more than any was seen to take."""
-    inputs, hidden = sum(x.shape[1] for x in recipe.table.modalities.values()), max(cell.settings["hidden"])
-    units = inputs + 4 * (len(recipe.table.modalities) + 1) * (hidden + recipe.outputs)
-    rows = 4 * recipe.bytes(fold_of(cell))  # stacked, in the order of an epoch, and predicted
-    parameters = 4 * 20 * units * hidden  # with gradients, the optimiser's state and copies
-    return int(rows + parameters + 4 * 200 * units * cell.settings["batch_size"])
 
 
 def _cost(recipe: TableRecipe, cell: Cell) -> float:
