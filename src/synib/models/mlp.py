@@ -155,7 +155,8 @@ class Dropout(nn.Module):
             return None
         key = self.key
         if key is None:
-            key = keys.fresh(x.device if torch.compiler.is_compiling() else None)
+            # On the device where a compiled or recorded step draws again: a key from the host would be a constant of it.
+            key = keys.fresh(x.device if torch.compiler.is_compiling() or x.device.type == "cuda" else None)
         dropped = keys.bernoulli(key, self.p, x.shape, x.device)
         if self.key is not None:
             self.key = keys.fold(key, 1)
