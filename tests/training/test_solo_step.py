@@ -7,6 +7,7 @@ import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
 import synib
+from synib.studies.spurious_xor.data import spurious_xor
 from synib.training import solo, solo_step
 from synib.training.checkpoints import load
 from synib.training.tape import Tapes
@@ -181,3 +182,10 @@ def test_a_cpu_says_once_that_it_records_nothing(made, caplog):
     with caplog.at_level(logging.INFO, logger="synib"):
         made("vanilla").fit()
     assert caplog.text.count("CUDA graphs need a CUDA device") == 1
+
+
+def test_a_worker_reads_ahead_where_batches_are_large():
+    small = spurious_xor(beta=0.0, train=20, test=20)
+    numbers = sum(x.shape[1] for x in small.train.modalities.values())
+    assert solo._bytes_of_example(small) == 4 * numbers
+    assert 32 * 4 * numbers < solo.READ_AHEAD < 32 * 4 * 3 * 224 * 224

@@ -14,6 +14,7 @@ from synib.files import check_writable
 from synib.methods.hooks import RevisesWeights, TrainsInStages, WeighsGradients, needs_trainer
 from synib.models import FusionModel
 from synib.objective import Objective
+from synib.tokens import values
 from synib.training.cells import NEEDED, Cell, Examining, Learner, Recipe, Watching, check_settings, learner, prepared
 from synib.training.device import Precision, choose_device, matrix_products
 from synib.training.fleet import not_finite
@@ -21,6 +22,7 @@ from synib.training.plan import DEFAULTS, MixedPrecision, Plan, Schedule, Select
 from synib.training.solo_measure import accuracies_of
 
 Strategy = Literal["auto", "ddp", "fsdp"]
+READ_AHEAD = 1 << 20  # bytes of a batch from which on a worker reads ahead (benchmarks/lightning_recorded.py: 30 kB)
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,8 @@ def fit(
         callbacks: Lightning callbacks, such as a ``ModelCheckpoint``.
         log_every: Number of steps between logged losses.
         progress: Whether to show a progress bar; by default on a terminal.
-        read_ahead: Number of micro-batches that a worker prefetches; by default 2 on CUDA, none on a CPU.
+        read_ahead: Number of micro-batches that a worker prefetches; by default 2 on CUDA for batches of a megabyte or
+            more (handing over smaller ones takes longer than reading them), and none on a CPU.
         recorded: Whether a GPU replays steps as CUDA graphs (:func:`synib.recorded`), with the same results: in 32-bit
             precision on one device, without ``accumulate``, and with no callbacks besides checkpoints, early stopping
             and progress. ``not_recorded`` of the result says why it did not.
@@ -222,7 +225,9 @@ def fit(
             f"A batch of {batch_size} cannot be split into {accumulate} parts on each of {devices} devices: "
             "use a larger batch_size."
         )
-    ahead = check_whole("read_ahead", read_ahead, 0) if read_ahead is not None else 2 * (device == "cuda")
+    if read_ahead is None:
+        read_ahead = 2 if device == "cuda" and batch_size * _bytes_of_example(data) >= READ_AHEAD else 0
+    ahead = check_whole("read_ahead", read_ahead, 0)
     outputs = {"folder": _checked_folder(folder), "ahead": ahead, "on_epoch": on_epoch}
     options = {
         "accelerator": "gpu" if device == "cuda" else "cpu",
@@ -238,6 +243,11 @@ def fit(
     _check_monitor(own, data, plan)
     module, best_epoch = _lightning().run(own, data, plan, outputs, options)
     return Fitted(module.measured[-1], module.history, best_epoch, len(module.history) < epochs, module.not_recorded)
+
+
+def _bytes_of_example(data: Dataset) -> int:
+    modalities = [values(x) for x in data.train.modalities.values()]
+    return sum(x.shape[1:].numel() * x.element_size() for x in modalities)
 
 
 def train_learner(
