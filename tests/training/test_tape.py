@@ -92,3 +92,27 @@ def test_a_replay_leaves_no_tensors_to_the_garbage_collector():
         assert alive() is None
     finally:
         gc.enable()
+
+
+def test_a_recording_keeps_no_tensor_but_constants_and_confuses_none_that_have_the_same_place(monkeypatch):
+    x, ended = torch.randn(1000), []
+
+    def run():
+        total = torch.zeros(())
+        for _ in range(50):  # each tensor may have the memory, and the id, of one that ended before
+            y = x * 2
+            ended.append(weakref.ref(y))
+            total = total + y.sum()
+        x.mul_(0.5).add_(total)
+
+    expected = x.clone()
+    again = Tapes()(run)
+    gc.collect()
+    assert all(of() is None for of in ended)
+    again()
+    for _ in range(2):
+        total = torch.zeros(())
+        for _ in range(50):
+            total = total + (expected * 2).sum()
+        expected.mul_(0.5).add_(total)
+    assert torch.equal(x, expected)

@@ -5,6 +5,7 @@ stores the operations that they issue and runs them again on the same memory: a 
 values as an ordinary one.
 """
 
+import weakref
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from synib.keys.ops import IMPLEMENTATIONS
 
-LARGEST = 1 << 29  # bytes allocated in a step; one that allocates more is not limited by Python
+LARGEST = 1 << 32  # bytes allocated in a step, one after the other; one that allocates more is not limited by Python
 aten = torch.ops.aten
 # The same operations, by functions with less overhead per call.
 FAST: Mapping[Any, Callable[..., Any]] = {
@@ -62,7 +63,7 @@ class _Tape(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.graph, self.constants = fx.Graph(), SimpleNamespace()
         self.nodes: dict[int, fx.Node] = {}
-        self.kept: list[Any] = []  # keeps every recorded tensor alive, so that no id is used twice
+        self.kept: list[Tensor] = []  # keeps the constants alive; other tensors are forgotten when they end
         self.bytes, self.refused = 0, False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -86,7 +87,6 @@ class _Tape(TorchDispatchMode):
             node = self.graph.call_method(METHODS[func], at, by_name)
         else:
             node = self.graph.call_function(FAST.get(func, func), at, by_name)
-        self.kept.append(out)
         if isinstance(out, Tensor):
             self._name(out, node, known)
         elif isinstance(out, tuple | list):
@@ -97,13 +97,15 @@ class _Tape(TorchDispatchMode):
 
     def _name(self, out: Tensor, node: fx.Node, known: set[int]) -> None:
         if id(out) not in known:  # an operation in place returns what it was given
+            if id(out) not in self.nodes:
+                weakref.finalize(out, self.nodes.pop, id(out), None).atexit = False  # its id may be used again
             self.nodes[id(out)] = node
             self.bytes += out.nbytes
 
     def _node(self, x: Tensor) -> fx.Node:
         """The graph node of a tensor: the operation that created it, or a constant."""
         if id(x) not in self.nodes:
-            name = f"constant_{len(self.nodes)}"
+            name = f"constant_{len(vars(self.constants))}"
             setattr(self.constants, name, x)
             self.kept.append(x)
             self.nodes[id(x)] = self.graph.get_attr(name)
