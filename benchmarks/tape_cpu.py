@@ -51,7 +51,8 @@ def main() -> None:
             equal = all(torch.equal(p, expected[name]) for name, p in fleet.parameters.items())
             whole = each * cells[0].settings["epochs"]
             sums[way] += whole
-            rows.append({"method": method, "models": len(cells), "how": way, "recorded": fleet.recorded is not None and fleet.recorded.works,
+            replayed = fleet.recorded is not None and fleet.recorded.works
+            rows.append({"method": method, "models": len(cells), "how": way, "recorded": replayed,
                          "ms_per_epoch": 1e3 * each, "equal": equal, "all_epochs_seconds": whole,
                          "device": device_name("cpu"), "torch": torch.__version__})  # fmt: skip
             print(*(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in rows[-1].items()), flush=True)
