@@ -13,12 +13,14 @@ BLOCK, TILE = 1024, 64
 NAME = "synib::relu_dropout"
 
 
-def applies(x: Tensor) -> bool:
+def applies(x: Any) -> bool:
     """Whether the layers of a perceptron use these operations: for many models at once on CUDA, in 32 bits.
 
     Models at once are those of ``torch.func.vmap``: outside of it a linear layer adds its bias in the matrix product.
     """
-    if torch.compiler.is_compiling() or x.device.type != "cuda" or x.dtype != torch.float32:
+    if torch.compiler.is_compiling() or not isinstance(x, Tensor):
+        return False
+    if x.device.type != "cuda" or x.dtype != torch.float32:
         return False
     transforms = torch._C._functorch.get_interpreter_stack() or []
     kinds = {transform.key() for transform in transforms}
