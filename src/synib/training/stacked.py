@@ -164,9 +164,8 @@ class StackedModels:
 
         A loss that is not finite makes its gradient, and through Adam the parameters, not finite.
         """
-        largest = [
-            torch.linalg.vector_norm(p.flatten(1), torch.inf, 1) for p in self.parameters.values()
-        ]  # NaN stays so
+        numbers = [p.flatten(1) for p in self.parameters.values() if p.numel()]
+        largest = [torch.linalg.vector_norm(p, torch.inf, 1) for p in numbers]  # what is not a number stays so
         self.failed |= ~torch.stack(largest).isfinite().all(0)
         self.good_for += ~self.failed
         with torch.no_grad():
