@@ -16,13 +16,13 @@ to that form, paired by set, with their 95 % intervals.
 import argparse
 import csv
 import itertools
-import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from workers import results
 
 WIDTH, FRESH, CUES = 16, 5000, 0.8
 TASKS = {"number": "regression", "labels": "multilabel", "two": "classification", "three": "classification"}
@@ -44,6 +44,7 @@ class Form(NamedTuple):
 
 
 MARGINAL = {"draws": 16}
+WHOLE = MARGINAL | {"weight": 10.0}  # what `SynIB(steps=...)` does for a FusionModel without unimodal heads
 FORMS: dict[str, dict[str, Form]] = {
     "plain fusion": dict.fromkeys(TASKS, Form("vanilla")),
     "before": {
@@ -52,7 +53,9 @@ FORMS: dict[str, dict[str, Form]] = {
         **dict.fromkeys(("two", "three"), Form("experts", {"weight": (10.0, 3.0, 1.0)}, MARGINAL | {"debias": True})),
     },
     "recipe": dict.fromkeys(TASKS, Form("synib-learned", settings=RECIPE, floor=0.1)),
+    "recipe without heads": dict.fromkeys(TASKS, Form("synib-marginal", settings=WHOLE, floor=0.1)),
     "experts with the recipe": dict.fromkeys(("two", "three"), Form("recipe-experts", settings=RECIPE, floor=0.1)),
+    "experts, recipe without heads": dict.fromkeys(("two", "three"), Form("experts", settings=WHOLE, floor=0.1)),
 }
 
 
@@ -169,27 +172,11 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [{k: numbers.get(k, str)(v) for k, v in row.items()} for row in found if row.get("seconds")]
 
 
-def in_parallel(jobs: Sequence[Job], workers: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """The results of jobs as they come; none is begun after so many seconds."""
-    start, waiting = time.perf_counter(), list(reversed(jobs))
-    pending: set[Future[dict[str, Any]]] = set()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        while True:
-            while waiting and len(pending) < workers and time.perf_counter() - start < seconds:
-                pending.add(pool.submit(judged, waiting.pop()))
-            if not pending:
-                return
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
-
-
 def summary(rows: Sequence[Mapping[str, Any]], against: str | None) -> Iterator[str]:
     """A table in Markdown, one line for each kind, truth and form."""
     import numpy as np
 
-    from synib.measure.stats import mean
+    from synib.measure.stats import interval
 
     names = ("log-loss", "accuracy or explained variance", "log-loss, no shortcut", "accuracy, no shortcut")
     more = [f"{name}: over {against}" for name in names] if against else []
@@ -215,8 +202,8 @@ def summary(rows: Sequence[Mapping[str, Any]], against: str | None) -> Iterator[
                 if name not in shown or form == against or len(gap) < 2:
                     cells.append("")
                 else:
-                    lead = mean(gap)
-                    cells.append(f"{lead.value:+.3f} [{lead.low:+.3f}, {lead.high:+.3f}]")
+                    low, high = interval(gap.mean(), gap.std(ddof=1) / len(gap) ** 0.5, len(gap))
+                    cells.append(f"{gap.mean():+.3f} [{low:+.3f}, {high:+.3f}]")
         yield "| " + " | ".join([kind, truth, form, str(len(sets)), *cells]) + " |"
 
 
@@ -248,7 +235,7 @@ def main() -> None:
         writer.writeheader()
         writer.writerows(rows)
         text.flush()
-        for row in in_parallel(jobs, options.workers, options.seconds) if jobs else ():
+        for row in results(judged, jobs, options.workers, options.seconds) if jobs else ():
             rows.append(row)
             writer.writerow(row)
             text.flush()
