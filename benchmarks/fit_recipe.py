@@ -29,7 +29,7 @@ TASKS = {"number": "regression", "labels": "multilabel", "two": "classification"
 TRUTHS = ("synergy", "shortcut", "mixed", "additive")
 SCORES = ("loss", "score", "loss_without", "score_without")
 FIELDS = ("kind", "truth", "rows", "set", "form", *SCORES, "seconds")
-DECAYS = {"weight_decay": (1e-4, 1e-3, 1e-2)}
+DECAYS = {"weight_decay": (1e-3, 1e-2, 1e-4)}  # in fit_recipe_first_decays.csv (1e-4, 1e-3, 1e-2)
 RECIPE = {"steps": 4, "mask_lr": 0.5, "sparsity": 0.01, "noise": "shuffled", "draws": 1, "weight": 10.0}
 Job = tuple[str, str, int, int, str]  # kind, truth, rows, set, form
 
