@@ -29,16 +29,17 @@ TASKS = {"number": "regression", "labels": "multilabel", "two": "classification"
 TRUTHS = ("synergy", "shortcut", "mixed", "additive")
 SCORES = ("loss", "score", "loss_without", "score_without")
 FIELDS = ("kind", "truth", "rows", "set", "form", *SCORES, "seconds")
-DECAYS = {"weight_decay": (1e-3, 1e-2, 1e-4)}  # in fit_recipe_first_decays.csv (1e-4, 1e-3, 1e-2)
+RATES = (3e-3, 1e-3, 1e-2)
+SETTINGS = ((3e-3, 0.0, 1e-3), (1e-3, 0.0, 1e-3), (3e-3, 0.3, 1e-4))  # learning rate, dropout, weight decay
 RECIPE = {"steps": 4, "mask_lr": 0.5, "sparsity": 0.01, "noise": "shuffled", "draws": 1, "weight": 10.0}
 Job = tuple[str, str, int, int, str]  # kind, truth, rows, set, form
 
 
 class Form(NamedTuple):
-    """A method, its searched setting, its fixed ones, and the weight it is annealed to, if any."""
+    """A method, its searched weights (with a fixed weight decay), its fixed settings, and the weight it is annealed to."""
 
     method: str
-    searched: Mapping[str, Sequence[float]] = DECAYS
+    weights: Sequence[float] = ()
     settings: Mapping[str, Any] = {}
     floor: float | None = None
 
@@ -48,9 +49,9 @@ WHOLE = MARGINAL | {"weight": 10.0}  # what `SynIB(steps=...)` does for a Fusion
 FORMS: dict[str, dict[str, Form]] = {
     "plain fusion": dict.fromkeys(TASKS, Form("vanilla")),
     "before": {
-        "number": Form("synib-marginal", {"weight": (30.0, 10.0, 3.0)}, MARGINAL, 0.0),
-        "labels": Form("synib-marginal", {"weight": (1.0, 3.0, 10.0)}, MARGINAL),
-        **dict.fromkeys(("two", "three"), Form("experts", {"weight": (10.0, 3.0, 1.0)}, MARGINAL | {"debias": True})),
+        "number": Form("synib-marginal", (30.0, 10.0, 3.0), MARGINAL, 0.0),
+        "labels": Form("synib-marginal", (1.0, 3.0, 10.0), MARGINAL),
+        **dict.fromkeys(("two", "three"), Form("experts", (10.0, 3.0, 1.0), MARGINAL | {"debias": True})),
     },
     "recipe": dict.fromkeys(TASKS, Form("synib-learned", settings=RECIPE, floor=0.1)),
     "recipe without heads": dict.fromkeys(TASKS, Form("synib-marginal", settings=WHOLE, floor=0.1)),
@@ -104,12 +105,16 @@ def use(form: Form) -> None:
     """Let `fit` train a form with these settings, whatever its own search space is."""
     from synib import methods
     from synib.own import fit_run, fitting, recipe
-    from synib.own.search_space import DROPOUTS, RATES
 
-    ((name, values),) = form.searched.items()
+    tried = [dict(zip(("lr", "dropout", "weight_decay"), setting, strict=True)) for setting in SETTINGS]
+    if form.weights:
+        tried = [
+            {"lr": rate, "dropout": dropout, "weight": weight}
+            for rate, dropout, weight in zip(RATES, (0.0, 0.3, 0.0), form.weights, strict=True)
+        ]
 
     def candidates(method: str, budget: int, kind: str = "") -> list[dict[str, float]]:
-        return [{"lr": RATES[i % 3], "dropout": DROPOUTS[i % 2], name: values[(i + i // 3) % 3]} for i in range(budget)]
+        return tried[:budget]
 
     def fixed(method: str, steps: int, kind: str) -> dict[str, Any]:
         falling = {"weight_schedule": "anneal", "weight_steps": max(1, 4 * steps // 5), "weight_floor": form.floor}
