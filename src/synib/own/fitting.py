@@ -166,7 +166,7 @@ def train(
             recipe,
             method,
             [by_cell[cell.id] for cell in method_cells],
-            candidates(method, budget, recipe.table.kind),
+            candidates(method, budget),
             seeds,
         )
     recipe.release()
