@@ -113,10 +113,10 @@ def use(form: Form) -> None:
             for rate, dropout, weight in zip(RATES, (0.0, 0.3, 0.0), form.weights, strict=True)
         ]
 
-    def candidates(method: str, budget: int, kind: str = "") -> list[dict[str, float]]:
+    def candidates(method: str, budget: int) -> list[dict[str, float]]:
         return tried[:budget]
 
-    def fixed(method: str, steps: int, kind: str) -> dict[str, Any]:
+    def fixed(method: str, steps: int) -> dict[str, Any]:
         falling = {"weight_schedule": "anneal", "weight_steps": max(1, 4 * steps // 5), "weight_floor": form.floor}
         return {"weight_decay": 1e-4, **form.settings, **(falling if form.floor is not None else {})}
 

@@ -121,7 +121,7 @@ def test_numbers_get_a_mean_and_a_deviation(synib_command, tmp_path):
     np.savez(tmp_path / "numbers.npz", **made)
     code, out, err = synib_command("fit", "numbers.npz", "--method", "synib", "--split", "part", *FAST)
     assert (code, err) == (0, "")
-    assert re.search(r"SynIB, trained on", out)
+    assert re.search(r"SynIB \(synib-marginal\), trained on", out)
     assert re.search(r"On 24 test rows: root mean square error [\d.]+ \(95 % CI .*\), explained variance", out)
     assert synib_command("predict", "model", "numbers.npz")[0] == 0
     said = table(tmp_path / "predictions.csv")

@@ -12,7 +12,7 @@ from synib.own.saved import load
 FAST = {"budget": 1, "epochs": 1, "device": "cpu", "baselines": False}
 
 
-@pytest.mark.parametrize("more", [{}, {"classes": 3}, {"classes": 0}, {"kind": "labels"}, {"lacks": 0.3}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"classes": 3}, {"kind": "labels"}, {"lacks": 0.3}], ids=str)
 def test_synib_is_the_recipe_over_all_steps_of_the_training(table, more):
     model = fit(table(n=40, **more), "synib", **(FAST | {"epochs": 3}))
     assert model.method == "synib"
@@ -21,6 +21,15 @@ def test_synib_is_the_recipe_over_all_steps_of_the_training(table, more):
     assert objective.weight.weight == 10
     assert objective.weight.floor == 0.1
     assert int(objective.step) == model.settings["steps"] == 6
+
+
+def test_on_numbers_synib_averages_draws_and_its_weight_falls_to_0(table):
+    model = fit(table(n=40, classes=0), "synib", **FAST)
+    assert (model.method, model.settings["draws"], model.settings["weight_schedule"]) == (
+        "synib-marginal",
+        16,
+        "anneal",
+    )
 
 
 def test_rows_kept_for_testing_are_not_touched(table):

@@ -21,7 +21,7 @@ from synib.own.metric import Metric
 from synib.own.near_copies import check_split, dependence_groups
 from synib.own.power import detectable
 from synib.own.reliance import reliance
-from synib.own.search_space import CONTROL, SYNIB, methods_of
+from synib.own.search_space import CONTROL, methods_of, recommended
 from synib.own.shortcuts import shortcuts
 from synib.own.subset import Subset, subset
 from synib.own.table import Table
@@ -140,7 +140,8 @@ def audit(
     )
     progress.start("interactions")
     bench = Bench(outcome, compared_by, dependent, device, seed)
-    fusions = ["vanilla", SYNIB] if judge else ["vanilla"]
+    synib = recommended(table)
+    fusions = ["vanilla", synib] if judge else ["vanilla"]
     return_freed()
     evidence = collect(bench, fusions)
     if evidence.note:
@@ -157,11 +158,11 @@ def audit(
     chance = compared_by.of_chance(bench.target)
     additive = evidence.additive_scores
     pooling = bench.lead(additive, scores[f"unimodal-{single}"])
-    gain = bench.lead_of_methods(SYNIB, CONTROL) if judge else unknown(len(bench.rows))
+    gain = bench.lead_of_methods(synib, CONTROL) if judge else unknown(len(bench.rows))
     plain_fusion = bench.lead(scores["vanilla"], additive)
     row_scores = {**scores, **evidence.scores, "additive model": additive}
     best_score = max(row_scores.values(), key=lambda x: float(np.mean(x)))
-    rivals = (SYNIB, CONTROL) if curve is not None and curve.adequate else None
+    rivals = (synib, CONTROL) if curve is not None and curve.adequate else None
     claims = claims_of(bench, synergy, additive, scores[f"unimodal-{single}"], row_scores, chance, rivals)
     progress.start("synergy subset")
     on_subset = subset(bench, fusions, device=device) if judge else None
@@ -205,7 +206,7 @@ def audit(
         evidence,
         mean_scores,
         leads,
-        SYNIB,
+        synib,
         CONTROL,
         pid,
         on_subset,

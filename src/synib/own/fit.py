@@ -15,7 +15,7 @@ from synib.own.fit_scores import Score, choice_in_words, scores_of
 from synib.own.folds import Fold, Rows, cross_validation, kind_of
 from synib.own.near_copies import dependence_groups
 from synib.own.predictor import Predictor
-from synib.own.search_space import LINEAR, by_preference, compared
+from synib.own.search_space import LINEAR, SYNIB, by_preference, compared, recommended
 from synib.own.table import Table
 from synib.training.device import choose_device
 
@@ -52,7 +52,7 @@ def fit(
         method: ``"auto"`` compares SynIB, plain fusion, the additive model, each modality alone and the class frequencies by
             cross-validated log-loss. The additive model is kept unless another is clearly better, by more than two standard
             errors of the difference. ``"synib"``, or the name of another method such as ``"vanilla"``, trains that method.
-            SynIB is the recipe, ``SynIB(steps=...)``.
+            SynIB is the recipe, ``SynIB(steps=...)``, and on numbers ``synib-marginal`` (docs/results/fit-recipe.md).
         seeds: Models from different initial weights for each setting, of which the best is kept.
         budget: How many settings of each method to try.
         epochs: Passes over the training rows.
@@ -125,7 +125,7 @@ def _method(table: Table, method: str) -> str:
     """The method for a name, if it can be trained on these data."""
     if not isinstance(method, str):
         raise ValueError(f"method must be a name, such as 'auto' or 'vanilla'; got {shown(method)}.")
-    name = method
+    name = recommended(table) if method == SYNIB else method
     if name in (AUTO, FREQUENCIES):
         return name
     if name == LINEAR:

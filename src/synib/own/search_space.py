@@ -11,6 +11,7 @@ from synib.own.table import Table
 STEPS = 600  # training steps by default
 EPOCHS = 40  # epochs, at most
 SYNIB, CONTROL = "synib", "vanilla"  # the recipe, and the same model with its weight at 0
+ON_NUMBERS = "synib-marginal"  # the form of SynIB for numbers: docs/results/fit-recipe.md
 # Learning rate, dropout, and weight decay or another setting of the method; the most promising value first.
 RATES = (3e-3, 1e-3, 1e-2)
 DROPOUTS = (0.0, 0.3)
@@ -21,7 +22,7 @@ WITHOUT_INTERACTIONS = ("additive", "ensemble", "unimodal")  # or the start of a
 SPECIFIC: dict[str, dict[str, Sequence[float]]] = {
     "confidence": {"weight": (1.0, 0.3, 3.0)},
     "synib-random": {"weight": (3.0, 1.0, 10.0)},
-    "synib-marginal": {"weight": (1.0, 3.0, 10.0)},
+    "synib-marginal": {"weight": (30.0, 10.0, 3.0)},
     "experts": {"weight": (10.0, 3.0, 1.0)},
 }
 FIXED: dict[str, dict[str, Any]] = {
@@ -31,7 +32,7 @@ FIXED: dict[str, dict[str, Any]] = {
     "modality-dropout": {"p": 0.5},
 }
 SECOND = "modality-dropout"  # trains the second model, for rows that lack modalities
-ANNEALED: tuple[str, ...] = ("synib-random",)  # the weight falls to 0 over four fifths of the steps
+ANNEALED: tuple[str, ...] = ("synib-random", "synib-marginal")  # the weight falls to 0 over four fifths of the steps
 LINEAR = "linear"  # a logistic regression
 RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003)  # its penalties; all are tried
 WIDE = 128  # width of a modality from which on logistic regression is compared
@@ -40,13 +41,13 @@ CANDIDATES = 18  # all combinations of 3 x 2 x 3 settings
 
 def methods_of(table: Table, synib: bool = True) -> list[str]:
     """The methods of an audit: unimodal and additive models, plain fusion (SynIB's control), and SynIB."""
-    return [*_single(table), "additive", CONTROL, *([SYNIB] if synib else [])]
+    return [*_single(table), "additive", CONTROL, *([recommended(table)] if synib else [])]
 
 
 def compared(table: Table) -> list[str]:
     """The methods that a fit compares, the simplest first."""
     linear = [LINEAR] if _has_classes(table) and max(x.shape[1] for x in table.modalities.values()) >= WIDE else []
-    return [FREQUENCIES, *linear, *_single(table), "additive", CONTROL, SYNIB]
+    return [FREQUENCIES, *linear, *_single(table), "additive", CONTROL, recommended(table)]
 
 
 def by_preference(table: Table, methods: Sequence[str]) -> list[str]:
@@ -56,8 +57,13 @@ def by_preference(table: Table, methods: Sequence[str]) -> list[str]:
     a single modality if the others are uninformative. If several modalities are informative, these two are far worse than the
     additive model, but a hundred rows may not show it clearly.
     """
-    order = ["additive", LINEAR, "vanilla", *_single(table), SYNIB]
+    order = ["additive", LINEAR, "vanilla", *_single(table), recommended(table)]
     return list(dict.fromkeys([*(method for method in order if method in methods), *methods]))
+
+
+def recommended(table: Table) -> str:
+    """The form of SynIB that is trained: the recipe, except on numbers."""
+    return ON_NUMBERS if kind_of(table) == "regression" else SYNIB
 
 
 def _single(table: Table) -> list[str]:

@@ -12,7 +12,7 @@ from synib.own.verdict import Recommendation
 KINDS = {"product": "a product of two directions", "lookup": "a lookup table over clusters", "gate": "a gate"}
 DETECTORS = {"products": "a regression on products of two modalities' features", "kernel": "a product-kernel regression",
              "table": "a table over clusters of two modalities"}  # fmt: skip
-NETWORKS = {"vanilla": "plain fusion", "synib": "SynIB"}
+NETWORKS = {"vanilla": "plain fusion", "synib": "SynIB", "synib-marginal": "SynIB"}
 
 
 def model_name(candidate: str) -> str:

@@ -32,7 +32,7 @@ from synib.own.raw.catalogue import MINILM, is_network
 from synib.own.raw.encoders.base import EncoderState
 from synib.own.raw.spec import RawModality
 from synib.own.recipe import TableRecipe
-from synib.own.search_space import SYNIB
+from synib.own.search_space import SYNIB, recommended
 from synib.own.table import Table
 from synib.own.tuned_model import SharedNetwork, attach, detach, vectors_of
 from synib.own.tuning_scores import compare, in_plain_values
@@ -117,7 +117,7 @@ def tune(
     """
     requested = str(model.about.get("asked", AUTO))
     raw = check_tunable(table, requested)
-    method = SYNIB if requested == AUTO else model.method
+    method = recommended(table) if requested == AUTO else model.method
     parts = _parts(table, seed)
     job = _Job(table, raw, seed, choose_device(device), download, epochs)
     total = 2 * job.epochs()
