@@ -75,17 +75,24 @@ def _forms(task: str, keep: Callable[[Iterable[str]], Iterable[str]]) -> list[st
 
 
 def searches() -> list[Job]:
-    """Searches of fills on three tasks, and of the forms with swapped fill that two other tasks lack."""
+    """Searches of fills on three tasks, of the forms with swapped fill that two other tasks lack, and of matched irony."""
+    from synib.studies import IronyFormsSearch
     from synib.studies.fair.catalogue import CHOSEN_RECIPE, core
+    from synib.studies.irony.matched_search import TASK
 
-    jobs = []
+    matched = split(list(IronyFormsSearch()._forms(TASK)), 6)
+    jobs = [
+        Job(f"irony-forms-search/{TASK}/{part}", "irony-forms-search", {"form": own})
+        for part, own in enumerate(matched)
+    ]
     for task in TASKS:
         fills = _forms(task, lambda names: [n for n in names if "Gaussian" in n or "zeros" in n])
-        jobs += [_search("fair-fills", task, part, own) for part, own in enumerate(split(fills, 2))]
+        jobs += [_search("fair-fills", task, part, own) for part, own in enumerate(split(fills, 3))]
     halves = [form for form in _forms("digits-halves", core) if form not in (*HALVES, CHOSEN_RECIPE)]
-    jobs += [_search("fair-halves", "digits-halves", part, own) for part, own in enumerate(split(halves, 2))]
-    irony = [form for form in _forms("irony", core) if form != CHOSEN_RECIPE]
-    return jobs + [_search("fair-irony", "irony", part, own) for part, own in enumerate(split(irony, 3))]
+    jobs += [_search("fair-halves", "digits-halves", part, own) for part, own in enumerate(split(halves, 3))]
+    return jobs + [
+        _search("fair-irony", "irony", part, own) for part, own in enumerate(split(_forms("irony", core), 4))
+    ]
 
 
 def _search(group: str, task: str, part: object, forms: tuple[str, ...]) -> Job:
@@ -94,7 +101,7 @@ def _search(group: str, task: str, part: object, forms: tuple[str, ...]) -> Job:
 
 def tested(search: Job) -> Job:
     """The test of what a search chose."""
-    return Job(search.folder.replace("-search/", "/"), "fair", search.options, (search,))
+    return Job(search.folder.replace("-search/", "/"), search.name.removesuffix("-search"), search.options, (search,))
 
 
 def first() -> list[Job]:
@@ -118,9 +125,9 @@ def first() -> list[Job]:
         for task in ("spurious-xor", "digits", "pid-xor")
     ]
     found = searches()
-    order = ("fair-fills", "fair-halves", "fair-irony")  # by value
-    fills, halves, irony = ([job for job in found if job.folder.startswith(group)] for group in order)
-    return [*develop, *fills, *ablations[:2], *masks, *ablations[2:], *halves, *irony]
+    order = ("irony-forms", "fair-fills", "fair-halves", "fair-irony")  # by value
+    matched, fills, halves, irony = ([job for job in found if job.folder.startswith(group)] for group in order)
+    return [*develop, *matched, *fills, *ablations[:2], *masks, *ablations[2:], *halves, *irony]
 
 
 def second() -> list[Job]:
@@ -163,26 +170,27 @@ STAGES = {"first": first, "second": second}
 def train(job: Job, options: argparse.Namespace) -> None:
     """Train what is unfinished of a job, after the searches that it needs."""
     from synib.files import read_csv
-    from synib.studies import EXPERIMENTS, Fair, load, run
+    from synib.studies import EXPERIMENTS, Fair, IronyForms, load, run
 
     chosen: dict[str, Any] = {}
     for other in job.needs:
         train(other, options)
-        if other.name == "fair-search":
+        if other.name.endswith("-search"):
             folder = options.out / other.folder
             search: Any = load(folder)
-            found = search.conclusions(search.summary(read_csv(folder / "results.csv")))["settings"]
-            chosen |= {task: chosen.get(task, {}) | forms for task, forms in found.items()}
+            conclusions = search.conclusions(search.summary(read_csv(folder / "results.csv")))
+            found = conclusions["settings" if other.name == "fair-search" else search.outcome]
+            chosen |= {name: chosen.get(name, {}) | own for name, own in found.items()}  # by task, or by form
     asked = dict(job.options)
     if hasattr(EXPERIMENTS[job.name], "root"):
         asked["root"] = str(options.root)
     if options.tiny:
         asked |= tiny(job)
     experiment = EXPERIMENTS[job.name](**asked)
-    if isinstance(experiment, Fair) and not options.tiny:
+    if isinstance(experiment, Fair | IronyForms) and not options.tiny:
         # The committed settings, and those of a search in this run.
         committed = experiment._chosen
-        every = {task: committed.get(task, {}) | chosen.get(task, {}) for task in {*committed, *chosen}}
+        every = {name: committed.get(name, {}) | chosen.get(name, {}) for name in {*committed, *chosen}}
         vars(experiment)["_chosen"] = every
         if experiment.caution:
             raise RuntimeError(f"{job.folder} is not tested. {experiment.caution}")
@@ -200,7 +208,7 @@ def tiny(job: Job) -> dict[str, Any]:
     """Options with which a job is only tried out: one epoch, narrow networks, one or two seeds."""
     from synib.studies import EXPERIMENTS
 
-    task = job.options["task"][0]
+    task = job.options.get("task", ("irony-matched",))[0]
     pid = {"width": 8} if task == "pid-xor" and job.name != "mask-recovery" else {}
     methods = EXPERIMENTS[job.name](**job.options).methods
     changes: dict[str, Any] = {"seeds": 1, "overrides": {method: {"epochs": 1, **pid} for method in methods}}
@@ -305,12 +313,13 @@ def main() -> None:
 
 
 def pack(folder: Path, archive: Path) -> None:
-    """Pack the results of all runs; parameters of failed models stay."""
+    """Pack the tables of all runs; parameters of failed models stay."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     half = archive.with_name(f".{archive.name}")
     with tarfile.open(half, "w:gz", compresslevel=1) as packed:
         for path in sorted(folder.rglob("*")):
-            if path.is_file() and "failed" not in path.parts and not path.name.startswith("."):
+            kept = path.suffix not in (".html", ".svg")  # the joined folder gets a page of its own
+            if kept and path.is_file() and "failed" not in path.parts and not path.name.startswith("."):
                 with contextlib.suppress(FileNotFoundError):  # replaced at this moment
                     packed.add(path, path.relative_to(folder))
     half.replace(archive)

@@ -14,6 +14,7 @@ from synib.studies.fair.search import FairSearch
 from synib.studies.forms.experiment import Forms
 from synib.studies.hateful_memes.experiment import HatefulMemes
 from synib.studies.irony.experiment import IronyRates
+from synib.studies.irony.forms_experiment import IronyForms, IronyFormsSearch
 from synib.studies.irony.matched_experiment import IronyMatched
 from synib.studies.irony.matched_search import MatchedSearch
 from synib.studies.irony.voices_experiment import IronyVoices, VoicesSearch
@@ -47,6 +48,8 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         IronyRates,
         MatchedSearch,
         IronyMatched,
+        IronyFormsSearch,
+        IronyForms,
         VoicesSearch,
         IronyVoices,
         CremaVotesSearch,
@@ -91,6 +94,8 @@ __all__ = [
     "Forms",
     "GradientGeometry",
     "HatefulMemes",
+    "IronyForms",
+    "IronyFormsSearch",
     "IronyMatched",
     "IronyRates",
     "IronyVoices",
