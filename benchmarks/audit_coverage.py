@@ -120,6 +120,9 @@ def audited(
         **{f"detectable_{kind}": NEVER if size is None else round(size, 4) for kind, size in sizes.items()},
         "bound": round(max(c.bound.high for c in verdict.candidates.values()), 5),
         **{f"gain_{end}": round(getattr(verdict.gain, end), 5) for end in ("value", "low", "high")},
+        **{
+            f"vanilla_gain_{end}": round(getattr(verdict.gain_over_vanilla, end), 5) for end in ("value", "low", "high")
+        },
         "adequate": "" if verdict.curve is None else verdict.curve.adequate,
         "metric": result.metric.name,
     }

@@ -94,7 +94,6 @@ def settings_of() -> Callable[[str, Mapping[str, int]], dict[str, Any]]:
             "masked-random": {"p": 0.4},
             "masked-oracle": {"coordinates": some},
             "modality-dropout": {"p": 0.5, "noise": "shuffled"},
-            "synib": {"steps": 4},
             "synib-random": {"weight": 2.0, "p": 0.4},
             "synib-learned": {"weight": 2.0, "steps": 3, "mask_lr": 1.0, "sparsity": 0.03, "init": -1.0},
             "synib-amortized": {"weight": 2.0, "widths": dict(widths), "sparsity": 0.1},

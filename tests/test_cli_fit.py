@@ -14,9 +14,9 @@ FAST = ("--quick", "--device", "cpu", "--no-baselines")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """One candidate, simple cross-validation: the command is what is tested here."""
+    """One candidate, few epochs, simple cross-validation: the command is what is tested here."""
     module = importlib.import_module("synib.cli.fit")  # beside it, synib.cli has the function of that name
-    monkeypatch.setattr(module, "QUICK", {"budget": 1, "epochs": 40})
+    monkeypatch.setattr(module, "QUICK", {"budget": 1, "epochs": 12})
     monkeypatch.setattr("synib.own.fit.NESTED", 0)
 
 
@@ -51,7 +51,7 @@ def test_a_model_is_fitted_and_predicts_new_rows(synib_command, data, tmp_path, 
     code, out, err = synib_command("fit", data, "--method", "synib", "--group", "speaker", "--split", "part", *FAST)
     assert (code, err) == (0, "")
     assert "label is treated as 2 classes: other, same." in out
-    assert re.search(r"synib was requested\.\nSynIB, trained on 96 rows \(lr 0\.003, dropout 0", out)
+    assert re.search(r"experts was requested\.\nSynIB \(experts\), trained on 96 rows \(lr 0\.003, dropout 0", out)
     shown = r"accuracy \d\.\d{3} \(95 % CI .*\), log-loss \d\.\d{3} \(95 % CI .*\) nats, expected calibration error .*"
     assert re.search(
         rf"Scores by 5-fold cross-validation of training, choice and calibration, with each group in one fold: {shown}\.\n",

@@ -34,10 +34,11 @@ def test_synergy_is_found_and_models_rely_on_both_modalities(audited):
 
 
 def test_synib_is_compared_with_its_own_control_and_with_plain_fusion(audited):
-    assert (audited.synib, audited.control) == ("synib", "vanilla")
+    assert (audited.synib, audited.control) == ("experts", "stacked")
     scores = audited.scores
     verdict = audited.verdict
-    assert verdict.gain.value == pytest.approx(scores["synib"].value - scores["vanilla"].value)
+    assert verdict.gain.value == pytest.approx(scores["experts"].value - scores["stacked"].value)
+    assert verdict.gain_over_vanilla.value == pytest.approx(scores["experts"].value - scores["vanilla"].value)
     assert verdict.curve is not None
     assert verdict.recommendation.method in ("synib", "vanilla", "auto")
 
@@ -103,9 +104,9 @@ def product(kind="classification", rows=300):
 @pytest.mark.parametrize(
     ("kind", "metric", "synib"),
     [
-        ("classification", "accuracy", "synib"),
-        ("ordinal", "closeness", "synib"),
-        ("multilabel", "accuracy", "synib"),
+        ("classification", "accuracy", "experts"),
+        ("ordinal", "closeness", "experts"),
+        ("multilabel", "accuracy", "synib-marginal"),
         ("regression", "explained_variance", "synib-marginal"),
     ],
 )
@@ -219,13 +220,13 @@ def test_everything_is_left_behind_and_says_the_same(audited, tmp_path):
     verdict = json.loads((tmp_path / "verdict.json").read_text())
     assert verdict["synergy"] == "present"
     assert set(verdict["modalities"]) == {"a", "b"}
-    assert {"gain", "detectable", "recommendation", "candidates"} <= set(verdict)
+    assert {"gain", "gain_over_vanilla", "detectable", "recommendation", "candidates"} <= set(verdict)
     text = (tmp_path / "report.html").read_text()
     assert "There is synergy" in text
     assert "synib audit mine.npz" in text
     rows = summary(audited)
     metrics = {row["metric"] for row in rows}
-    assert metrics >= {"accuracy", "over_additive", "over_control", "lost_vanilla", "pid_bits"}
+    assert metrics >= {"accuracy", "over_additive", "over_control", "over_vanilla", "lost_vanilla", "pid_bits"}
     result = page(audited, rows, "x", {})
     assert result.synergy == "present"
     cells = [cell for t in result.tables for r in t.rows.values() for cell in r if cell is not None]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from synib.masks import LearnedMask
 from synib.own.crossfit import FREQUENCIES
 from synib.own.fit import fit
 from synib.own.fit_scores import sentences
@@ -12,24 +11,12 @@ from synib.own.saved import load
 FAST = {"budget": 1, "epochs": 1, "device": "cpu", "baselines": False}
 
 
-@pytest.mark.parametrize("more", [{}, {"classes": 3}, {"kind": "labels"}, {"lacks": 0.3}], ids=str)
-def test_synib_is_the_recipe_over_all_steps_of_the_training(table, more):
-    model = fit(table(n=40, **more), "synib", **(FAST | {"epochs": 3}))
-    assert model.method == "synib"
-    objective = model.answers.learner.method
-    assert isinstance(objective.mask, LearnedMask)
-    assert objective.weight.weight == 10
-    assert objective.weight.floor == 0.1
-    assert int(objective.step) == model.settings["steps"] == 6
-
-
-def test_on_numbers_synib_averages_draws_and_its_weight_falls_to_0(table):
+def test_synib_is_experts_for_classes_and_marginal_for_numbers_and_labels(table):
+    assert fit(table(n=40), "synib", **FAST).method == "experts"
     model = fit(table(n=40, classes=0), "synib", **FAST)
-    assert (model.method, model.settings["draws"], model.settings["weight_schedule"]) == (
-        "synib-marginal",
-        16,
-        "anneal",
-    )
+    assert model.method == "synib-marginal"
+    assert model.settings["draws"] == 16
+    assert fit(table(n=40, kind="labels"), "synib", **FAST).method == "synib-marginal"
 
 
 def test_rows_kept_for_testing_are_not_touched(table):
@@ -82,7 +69,7 @@ def test_random_labels_leave_the_class_frequencies_and_the_reason_is_a_sentence(
         "unimodal-b",
         "additive",
         "vanilla",
-        "synib",
+        "experts",
     ]
     said = model.predict(made.modalities)
     assert np.ptp(said[:, 1]) == 0

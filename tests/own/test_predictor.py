@@ -43,7 +43,7 @@ def test_it_predicts_what_only_both_tell_and_is_calibrated(fitted):
 def test_every_label_has_a_probability_of_its_own(fitted):
     one, model = fitted["labels"]
     said = model.predict(one.modalities)
-    assert (model.kind, model.method, said.shape) == ("multilabel", "synib", (160, 3))
+    assert (model.kind, model.method, said.shape) == ("multilabel", "synib-marginal", (160, 3))
     assert ((said[:, :2] > 0.5) == one.target[:, :2]).mean() > 0.9
     assert said[:, 2].mean() == pytest.approx(one.target[:, 2].mean(), abs=0.1)
     assert np.median(model.needs_both(one.modalities)) > 0.2  # the first label is an XOR

@@ -2,18 +2,18 @@
 
 import pytest
 
-from synib.own.search_space import CANDIDATES, CONTROL, FIRST, SPECIFIC, SYNIB, candidates, fixed, pace
+from synib.own.search_space import CANDIDATES, SPECIFIC, candidates, fixed, pace
 
 
 def test_every_method_has_as_many_candidates_and_all_are_different():
     for name in ("vanilla", "unimodal-a", *SPECIFIC):
         for budget in (1, 4, CANDIDATES):
             assert len({tuple(c.items()) for c in candidates(name, budget)}) == budget
-        assert {c["lr"] for c in candidates(name, 6)} == {1e-3, 3e-3, 1e-2}
-        assert {c["dropout"] for c in candidates(name, 3)} == {0.0, 0.3}
+        assert {c["lr"] for c in candidates(name, 3)} == {1e-3, 3e-3, 1e-2}
+        assert {c["dropout"] for c in candidates(name, 2)} == {0.0, 0.3}
         (specific,) = [key for key in candidates(name, 1)[0] if key not in ("lr", "dropout")]
         assert specific == ("weight" if name in SPECIFIC else "weight_decay")
-        assert len({c[specific] for c in candidates(name, 6)}) == 3
+        assert len({c[specific] for c in candidates(name, 3)}) == 3
     with pytest.raises(ValueError, match="candidates per method and must be at most 18; got 19"):
         candidates("vanilla", 19)
 
@@ -25,12 +25,9 @@ def test_no_batch_is_a_row_alone_and_training_ends():
         assert 2 <= epochs <= 40
 
 
-def test_synib_and_its_control_differ_in_the_number_of_steps_alone():
-    for budget in (1, 3, CANDIDATES):
-        assert candidates(SYNIB, budget) == candidates(CONTROL, budget)
-    assert fixed(SYNIB, 100) == {**fixed(CONTROL, 100), "steps": 100}
-
-
-def test_models_of_interactions_try_weight_decay_without_dropout_first():
-    assert [tuple(c.values()) for c in candidates(SYNIB, 3)] == [*FIRST]
-    assert candidates("additive", CANDIDATES) == candidates("unimodal-a", CANDIDATES) != candidates(SYNIB, CANDIDATES)
+def test_only_on_numbers_the_weight_of_averaged_draws_is_annealed_from_larger_values():
+    assert [c["weight"] for c in candidates("synib-marginal", 3, "multilabel")] == [1.0, 3.0, 10.0]
+    assert [c["weight"] for c in candidates("synib-marginal", 3, "regression")] == [30.0, 10.0, 3.0]
+    assert fixed("synib-marginal", 100, "regression")["weight_steps"] == 80
+    assert "weight_steps" not in fixed("synib-marginal", 100, "multilabel")
+    assert candidates("vanilla", 3, "regression") == candidates("vanilla", 3)

@@ -142,7 +142,7 @@ def test_where_tuning_does_not_help_the_model_stays_as_it_was(rows, bert):
     frozen = dataclasses.replace(frozen, about={**frozen.about, "asked": "auto"})
     model, same = tune(frozen, shuffled, epochs=3, device="cpu")
     told = model.about["tuned"]
-    assert told["method"] == "synib"
+    assert told["method"] == "experts"
     assert told["difference"]["value"] >= 0
     assert not told["kept"]
     assert "The model with frozen encoders is kept." in told["words"]

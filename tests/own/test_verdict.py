@@ -45,7 +45,7 @@ def test_sentences_on_synergy_have_size_interval_and_number_of_rows():
         in absent[1]
     )
     assert "another kind, a larger model or more data" in absent[2]
-    unclear = sentences.on_synergy("unclear", evidence(0.0, "synib"), SIZES | {"gate": None}, "accuracy")
+    unclear = sentences.on_synergy("unclear", evidence(0.0, "experts"), SIZES | {"gate": None}, "accuracy")
     assert "Inconclusive: the strongest candidate is SynIB, with +0.0 points" in unclear[0]
     assert "a gate would not have been detected reliably" in unclear[1]
     nothing = sentences.on_synergy("unclear", evidence(0.0), dict.fromkeys(SIZES), "accuracy")
@@ -57,9 +57,9 @@ def test_sentences_on_synergy_have_size_interval_and_number_of_rows():
 @pytest.mark.parametrize(
     ("gain", "curve", "claims", "words"),
     [
-        (e(0.1, 0.01), GOOD, SURE, "SynIB is better than plain fusion, which is SynIB with weight 0: +10.0 points"),
-        (e(-0.1, 0.01), GOOD, SURE, "SynIB is worse than plain fusion"),
-        (e(0.0, 0.05), GOOD, NOTHING, "do not show that SynIB is better than plain fusion"),
+        (e(0.1, 0.01), GOOD, SURE, "SynIB is better than the same estimator with weight 0: +10.0 points"),
+        (e(-0.1, 0.01), GOOD, SURE, "SynIB is worse than the same estimator with weight 0"),
+        (e(0.0, 0.05), GOOD, NOTHING, "do not show that SynIB is better than the same estimator with weight 0"),
         (
             e(0.1, 0.01),
             SHORT,
@@ -71,8 +71,9 @@ def test_sentences_on_synergy_have_size_interval_and_number_of_rows():
 )
 def test_methods_are_judged_where_they_were_trained_well_enough(gain, curve, claims, words):
     plain = e(0.05, 0.01)
-    text = " ".join(sentences.on_methods("present", plain, gain, curve, claims, "accuracy"))
+    text = " ".join(sentences.on_methods("present", plain, gain, e(0.2, 0.01), curve, claims, "accuracy", "stacked"))
     assert words in text
+    assert ("Its gain over one plain fusion network is +20.0 points" in text) == (curve is GOOD)
     assert ("Plain fusion learns at least part of it" in text) == (curve is GOOD and claims is SURE)
 
 
@@ -87,7 +88,7 @@ def test_methods_are_judged_where_they_were_trained_well_enough(gain, curve, cla
 )
 def test_that_plain_fusion_learns_nothing_is_claimed_only_where_that_is_shown(plain, claims, words):
     gain = e(0.0, 0.05)
-    assert words in sentences.on_methods("present", plain, gain, GOOD, claims, "accuracy")[0]
+    assert words in sentences.on_methods("present", plain, gain, gain, GOOD, claims, "accuracy", "stacked")[0]
 
 
 def test_sentences_on_pooling_and_chance_follow_their_claims():
@@ -140,6 +141,7 @@ def test_for_scripts_there_are_plain_values():
         pooling=e(0.0, 0.01),
         plain_fusion=e(0.0, 0.1),
         gain=e(0.01, 0.02),
+        gain_over_vanilla=e(0.02, 0.02),
         chance=e(0.5, 0.1),
         claims=SURE,
         curve=SHORT,

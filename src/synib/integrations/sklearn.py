@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synib.checks import check_modality, shown
-from synib.own.fit import AUTO, BUDGET
+from synib.own.fit import AUTO, BUDGET, SYNIB
 from synib.own.fit import fit as fit_model
 from synib.own.predictor import Predictor
-from synib.own.search_space import SYNIB
 from synib.own.table import Table
 
 try:

@@ -22,7 +22,7 @@ from synib.methods.modality_dropout import ModalityDropout, modality_dropout
 from synib.methods.ogm import OGM
 from synib.methods.on_latents import OnLatents
 from synib.methods.reconboost import ReconBoost
-from synib.methods.synib import synib, synib_amortized, synib_learned, synib_marginal, synib_oracle, synib_random
+from synib.methods.synib import synib_amortized, synib_learned, synib_marginal, synib_oracle, synib_random
 from synib.methods.unimodal import UnimodalModel
 from synib.methods.vanilla import Vanilla
 from synib.objective import Annealing, LinearWarmup, Objective, Reference, SynIB, Uniform, Unimodal
@@ -36,7 +36,6 @@ METHODS: dict[str, Callable[..., Objective]] = {
     "masked-random": masked_random,
     "masked-oracle": masked_oracle,
     "modality-dropout": modality_dropout,
-    "synib": synib,
     "synib-random": synib_random,
     "synib-learned": synib_learned,
     "synib-amortized": synib_amortized,

@@ -32,11 +32,6 @@ NOISES: dict[str, type[Noise]] = {
 NoiseName = Literal["standard", "matched", "shuffled", "class-shuffled", "zeros", "hidden"]
 
 
-def synib(*, steps: int, **settings: Any) -> SynIB:
-    """The recipe, ``SynIB(steps=...)``: learned masks, swapped values, and a weight that falls over so many training steps."""
-    return SynIB(steps=steps, **settings)
-
-
 def synib_random(*, p: float, noise: NoiseName = "standard", over: Over = "coordinates", **settings: Any) -> SynIB:
     """SynIB with random masks: each coordinate, or each token, corrupted with probability ``p``."""
     return _synib(RandomMask(p, over), noise, settings)

@@ -21,7 +21,7 @@ from synib.own.metric import Metric
 from synib.own.near_copies import check_split, dependence_groups
 from synib.own.power import detectable
 from synib.own.reliance import reliance
-from synib.own.search_space import CONTROL, methods_of, recommended
+from synib.own.search_space import control, methods_of, recommended
 from synib.own.shortcuts import shortcuts
 from synib.own.subset import Subset, subset
 from synib.own.table import Table
@@ -57,7 +57,7 @@ class Audit:
         scores: Model → its metric on test rows.
         over_additive: Model → its gain over the additive model on the same rows.
         synib: The form of SynIB that was trained.
-        control: The same network with SynIB's weight at 0: plain fusion.
+        control: The same estimator with SynIB's weight at 0.
         pid: Modality → partial information decomposition of it and all others, by clusters; for class targets only, and
             for two modalities only the first.
         subset: The accuracy of fusion models on rows where every unimodal model is wrong; for class targets only.
@@ -140,7 +140,7 @@ def audit(
     )
     progress.start("interactions")
     bench = Bench(outcome, compared_by, dependent, device, seed)
-    synib = recommended(table)
+    synib, rival = recommended(table), control(table)
     fusions = ["vanilla", synib] if judge else ["vanilla"]
     return_freed()
     evidence = collect(bench, fusions)
@@ -158,11 +158,13 @@ def audit(
     chance = compared_by.of_chance(bench.target)
     additive = evidence.additive_scores
     pooling = bench.lead(additive, scores[f"unimodal-{single}"])
-    gain = bench.lead_of_methods(synib, CONTROL) if judge else unknown(len(bench.rows))
+    gain, over_vanilla = (
+        bench.lead_of_methods(synib, other) if judge else unknown(len(bench.rows)) for other in (rival, "vanilla")
+    )
     plain_fusion = bench.lead(scores["vanilla"], additive)
     row_scores = {**scores, **evidence.scores, "additive model": additive}
     best_score = max(row_scores.values(), key=lambda x: float(np.mean(x)))
-    rivals = (synib, CONTROL) if curve is not None and curve.adequate else None
+    rivals = (synib, rival) if curve is not None and curve.adequate else None
     claims = claims_of(bench, synergy, additive, scores[f"unimodal-{single}"], row_scores, chance, rivals)
     progress.start("synergy subset")
     on_subset = subset(bench, fusions, device=device) if judge else None
@@ -178,6 +180,7 @@ def audit(
         pooling=pooling,
         plain_fusion=plain_fusion,
         gain=gain,
+        gain_over_vanilla=over_vanilla,
         chance=bench.estimate(chance),
         curve=curve,
         claims=claims,
@@ -187,7 +190,7 @@ def audit(
         sentences=[
             *sentences.on_synergy(synergy, evidence, sizes, metric_name),
             sentences.on_pooling(pooling, single, claims, metric_name),
-            *sentences.on_methods(synergy, plain_fusion, gain, curve, claims, metric_name),
+            *sentences.on_methods(synergy, plain_fusion, gain, over_vanilla, curve, claims, metric_name, rival),
             *sentences.on_chance(bench.estimate(best_score), bench.estimate(chance), claims, metric_name),
         ],
     )
@@ -207,7 +210,7 @@ def audit(
         mean_scores,
         leads,
         synib,
-        CONTROL,
+        rival,
         pid,
         on_subset,
         verdict,

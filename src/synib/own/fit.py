@@ -15,11 +15,12 @@ from synib.own.fit_scores import Score, choice_in_words, scores_of
 from synib.own.folds import Fold, Rows, cross_validation, kind_of
 from synib.own.near_copies import dependence_groups
 from synib.own.predictor import Predictor
-from synib.own.search_space import LINEAR, SYNIB, by_preference, compared, recommended
+from synib.own.search_space import LINEAR, by_preference, compared, recommended
 from synib.own.table import Table
 from synib.training.device import choose_device
 
 AUTO = "auto"  # the additive model, or one whose cross-validated log-loss is clearly lower
+SYNIB = "synib"  # the form of SynIB that docs/results/forms recommends
 BUDGET = 3  # settings to try for each method
 NESTED = 1000  # below this number of rows, cross-validation is nested
 Progress = Callable[[float, float], None]
@@ -51,8 +52,9 @@ def fit(
         table: The data.
         method: ``"auto"`` compares SynIB, plain fusion, the additive model, each modality alone and the class frequencies by
             cross-validated log-loss. The additive model is kept unless another is clearly better, by more than two standard
-            errors of the difference. ``"synib"``, or the name of another method such as ``"vanilla"``, trains that method.
-            SynIB is the recipe, ``SynIB(steps=...)``, and on numbers ``synib-marginal`` (docs/results/fit-recipe.md).
+            errors of the difference. ``"synib"``, or the name of a method such as ``"vanilla"``, trains that method. SynIB
+            means ``experts`` (a synergy expert and unimodal ones) for classes, the form that did best
+            (docs/results/forms), and ``synib-marginal`` for numbers and labels.
         seeds: Models from different initial weights for each setting, of which the best is kept.
         budget: How many settings of each method to try.
         epochs: Passes over the training rows.

@@ -73,7 +73,7 @@ class FitRun:
         for method, single, recipe, cells in self.work:
             work = cost_of(recipe, cells) / len(cells)
             trained = train_cells(recipe, cells, self.device, after_epoch=partial(self._advance, work=work))
-            for number, settings in enumerate(candidates(method, self.budget)):
+            for number, settings in enumerate(candidates(method, self.budget, self.table.kind)):
                 for seed in range(self.seed, self.seed + self.seeds):
                     answers, learners = [], []
                     for fold, part in enumerate(recipe.parts):
@@ -99,7 +99,7 @@ class FitRun:
             answers = predictions[method, number, seed, True]
             paired = self._paired(rows, predictions[method, number, seed, False]) if self.pairs else None
             candidate_learners[len(result)] = fold_learners[method, number, seed]
-            settings = candidates(method, self.budget)[number]
+            settings = candidates(method, self.budget, self.table.kind)[number]
             result.append(Candidate(method, settings, seed, self._joined(rows, answers), paired=paired))
         return result, candidate_learners
 
@@ -265,7 +265,7 @@ class FitRun:
     def _revises(self, method: str) -> bool:
         if method in (FREQUENCIES, LINEAR):
             return False
-        settings = self.recipe.settings(method, candidates(method, 1)[0], 0)
+        settings = self.recipe.settings(method, candidates(method, 1, self.table.kind)[0], 0)
         return isinstance(make_method(method, self.recipe.family, settings), RevisesWeights)
 
     def _frequencies(self, rows: Rows) -> Candidate:

@@ -162,7 +162,6 @@ def in_words(method: str, kind: str = "classification") -> str:
         "linear": "logistic regression",
         "additive": "the additive model",
         "vanilla": "plain fusion",
-        "synib": "SynIB",
         "experts": "SynIB (experts)",
         "synib-marginal": "SynIB (synib-marginal)",
     }.get(method, method)

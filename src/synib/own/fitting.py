@@ -166,7 +166,7 @@ def train(
             recipe,
             method,
             [by_cell[cell.id] for cell in method_cells],
-            candidates(method, budget),
+            candidates(method, budget, recipe.table.kind),
             seeds,
         )
     recipe.release()

@@ -76,7 +76,7 @@ class TableRecipe:
         return [
             Cell("own", method, {"fold": fold}, self.settings(method, candidate, fold), seed)
             for fold in range(len(self.parts))
-            for candidate in candidates(method, budget)
+            for candidate in candidates(method, budget, self.table.kind)
             for seed in range(first, first + seeds)
         ]
 
@@ -86,7 +86,7 @@ class TableRecipe:
         batch_size, epochs = pace(len(train))
         epochs = self.given_epochs or epochs
         return {
-            **fixed(method, epochs * math.ceil(len(train) / batch_size)),
+            **fixed(method, epochs * math.ceil(len(train) / batch_size), self.table.kind),
             **candidate,
             "hidden": [self.width, self.width],
             "batch_size": batch_size,

@@ -12,7 +12,7 @@ from synib.own.verdict import Recommendation
 KINDS = {"product": "a product of two directions", "lookup": "a lookup table over clusters", "gate": "a gate"}
 DETECTORS = {"products": "a regression on products of two modalities' features", "kernel": "a product-kernel regression",
              "table": "a table over clusters of two modalities"}  # fmt: skip
-NETWORKS = {"vanilla": "plain fusion", "synib": "SynIB", "synib-marginal": "SynIB"}
+NETWORKS = {"vanilla": "plain fusion", "experts": "SynIB", "synib-marginal": "SynIB"}
 
 
 def model_name(candidate: str) -> str:
@@ -84,9 +84,11 @@ def on_methods(
     synergy: Answer,
     plain_fusion: Estimate,
     gain: Estimate,
+    gain_over_vanilla: Estimate,
     curve: LearningCurve | None,
     claims: Claims,
     metric: str,
+    control: str,
 ) -> list[str]:
     """Whether plain fusion learns the synergy, and whether SynIB helps."""
     if curve is None:
@@ -102,14 +104,21 @@ def on_methods(
         else:
             text = "These rows do not show whether plain fusion learns it"
         result.append(f"{text}: {interval(plain_fusion, metric)} over the best additive model.")
-    rival = "plain fusion, which is SynIB with weight 0"
+    rival = "the same estimator with weight 0" if control != "vanilla" else "plain fusion, which is SynIB with weight 0"
+    over_plain = (
+        ""
+        if control == "vanilla"
+        else f" Its gain over one plain fusion network is {interval(gain_over_vanilla, metric)}."
+    )
     if gain.value > 0 and claims.hold(GAIN):
-        result.append(f"SynIB is better than {rival}: {interval(gain, metric)}.")
+        result.append(f"SynIB is better than {rival}: {interval(gain, metric)}.{over_plain}")
     elif gain.value < 0 and claims.hold(GAIN):
-        result.append(f"SynIB is worse than {rival}: {interval(gain, metric)}.")
+        result.append(f"SynIB is worse than {rival}: {interval(gain, metric)}.{over_plain}")
     else:
         why = _adjusted(gain, claims, GAIN)
-        result.append(f"These rows do not show that SynIB is better than {rival}: {interval(gain, metric)}{why}.")
+        result.append(
+            f"These rows do not show that SynIB is better than {rival}: {interval(gain, metric)}{why}.{over_plain}"
+        )
     return result
 
 
@@ -126,7 +135,7 @@ def on_chance(best_score: Estimate, chance: Estimate, claims: Claims, metric: st
 def recommend(synergy: Answer, gain: Estimate, plain_fusion: Estimate, claims: Claims, single: str) -> Recommendation:
     """The recommended method for these data, from the verdict."""
     if gain.value >= SMALL and claims.hold(GAIN):
-        return Recommendation("synib", "SynIB is better than plain fusion, which is SynIB without its penalty.")
+        return Recommendation("synib", "SynIB is better than the same estimator without its penalty.")
     if synergy == "present" and plain_fusion.value > 0 and claims.hold(LEARNS):
         return Recommendation("vanilla", "Plain fusion learns the synergy, and SynIB is not shown to improve on it.")
     if synergy == "absent" and claims.hold(POOLING):

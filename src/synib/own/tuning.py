@@ -32,7 +32,7 @@ from synib.own.raw.catalogue import MINILM, is_network
 from synib.own.raw.encoders.base import EncoderState
 from synib.own.raw.spec import RawModality
 from synib.own.recipe import TableRecipe
-from synib.own.search_space import SYNIB, recommended
+from synib.own.search_space import recommended
 from synib.own.table import Table
 from synib.own.tuned_model import SharedNetwork, attach, detach, vectors_of
 from synib.own.tuning_scores import compare, in_plain_values
@@ -44,7 +44,7 @@ from synib.training.plan import Plan
 RATE, DECAY, CLIP, BATCH = 5e-4, 0.0, 1.0, 32
 STEPS, FEWEST, MOST = 200, 3, 10  # training steps, at least, within this range of epochs
 LEAST = 40  # rows, at least
-TUNED = (SYNIB, "experts", "stacked", "synib-marginal", "vanilla", "additive")
+TUNED = ("experts", "stacked", "synib-marginal", "vanilla", "additive")
 Progress = Callable[[float, float], None]
 
 
@@ -70,9 +70,9 @@ def check_tunable(table: Table, method: str = AUTO) -> dict[str, RawModality]:
             f"--tune needs one transformers encoder per modality, but {name} is encoded by {used}. Name an encoder by its "
             f"folder or hub id: --encoder {name}={example}."
         )
-    if method not in (AUTO, *TUNED) and method.removeprefix("unimodal-") not in tunable:
+    if method not in (AUTO, "synib", *TUNED) and method.removeprefix("unimodal-") not in tunable:
         raise ValueError(
-            f"--tune supports the methods {', '.join(TUNED)}, and unimodal- of {', '.join(tunable)}; got {method}: "
+            f"--tune supports the methods synib, {', '.join(TUNED)}, and unimodal- of {', '.join(tunable)}; got {method}: "
             "leave out --tune."
         )
     if find_spec("lightning") is None:

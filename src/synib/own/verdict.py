@@ -43,7 +43,8 @@ class Verdict:
             synergy is present, ``None`` for a kind that would not be detected.
         pooling: The gain of the additive model over the best single modality.
         plain_fusion: The gain of plain fusion over the additive model.
-        gain: The gain of SynIB over plain fusion, its control.
+        gain: The gain of SynIB over the same estimator with weight 0.
+        gain_over_vanilla: The gain of SynIB over one plain fusion network.
         chance: The metric of a constant prediction.
         claims: The other claims, with p-values adjusted for their number.
         curve: Whether plain fusion is trained to convergence; ``None`` if this was not tested.
@@ -62,6 +63,7 @@ class Verdict:
     pooling: Estimate
     plain_fusion: Estimate
     gain: Estimate
+    gain_over_vanilla: Estimate
     chance: Estimate
     claims: Claims
     curve: LearningCurve | None
@@ -85,6 +87,7 @@ class Verdict:
             "pooling": _plain(self.pooling),
             "vanilla": _plain(self.plain_fusion),
             "gain": _plain(self.gain),
+            "gain_over_vanilla": _plain(self.gain_over_vanilla),
             "chance": _plain(self.chance),
             "claims": {name: round(p, 6) for name, p in self.claims.adjusted.items()},
             "learning_curve": None if self.curve is None else {

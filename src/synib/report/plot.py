@@ -20,7 +20,7 @@ SYMBOLS: dict[Any, str] = {
     "1": "y-down-open", "2": "y-up-open", "3": "y-left-open", "4": "y-right-open", "+": "cross-thin-open",
     "x": "x-thin-open", "P": "cross", "X": "x", "p": "pentagon", "h": "hexagon", (5, 0): "star-square",
     (6, 0): "hexagram", (7, 0): "star-diamond", "": "circle-dot", "|": "line-ns-open", "_": "line-ew-open",
-    ",": "square-dot", (4, 0): "diamond-wide", (3, 1): "star-triangle-up",
+    ",": "square-dot", (4, 0): "diamond-wide",
 }  # fmt: skip
 
 

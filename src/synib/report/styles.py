@@ -15,7 +15,6 @@ STYLES: dict[str, dict[str, Any]] = {
     "confidence": {"color": "#b98a5e", "marker": "s"},
     "masked-random": {"color": "#c9b458", "marker": "<"},
     "masked-oracle": {"color": "#7d8f3a", "marker": ">"},
-    "synib": {"color": "#e8862e", "marker": (3, 1)},
     "synib-random": {"color": "#6fa8dc", "marker": "^"},
     "synib-learned": {"color": "#2f6fb5", "marker": "v"},
     "synib-amortized": {"color": "#4aa7b0", "marker": "8"},

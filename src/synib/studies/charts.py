@@ -12,7 +12,6 @@ LABELS = {
     "confidence": "confidence penalty",
     "masked-oracle": "masked inputs, oracle",
     "masked-random": "masked inputs, random",
-    "synib": "SynIB, the recipe",
     "synib-random": "SynIB, random masks",
     "synib-learned": "SynIB, learned masks",
     "synib-amortized": "SynIB, amortised masks",

@@ -12,7 +12,7 @@ from synib.own.table import read
 
 QUICK = {"budget": 1, "epochs": 1, "device": "cpu", "baselines": False}
 CASES = {  # name → method, and what the table is
-    "experts of three classes, absence learned": ("experts", {"n": 100, "classes": 3, "lacks": 0.4}),
+    "experts of three classes, absence learned": ("synib", {"n": 100, "classes": 3, "lacks": 0.4}),
     "fusion of two classes, some absent": ("vanilla", {"lacks": 0.1}),
     "additive, a number": ("additive", {"classes": 0}),
     "fusion, a number, some absent": ("vanilla", {"classes": 0, "lacks": 0.1}),
