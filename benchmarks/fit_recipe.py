@@ -1,4 +1,4 @@
-"""SynIB in `synib fit`: the one recipe, what was used before it, and plain fusion, for every kind of target.
+"""SynIB in `synib fit`: what it trains of itself ("before"), the one recipe and plain fusion, for every kind of target.
 
 Rows of two modalities with 16 numbers each. A score is the product of the signs of one number of each modality (synergy), the
 sum of one number of each (additive), or both added (mixed). With a shortcut, a number of the first modality says the answer as
@@ -19,8 +19,10 @@ import itertools
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 from workers import results
 
@@ -29,34 +31,28 @@ TASKS = {"number": "regression", "labels": "multilabel", "two": "classification"
 TRUTHS = ("synergy", "shortcut", "mixed", "additive")
 SCORES = ("loss", "score", "loss_without", "score_without")
 FIELDS = ("kind", "truth", "rows", "set", "form", *SCORES, "seconds")
-RATES = (3e-3, 1e-3, 1e-2)
 SETTINGS = ((3e-3, 0.0, 1e-3), (1e-3, 0.0, 1e-3), (3e-3, 0.3, 1e-4))  # learning rate, dropout, weight decay
 RECIPE = {"steps": 4, "mask_lr": 0.5, "sparsity": 0.01, "noise": "shuffled", "draws": 1, "weight": 10.0}
 Job = tuple[str, str, int, int, str]  # kind, truth, rows, set, form
 
 
 class Form(NamedTuple):
-    """A method, its searched weights (with a fixed weight decay), its fixed settings, and the weight it is annealed to."""
+    """A method of `fit`, its fixed settings (without any: those of the library), and the weight it is annealed to."""
 
     method: str
-    weights: Sequence[float] = ()
-    settings: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] | None = None
     floor: float | None = None
 
 
 MARGINAL = {"draws": 16}
 WHOLE = MARGINAL | {"weight": 10.0}  # what `SynIB(steps=...)` does for a FusionModel without unimodal heads
 FORMS: dict[str, dict[str, Form]] = {
-    "plain fusion": dict.fromkeys(TASKS, Form("vanilla")),
-    "before": {
-        "number": Form("synib-marginal", (30.0, 10.0, 3.0), MARGINAL, 0.0),
-        "labels": Form("synib-marginal", (1.0, 3.0, 10.0), MARGINAL),
-        **dict.fromkeys(("two", "three"), Form("experts", (10.0, 3.0, 1.0), MARGINAL | {"debias": True})),
-    },
-    "recipe": dict.fromkeys(TASKS, Form("synib-learned", settings=RECIPE, floor=0.1)),
-    "recipe without heads": dict.fromkeys(TASKS, Form("synib-marginal", settings=WHOLE, floor=0.1)),
-    "experts with the recipe": dict.fromkeys(("two", "three"), Form("recipe-experts", settings=RECIPE, floor=0.1)),
-    "experts, recipe without heads": dict.fromkeys(("two", "three"), Form("experts", settings=WHOLE, floor=0.1)),
+    "plain fusion": dict.fromkeys(TASKS, Form("vanilla", {})),
+    "before": dict.fromkeys(TASKS, Form("synib")),  # what `fit` trains of itself: experts, or synib-marginal
+    "recipe": dict.fromkeys(TASKS, Form("synib-learned", RECIPE, floor=0.1)),
+    "recipe without heads": dict.fromkeys(TASKS, Form("synib-marginal", WHOLE, floor=0.1)),
+    "experts with the recipe": dict.fromkeys(("two", "three"), Form("recipe-experts", RECIPE, floor=0.1)),
+    "experts, recipe without heads": dict.fromkeys(("two", "three"), Form("experts", WHOLE, floor=0.1)),
 }
 
 
@@ -101,31 +97,30 @@ def measured(kind: str, predicted: Any, target: Any) -> tuple[float, float]:
     return float(-np.log(likelihood).mean()), float((predicted.argmax(1) == target).mean())
 
 
-def use(form: Form) -> None:
-    """Let `fit` train a form with these settings, whatever its own search space is."""
+@contextmanager
+def registered(form: Form) -> Iterator[None]:
+    """As long as this lasts, `fit` trains a form with its settings, whatever its own search space is."""
     from synib import methods
     from synib.own import fit_run, fitting, recipe
 
-    tried = [dict(zip(("lr", "dropout", "weight_decay"), setting, strict=True)) for setting in SETTINGS]
-    if form.weights:
-        tried = [
-            {"lr": rate, "dropout": dropout, "weight": weight}
-            for rate, dropout, weight in zip(RATES, (0.0, 0.3, 0.0), form.weights, strict=True)
-        ]
+    settings = form.settings
+    if settings is None:
+        yield
+        return
 
-    def candidates(method: str, budget: int) -> list[dict[str, float]]:
-        return tried[:budget]
+    def candidates(method: str, budget: int, kind: str) -> list[dict[str, float]]:
+        return [dict(zip(("lr", "dropout", "weight_decay"), setting, strict=True)) for setting in SETTINGS[:budget]]
 
-    def fixed(method: str, steps: int) -> dict[str, Any]:
+    def fixed(method: str, steps: int, kind: str) -> dict[str, Any]:
         falling = {"weight_schedule": "anneal", "weight_steps": max(1, 4 * steps // 5), "weight_floor": form.floor}
-        return {"weight_decay": 1e-4, **form.settings, **(falling if form.floor is not None else {})}
+        return {**settings, **(falling if form.floor is not None else {})}
 
-    module: Any
-    for module in (fit_run, fitting, recipe):
-        module.candidates = candidates
-    recipe_module: Any = recipe
-    recipe_module.fixed = fixed
-    methods.METHODS["recipe-experts"] = _recipe_experts()
+    with ExitStack() as stack:
+        for module in (fit_run, fitting, recipe):
+            stack.enter_context(mock.patch.object(module, "candidates", candidates))
+        stack.enter_context(mock.patch.object(recipe, "fixed", fixed))
+        stack.enter_context(mock.patch.dict(methods.METHODS, {"recipe-experts": _recipe_experts()}))
+        yield
 
 
 def _recipe_experts() -> Any:
@@ -153,15 +148,15 @@ def judged(job: Job) -> dict[str, Any]:
     kind, truth, rows, number, name = job
     torch.set_num_threads(1)
     form = FORMS[name][kind]
-    use(form)
     rng = np.random.default_rng([number, list(TASKS).index(kind), TRUTHS.index(truth)])
     x, y, _ = drawn(kind, truth, rows, rng)
     fresh, target, cued = drawn(kind, truth, FRESH, rng)
     table = synib.Table.from_arrays(x, y, task=TASKS[kind])  # type: ignore[arg-type]
     start = time.perf_counter()
-    model = synib.fit(table, form.method, device="cpu", seed=number, baselines=False, incomplete=False)
-    seconds = time.perf_counter() - start
-    predicted = np.asarray(model.predict(fresh))
+    with registered(form):
+        model = synib.fit(table, form.method, device="cpu", seed=number, baselines=False, incomplete=False)
+        seconds = time.perf_counter() - start
+        predicted = np.asarray(model.predict(fresh))
     scores = (*measured(kind, predicted, target), *measured(kind, predicted[~cued], target[~cued]))
     row: dict[str, Any] = {"kind": kind, "truth": truth, "rows": rows, "set": number, "form": name}
     return row | {k: round(v, 4) for k, v in zip(SCORES, scores, strict=True)} | {"seconds": round(seconds, 1)}
