@@ -4,10 +4,12 @@ Rows of two modalities with 16 numbers each. A score is the product of the signs
 sum of one number of each (additive), or both added (mixed). With a shortcut, a number of the first modality says the answer as
 well in four fifths of the rows, which one flag marks. The target is a score with noise (number), whether it is above 0 (two),
 three such labels (labels), or three classes made from two scores (three). `fit` is called for one method at a time, and its
-model is measured on fresh rows, all and those without a shortcut. A run that was stopped goes on where it was.
+model is measured on fresh rows, all and those without a shortcut. For small data there is the agreement of two signs, each in
+one of a modality's four numbers, with little noise. A run that was stopped goes on where it was.
 
     python benchmarks/fit_recipe.py --out FILE.csv [--sets 3] [--first 0] [--rows 2000] [--kinds number labels two three]
                                     [--truths synergy shortcut mixed additive] [--only FORM ...] [--workers 1] [--seconds S]
+                                    [--budget 3] [--epochs N]
 
 It ends with a table in Markdown; with `--sets 0` it only prints that of an earlier run. `--against FORM` adds the differences
 to that form, paired by set, with their 95 % intervals.
@@ -28,12 +30,12 @@ from workers import results
 
 WIDTH, FRESH, CUES = 16, 5000, 0.8
 TASKS = {"number": "regression", "labels": "multilabel", "two": "classification", "three": "classification"}
-TRUTHS = ("synergy", "shortcut", "mixed", "additive")
+TRUTHS = ("synergy", "shortcut", "mixed", "additive", "agreement")
 SCORES = ("loss", "score", "loss_without", "score_without")
 FIELDS = ("kind", "truth", "rows", "set", "form", *SCORES, "seconds")
 SETTINGS = ((3e-3, 0.0, 1e-3), (1e-3, 0.0, 1e-3), (3e-3, 0.3, 1e-4))  # learning rate, dropout, weight decay
 RECIPE = {"steps": 4, "mask_lr": 0.5, "sparsity": 0.01, "noise": "shuffled", "draws": 1, "weight": 10.0}
-Job = tuple[str, str, int, int, str]  # kind, truth, rows, set, form
+Job = tuple[str, str, int, int, str, int, int | None]  # kind, truth, rows, set, form, budget, epochs
 
 
 class Form(NamedTuple):
@@ -60,6 +62,11 @@ def drawn(kind: str, truth: str, rows: int, rng: Any) -> tuple[dict[str, Any], A
     """Modalities, target, and whether a row has a shortcut."""
     import numpy as np
 
+    if truth == "agreement":
+        signs = rng.choice([-1.0, 1.0], (2, rows))
+        first, second = 0.3 * rng.normal(size=(2, rows, 4))
+        first[:, 0], second[:, 0] = first[:, 0] + signs[0], second[:, 0] + signs[1]
+        return {"first": first, "second": second}, (signs[0] == signs[1]).astype(np.int64), np.zeros(rows, bool)
     first, second = rng.normal(size=(2, rows, WIDTH)).astype(np.float32)
     score = np.zeros((rows, 3))
     if truth != "additive":
@@ -145,7 +152,7 @@ def judged(job: Job) -> dict[str, Any]:
 
     import synib
 
-    kind, truth, rows, number, name = job
+    kind, truth, rows, number, name, budget, epochs = job
     torch.set_num_threads(1)
     form = FORMS[name][kind]
     rng = np.random.default_rng([number, list(TASKS).index(kind), TRUTHS.index(truth)])
@@ -154,7 +161,16 @@ def judged(job: Job) -> dict[str, Any]:
     table = synib.Table.from_arrays(x, y, task=TASKS[kind])  # type: ignore[arg-type]
     start = time.perf_counter()
     with registered(form):
-        model = synib.fit(table, form.method, device="cpu", seed=number, baselines=False, incomplete=False)
+        model = synib.fit(
+            table,
+            form.method,
+            budget=budget,
+            epochs=epochs,
+            device="cpu",
+            seed=number,
+            baselines=False,
+            incomplete=False,
+        )
         seconds = time.perf_counter() - start
         predicted = np.asarray(model.predict(fresh))
     scores = (*measured(kind, predicted, target), *measured(kind, predicted[~cued], target[~cued]))
@@ -173,17 +189,20 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def summary(rows: Sequence[Mapping[str, Any]], against: str | None) -> Iterator[str]:
-    """A table in Markdown, one line for each kind, truth and form."""
+    """A table in Markdown, one line for each kind, truth, number of rows and form."""
     import numpy as np
 
     from synib.measure.stats import interval
 
     names = ("log-loss", "accuracy or explained variance", "log-loss, no shortcut", "accuracy, no shortcut")
     more = [f"{name}: over {against}" for name in names] if against else []
-    yield "| " + " | ".join(["target", "truth", "form", "sets", *names, "seconds", *more]) + " |"
-    yield "|" + "---|" * (5 + len(names) + len(more))
-    for kind, truth, form in itertools.product(TASKS, TRUTHS, FORMS):
-        sets = {row["set"]: row for row in rows if (row["kind"], row["truth"], row["form"]) == (kind, truth, form)}
+    yield "| " + " | ".join(["target", "truth", "rows", "form", "sets", *names, "seconds", *more]) + " |"
+    yield "|" + "---|" * (6 + len(names) + len(more))
+    cases = itertools.product(TASKS, TRUTHS, sorted({row["rows"] for row in rows}), FORMS)
+    found = {tuple(row[name] for name in FIELDS[:5]): row for row in rows}
+    numbers = sorted({row["set"] for row in rows})
+    for kind, truth, size, form in cases:
+        sets = {i: found[kind, truth, size, i, form] for i in numbers if (kind, truth, size, i, form) in found}
         if not sets:
             continue
         shown = [name for name in SCORES if truth == "shortcut" or not name.endswith("without")]
@@ -194,17 +213,16 @@ def summary(rows: Sequence[Mapping[str, Any]], against: str | None) -> Iterator[
             cells.append(f"{values.mean():.3f}{error}" if name in shown else "")
         cells.append(f"{np.mean([row['seconds'] for row in sets.values()]):.0f}")
         if against:
-            of_other = (kind, truth, against)
-            others = {row["set"]: row for row in rows if (row["kind"], row["truth"], row["form"]) == of_other}
-            both = sorted(sets.keys() & others.keys())
+            others = {i: found.get((kind, truth, size, i, against)) for i in sets}
+            pairs = [(sets[i], other) for i, other in others.items() if other is not None]
             for name in SCORES:
-                gap = np.array([sets[i][name] - others[i][name] for i in both])
+                gap = np.array([row[name] - other[name] for row, other in pairs])
                 if name not in shown or form == against or len(gap) < 2:
                     cells.append("")
                 else:
                     low, high = interval(gap.mean(), gap.std(ddof=1) / len(gap) ** 0.5, len(gap))
                     cells.append(f"{gap.mean():+.3f} [{low:+.3f}, {high:+.3f}]")
-        yield "| " + " | ".join([kind, truth, form, str(len(sets)), *cells]) + " |"
+        yield "| " + " | ".join([kind, truth, str(size), form, str(len(sets)), *cells]) + " |"
 
 
 def main() -> None:
@@ -214,9 +232,13 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--kinds", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--truths", nargs="+", choices=TRUTHS, default=list(TRUTHS))
+    parser.add_argument(
+        "--truths", nargs="+", choices=TRUTHS, default=list(TRUTHS[:4]), help="agreement: of two classes"
+    )
     parser.add_argument("--only", nargs="+", choices=FORMS, default=list(FORMS), help="of the forms")
     parser.add_argument("--against", choices=FORMS, help="the form that the others are compared with in the table")
+    parser.add_argument("--budget", type=int, default=3, help="settings that are tried, at most 3")
+    parser.add_argument("--epochs", type=int, help="of the training, instead of as many as fit takes of itself")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9, help="no fit is begun after so many seconds")
     options = parser.parse_args()
@@ -227,9 +249,11 @@ def main() -> None:
         range(options.first, options.first + options.sets), options.truths, options.kinds, options.only
     )
     jobs: list[Job] = [
-        (kind, truth, options.rows, number, form) for number, truth, kind, form in design if kind in FORMS[form]
+        (kind, truth, options.rows, number, form, options.budget, options.epochs)
+        for number, truth, kind, form in design
+        if kind in FORMS[form] and (truth != "agreement" or kind == "two")
     ]
-    jobs = [job for job in jobs if job not in finished]
+    jobs = [job for job in jobs if job[:5] not in finished]
     with options.out.open("w", newline="") as text:
         writer = csv.DictWriter(text, FIELDS, lineterminator="\n")
         writer.writeheader()
