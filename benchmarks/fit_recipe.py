@@ -51,6 +51,7 @@ WHOLE = MARGINAL | {"weight": 10.0}  # what `SynIB(steps=...)` does for a Fusion
 FORMS: dict[str, dict[str, Form]] = {
     "plain fusion": dict.fromkeys(TASKS, Form("vanilla", {})),
     "before": dict.fromkeys(TASKS, Form("synib")),  # what `fit` trains of itself: experts, or synib-marginal
+    "before, settings of the recipe": dict.fromkeys(("two", "three"), Form("experts", WHOLE | {"debias": True})),
     "recipe": dict.fromkeys(TASKS, Form("synib-learned", RECIPE, floor=0.1)),
     "recipe without heads": dict.fromkeys(TASKS, Form("synib-marginal", WHOLE, floor=0.1)),
     "experts with the recipe": dict.fromkeys(("two", "three"), Form("recipe-experts", RECIPE, floor=0.1)),
