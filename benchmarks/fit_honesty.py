@@ -5,10 +5,11 @@ Kinds of data, two modalities of `--width` numbers each and two classes:
     random      the label is a coin
 For every set `fit` is called as a user would call it from Python (`method="auto"`), and beside it with `method="vanilla"`
 and `method="additive"`. The true log-loss of each model is that of 20,000 fresh rows. A set is finished when its row is in the
-CSV: a run that was stopped goes on where it was.
+CSV: a run that was stopped goes on where it was. Cases take turns, so that all have as many sets whenever a run ends. With
+`--seconds` no set is begun after that time.
 
     python benchmarks/fit_honesty.py --out FILE.csv [--sets 100] [--rows 100 300 1000] [--kind additive random] [--width 16]
-                                     [--device cpu] [--workers 2] [--first 0]
+                                     [--device cpu] [--workers 2] [--first 0] [--seconds S]
 
 It ends with a table in Markdown; with `--sets 0` it only prints that of an earlier run. Rules of `fit` are chosen on other sets
 than those that are published (`--first 1000`).
@@ -19,12 +20,13 @@ that of the better of (vanilla, additive).
 
 import argparse
 import csv
-import multiprocessing
 import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from workers import results
 
 FRESH = 20_000
 KINDS = ("additive", "random")
@@ -146,6 +148,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=16)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=1e9, help="no set is begun after so many seconds")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     rows = read(options.out)
@@ -165,15 +168,13 @@ def main() -> None:
         writer.writeheader()
         writer.writerows(rows)
         text.flush()
-        # Processes of their own from the start: CUDA cannot be used in a fork.
-        with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
-            for row in pool.imap_unordered(judged, jobs):
-                rows.append(row)
-                writer.writerow(row)
-                text.flush()
-                shown = f"shown {row['shown']:.3f} [{row['low']:.3f}, {row['high']:.3f}], true {row['true']:.3f}"
-                which = f"{row['kind']} {row['rows']} {row['set']}"
-                print(f"{len(rows):4d}  {which}: {row['method']}, {shown}, {row['seconds']} s", flush=True)
+        for row in results(judged, jobs, options.workers, options.seconds):
+            rows.append(row)
+            writer.writerow(row)
+            text.flush()
+            shown = f"shown {row['shown']:.3f} [{row['low']:.3f}, {row['high']:.3f}], true {row['true']:.3f}"
+            which = f"{row['kind']} {row['rows']} {row['set']}"
+            print(f"{len(rows):4d}  {which}: {row['method']}, {shown}, {row['seconds']} s", flush=True)
     print(*summary(rows), sep="\n")
 
 
