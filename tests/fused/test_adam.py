@@ -28,10 +28,15 @@ def own_kernel(monkeypatch):
 
 def test_large_and_small_parameters_take_the_steps_of_torchs_adam(own_kernel):
     lr, decay = [1e-2, 3e-3, 3e-3], [0.0, 1e-2, 1e-1]
-    start = {"large": torch.randn(3, 8), "small": torch.randn(3, 2), "odd": torch.randn(3, 7)}
+    start = {
+        "large": torch.randn(3, 8),
+        "small": torch.randn(3, 2),
+        "odd": torch.randn(3, 7),
+        "double": torch.randn(3, 8).double(),
+    }
     ours = {name: p.clone() for name, p in start.items()}
     made = fused.Adam(ours, lr, decay)
-    assert list(made.large) == ["large"]  # a kernel wants a multiple of four numbers
+    assert list(made.large) == ["large"]  # a kernel wants a multiple of four numbers, in single precision
     theirs = [{name: p[i].clone() for name, p in start.items()} for i in range(3)]
     plain = [
         torch.optim.Adam(one.values(), lr=rate, weight_decay=d) for one, rate, d in zip(theirs, lr, decay, strict=True)

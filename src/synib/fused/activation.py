@@ -20,7 +20,7 @@ def applies(x: Any) -> bool:
     """
     if torch.compiler.is_compiling() or not isinstance(x, Tensor):
         return False
-    if x.device.type != "cuda" or x.dtype != torch.float32:
+    if x.device.type != "cuda" or x.dtype != torch.float32 or not x.numel():
         return False
     transforms = torch._C._functorch.get_interpreter_stack() or []
     kinds = {transform.key() for transform in transforms}

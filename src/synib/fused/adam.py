@@ -31,8 +31,7 @@ class Adam:
     def __init__(self, parameters: Mapping[str, Tensor], lr: Sequence[float], weight_decay: Sequence[float]) -> None:
         device = next(iter(parameters.values())).device
         own = prepare(device)
-        large = [name for name, p in parameters.items() if own and p.numel() >= LARGE and p[0].numel() % 4 == 0]
-        self.large = {name: parameters[name] for name in large}
+        self.large = {name: p for name, p in parameters.items() if own and _is_large(p) and p[0].numel() % 4 == 0}
         self.rest = {name: p for name, p in parameters.items() if name not in self.large}
         self.moments: dict[str, tuple[Tensor, Tensor]] = {}
         self.steps = torch.zeros(len(self.large), device=device)  # of each large parameter
@@ -100,6 +99,10 @@ def prepare(device: torch.device) -> bool:
     return usable(NAME, device, _check)
 
 
+def _is_large(p: Tensor) -> bool:
+    return p.numel() >= LARGE and p.dtype == torch.float32 and p.is_contiguous()
+
+
 def _step(
     p: Tensor, gradient: Tensor, first: Tensor, second: Tensor, lr: Tensor, decay: Tensor, corrections: Tensor
 ) -> None:
@@ -117,7 +120,7 @@ def _step(
 
 def keep_finite(now: Tensor, good: Tensor, failed: Tensor) -> None:
     """Restore the rows of failed models from their last good state, and remember the others; in place."""
-    if now.numel() >= LARGE and is_usable(NAME, now.device) and now.is_contiguous() and now.element_size() == 4:
+    if _is_large(now) and is_usable(NAME, now.device):
         from synib.fused import kernels
 
         per = now[0].numel()
