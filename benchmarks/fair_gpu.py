@@ -11,6 +11,7 @@ in one folder, of which ``synib report`` makes the page.
 
 import argparse
 import contextlib
+import itertools
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -30,6 +31,7 @@ HALVES = ("vanilla", "stacked", "confidence, annealed", "masked inputs, swapped,
           "modality dropout, swapped, annealed", "SynIB whole, swapped, annealed", "SynIB marginal, swapped, annealed",
           "experts, annealed", "recipe, marginal", "ceiling, no cues", "ceiling, cue-free examples alone")  # fmt: skip
 TASKS = ("digits-modulo-3", "digits", "pid-xor")
+FURTHER = ("product of experts", "learned mixin", "JTT", "Gradient-Blending")
 RECIPES, CANDIDATES = 14, 19  # of the first round, and of both
 AGAIN = (
     "learned, 16 draws, 30 to 0",
@@ -85,9 +87,12 @@ def searches() -> list[Job]:
         Job(f"irony-forms-search/{TASK}/{part}", "irony-forms-search", {"form": own})
         for part, own in enumerate(matched)
     ]
-    for task in TASKS:
+    for task in (*TASKS, "digits-halves", "irony"):
         fills = _forms(task, lambda names: [n for n in names if "Gaussian" in n or "zeros" in n])
         jobs += [_search("fair-fills", task, part, own) for part, own in enumerate(split(fills, 3))]
+        if task not in TASKS:  # the others have theirs in folders of an earlier run
+            rivals = _forms(task, lambda names: [n for n in names if n in FURTHER])
+            jobs.append(_search("fair-rivals", task, 0, tuple(rivals)))
     halves = [form for form in _forms("digits-halves", core) if form not in (*HALVES, CHOSEN_RECIPE)]
     jobs += [_search("fair-halves", "digits-halves", part, own) for part, own in enumerate(split(halves, 3))]
     return jobs + [
@@ -125,9 +130,9 @@ def first() -> list[Job]:
         for task in ("spurious-xor", "digits", "pid-xor")
     ]
     found = searches()
-    order = ("irony-forms", "fair-fills", "fair-halves", "fair-irony")  # by value
-    matched, fills, halves, irony = ([job for job in found if job.folder.startswith(group)] for group in order)
-    return [*develop, *matched, *fills, *ablations[:2], *masks, *ablations[2:], *halves, *irony]
+    order = ("irony-forms", "fair-fills", "fair-halves", "fair-irony", "fair-rivals")  # by value
+    matched, fills, *others = ([job for job in found if job.folder.startswith(group)] for group in order)
+    return [*develop, *matched, *fills, *ablations[:2], *masks, *ablations[2:], *itertools.chain(*others)]
 
 
 def second() -> list[Job]:
