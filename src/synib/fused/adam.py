@@ -30,8 +30,10 @@ class Adam:
 
     def __init__(self, parameters: Mapping[str, Tensor], lr: Sequence[float], weight_decay: Sequence[float]) -> None:
         device = next(iter(parameters.values())).device
-        own = prepare(device)
-        self.large = {name: p for name, p in parameters.items() if own and _is_large(p) and p[0].numel() % 4 == 0}
+        has_kernel = prepare(device)
+        self.large = {
+            name: p for name, p in parameters.items() if has_kernel and _is_large(p) and p[0].numel() % 4 == 0
+        }
         self.rest = {name: p for name, p in parameters.items() if name not in self.large}
         self.moments: dict[str, tuple[Tensor, Tensor]] = {}
         self.steps = torch.zeros(len(self.large), device=device)  # of each large parameter
@@ -49,12 +51,12 @@ class Adam:
         """One step of the parameters that have a gradient; the others stay as they are."""
         with torch.no_grad():
             if self.large:
-                self._large(gradient)
+                self._step_large(gradient)
             names = [name for name in self.rest if name in gradient]
             for number, (rows, lr, decay) in enumerate(self.groups) if names else ():
-                self._group(number, names, gradient, rows, lr, decay)
+                self._step_group(number, names, gradient, rows, lr, decay)
 
-    def _large(self, gradient: Mapping[str, Tensor]) -> None:
+    def _step_large(self, gradient: Mapping[str, Tensor]) -> None:
         trained = [name in gradient for name in self.large]
         for steps in [self.steps] if all(trained) else [self.steps[i] for i, now in enumerate(trained) if now]:
             steps.add_(1)
@@ -63,7 +65,7 @@ class Adam:
             if name in gradient:
                 _step(p, gradient[name].contiguous(), *self._moments(name, p), self.lr, self.decay, of_parameter)
 
-    def _group(
+    def _step_group(
         self, number: int, names: Sequence[str], gradient: Mapping[str, Tensor], rows: slice, lr: float, decay: float
     ) -> None:
         for name in names:

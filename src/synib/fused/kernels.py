@@ -12,22 +12,22 @@ def relu_dropout(
 ):  # fmt: skip
     """``per`` numbers share one vector of biases; neighbouring units are ``stride`` numbers apart."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = at < n
-    y = tl.load(x + at, mask=there)
+    inside = at < n
+    y = tl.load(x + at, mask=inside)
     if BIAS:
-        y += tl.load(bias + (at // per) * width + (at // stride) % width, mask=there)
+        y += tl.load(bias + (at // per) * width + (at // stride) % width, mask=inside)
     y = tl.where(y <= 0.0, 0.0, y)  # what is not a number stays so
     if DROPS:
-        y = tl.where(tl.load(dropped + at, mask=there) != 0, 0.0, y * scale)
-    tl.store(out + at, y, mask=there)
+        y = tl.where(tl.load(dropped + at, mask=inside) != 0, 0.0, y * scale)
+    tl.store(out + at, y, mask=inside)
 
 
 @triton.jit
 def relu_dropout_backward(gradient, y, out, n, scale, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = at < n
-    gone = tl.load(y + at, mask=there) <= 0.0
-    tl.store(out + at, tl.where(gone, 0.0, tl.load(gradient + at, mask=there) * scale), mask=there)
+    inside = at < n
+    gone = tl.load(y + at, mask=inside) <= 0.0
+    tl.store(out + at, tl.where(gone, 0.0, tl.load(gradient + at, mask=inside) * scale), mask=inside)
 
 
 @triton.jit
@@ -37,10 +37,10 @@ def transposed(x, out, height, width, down, across, BLOCK: tl.constexpr):
     row = (tile // across % down) * BLOCK + tl.arange(0, BLOCK)
     column = (tile % across) * BLOCK + tl.arange(0, BLOCK)
     first = (tile // (down * across)).to(tl.int64) * height * width
-    there = (row < height)[:, None] & (column < width)[None, :]
-    block = tl.load(x + first + row[:, None] * width + column[None, :], mask=there)
-    there = (column < width)[:, None] & (row < height)[None, :]
-    tl.store(out + first + column[:, None] * height + row[None, :], tl.trans(block), mask=there)
+    inside = (row < height)[:, None] & (column < width)[None, :]
+    block = tl.load(x + first + row[:, None] * width + column[None, :], mask=inside)
+    inside = (column < width)[:, None] & (row < height)[None, :]
+    tl.store(out + first + column[:, None] * height + row[None, :], tl.trans(block), mask=inside)
 
 
 @triton.jit
@@ -56,24 +56,24 @@ def adam(
     """
     model = (tl.program_id(0) // blocks).to(tl.int64)
     at = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
-    there = at < per
+    inside = at < per
     at = model * per + at
     beta_1, beta_2 = tl.full([1], BETA_1, tl.float32), tl.full([1], BETA_2, tl.float32)
     size = tl.div_rn(tl.load(lr + model), tl.load(corrections))
     root = tl.sqrt_rn(tl.load(corrections + 1))
-    p = tl.load(parameter + at, mask=there)
-    g = tl.load(gradient + at, mask=there)
-    m = tl.load(first + at, mask=there)
-    v = tl.load(second + at, mask=there)
+    p = tl.load(parameter + at, mask=inside)
+    g = tl.load(gradient + at, mask=inside)
+    m = tl.load(first + at, mask=inside)
+    v = tl.load(second + at, mask=inside)
     wd = tl.load(decay + model)
     g = tl.where(at % 4 == ROUNDED, p * wd + g, tl.fma(p, wd, g))
     squared = g * g
     m = tl.fma(beta_1, m, tl.fma(-beta_1, g, g))
     v = tl.fma(beta_2, v, tl.fma(-beta_2, squared, squared))
     p -= tl.div_rn(size * m, tl.div_rn(tl.sqrt_rn(v), root) + EPSILON)
-    tl.store(parameter + at, p, mask=there)
-    tl.store(first + at, m, mask=there)
-    tl.store(second + at, v, mask=there)
+    tl.store(parameter + at, p, mask=inside)
+    tl.store(first + at, m, mask=inside)
+    tl.store(second + at, v, mask=inside)
 
 
 @triton.jit
@@ -81,9 +81,9 @@ def keep_finite(now, good, failed, per, blocks, BLOCK: tl.constexpr):
     """Restores the numbers of failed models, and remembers those of the others."""
     model = (tl.program_id(0) // blocks).to(tl.int64)
     at = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
-    there = at < per
+    inside = at < per
     at = model * per + at
     if tl.load(failed + model) != 0:
-        tl.store(now + at, tl.load(good + at, mask=there), mask=there)
+        tl.store(now + at, tl.load(good + at, mask=inside), mask=inside)
     else:
-        tl.store(good + at, tl.load(now + at, mask=there), mask=there)
+        tl.store(good + at, tl.load(now + at, mask=inside), mask=inside)

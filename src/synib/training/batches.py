@@ -23,7 +23,8 @@ def side_by_side(each: Sequence[Modality | LazyRows], device: torch.device) -> M
     read = {id(x): x[:] if isinstance(x, LazyRows) else x for x in each}
     if len(read) == len(each) or device.type == "cpu":
         return move(stack([read[id(x)] for x in each]), device)
-    return shared(list(read.values()), [list(read).index(id(x)) for x in each], device)
+    place = {key: i for i, key in enumerate(read)}
+    return shared(list(read.values()), [place[id(x)] for x in each], device)
 
 
 def shared(different: Sequence[Modality], places: Sequence[int], device: torch.device) -> Modality:
