@@ -1,17 +1,17 @@
-"""Pieces of the fair comparison and the ablations, by several processes that share one GPU.
+"""The development of one recipe, and the parts of the fair comparison that were left, by processes that share one GPU.
 
-    python benchmarks/fair_gpu.py first --root carry --out runs --seconds 500 --tar "$OUT/fair.tar.gz"
-    python benchmarks/fair_gpu.py second --root carry --out runs --seconds 500 --tar "$OUT/fair.tar.gz"
+    python benchmarks/fair_gpu.py develop --root carry --out runs --seconds 500 --tar "$OUT/fair.tar.gz"
+    python benchmarks/fair_gpu.py recipe --root carry --out runs --seconds 500 --tar "$OUT/fair.tar.gz"
 
-A piece begins with the jobs of most value. When the time is over its processes are stopped; what was finished is packed, and
-the same command goes on from there (``--resume fair.tar.gz`` unpacks it before). ``first`` reads no test data;
-``second`` tests what ``first`` searched. ``benchmarks/join_runs.py`` joins the parts of a comparison
-in one folder, of which ``synib report`` makes the page.
+``develop`` compares candidates on development data, without reading test data; ``others`` searches and tests fills and rivals
+on two tasks; ``recipe`` searches and tests the chosen recipe, and everything on a fresh task. When the time is over, processes
+are stopped; what was finished is packed, and the same command goes on from there (``--resume fair.tar.gz`` unpacks it before).
+``benchmarks/join_runs.py`` joins the parts of a comparison in one folder, of which ``synib report`` makes the page. (Earlier
+versions of this file made the second to fifth runs of the plan.)
 """
 
 import argparse
 import contextlib
-import itertools
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -26,21 +26,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# The forms of the first run on digits-halves, whose settings are committed.
-HALVES = ("vanilla", "stacked", "confidence, annealed", "masked inputs, swapped, annealed",
-          "modality dropout, swapped, annealed", "SynIB whole, swapped, annealed", "SynIB marginal, swapped, annealed",
-          "experts, annealed", "recipe, marginal", "ceiling, no cues", "ceiling, cue-free examples alone")  # fmt: skip
-TASKS = ("digits-modulo-3", "digits", "pid-xor")
 FURTHER = ("product of experts", "learned mixin", "JTT", "Gradient-Blending")
-RECIPES, CANDIDATES = 14, 19  # of the first round, and of both
-AGAIN = (
-    "learned, 16 draws, 30 to 0",
-    "learned, 16 draws, 10 to 0",
-    "learned, 1 draw, 3 to 0",
-    "learned, 1 draw, 10 to 0.3",
-)
-FRESH = 12  # first seed of the draws of PID-XOR that no run has read
-SEEDS = 5  # of ablations and mask recovery
+FRESH = 24  # first seed of the draws of PID-XOR that no run has read
+FRESH_TASK = "digits-pairs"
+TASKS = ("digits", "digits-modulo-3", "digits-halves", "pid-xor", "irony")
+PARTS = {"digits-tokens": 8}  # of the candidates of a task; 3 of the others
 LIMIT = 64  # models of an ablation at once
 EVERY = 45.0  # seconds after which what is finished is packed
 MPS = "nvidia-cuda-mps-control"
@@ -76,32 +66,8 @@ def _forms(task: str, keep: Callable[[Iterable[str]], Iterable[str]]) -> list[st
     return list(keep(fair_forms(task, of_task, settings["batch_size"], settings["epochs"])))
 
 
-def searches() -> list[Job]:
-    """Searches of fills on three tasks, of the forms with swapped fill that two other tasks lack, and of matched irony."""
-    from synib.studies import IronyFormsSearch
-    from synib.studies.fair.catalogue import CHOSEN_RECIPE, core
-    from synib.studies.irony.matched_search import TASK
-
-    matched = split(list(IronyFormsSearch()._forms(TASK)), 6)
-    jobs = [
-        Job(f"irony-forms-search/{TASK}/{part}", "irony-forms-search", {"form": own})
-        for part, own in enumerate(matched)
-    ]
-    for task in (*TASKS, "digits-halves", "irony"):
-        fills = _forms(task, lambda names: [n for n in names if "Gaussian" in n or "zeros" in n])
-        jobs += [_search("fair-fills", task, part, own) for part, own in enumerate(split(fills, 3))]
-        if task not in TASKS:  # the others have theirs in folders of an earlier run
-            rivals = _forms(task, lambda names: [n for n in names if n in FURTHER])
-            jobs.append(_search("fair-rivals", task, 0, tuple(rivals)))
-    halves = [form for form in _forms("digits-halves", core) if form not in (*HALVES, CHOSEN_RECIPE)]
-    jobs += [_search("fair-halves", "digits-halves", part, own) for part, own in enumerate(split(halves, 3))]
-    return jobs + [
-        _search("fair-irony", "irony", part, own) for part, own in enumerate(split(_forms("irony", core), 4))
-    ]
-
-
-def _search(group: str, task: str, part: object, forms: tuple[str, ...]) -> Job:
-    return Job(f"{group}-search/{task}/{part}", "fair-search", {"task": (task,), "form": forms})
+def _search(group: str, task: str, part: object, forms: Sequence[str]) -> Job:
+    return Job(f"{group}-search/{task}/{part}", "fair-search", {"task": (task,), "form": tuple(forms)})
 
 
 def tested(search: Job) -> Job:
@@ -109,67 +75,64 @@ def tested(search: Job) -> Job:
     return Job(search.folder.replace("-search/", "/"), search.name.removesuffix("-search"), search.options, (search,))
 
 
-def first() -> list[Job]:
-    """Searches on validation data, ablations and mask recovery."""
-    from synib.studies.ablations.catalogue import MAPS
-    from synib.studies.fair.catalogue import recipes
+def develop() -> list[Job]:
+    """The third round of candidates for one recipe; on tokens with fewer seeds, because these models take longest."""
+    from synib.studies.fair.candidates import THIRD_ROUND, name_of
+    from synib.studies.fair.recipes import DEVELOPMENT, TOKENS
 
-    names = list(recipes(1))[:RECIPES]
-    develop = [
-        Job(f"fair-recipes/{task}/{part}", "fair-recipes", {"task": (task,), "form": forms})
-        for task in ("pid-xor", "digits-modulo-3", "digits")
-        for part, forms in enumerate(split(names, 3))
+    names = [name_of(candidate) for candidate in THIRD_ROUND]
+    return [
+        Job(
+            f"fair-recipes-third/{task}/{part}",
+            "fair-recipes",
+            {"task": (task,), "form": forms, "seeds": 3 if task == TOKENS else 6},
+        )
+        for task in DEVELOPMENT[::-1]
+        for part, forms in enumerate(split(names, PARTS.get(task, 3)))
     ]
-    ablations = [
-        Job(f"ablations/{task}/{part}", "ablations", {"task": (task,), "maps": maps, "seeds": SEEDS})
-        for task in ("pid-xor", "digits")
-        for part, maps in enumerate(split(list(MAPS), 2))
-    ]
-    masks = [
-        Job(f"mask-recovery/{task}/0", "mask-recovery", {"task": (task,), "seeds": SEEDS})
-        for task in ("spurious-xor", "digits", "pid-xor")
-    ]
-    found = searches()
-    order = ("irony-forms", "fair-fills", "fair-halves", "fair-irony", "fair-rivals")  # by value
-    matched, fills, *others = ([job for job in found if job.folder.startswith(group)] for group in order)
-    return [*develop, *matched, *fills, *ablations[:2], *masks, *ablations[2:], *itertools.chain(*others)]
 
 
-def second() -> list[Job]:
-    """Tests of all searches of the first piece; search and test of the chosen recipe; what the first piece did not finish."""
-    from synib.studies.fair.catalogue import CHEAP_RECIPE, CHOSEN_RECIPE, NO_CUES, RECIPE, recipes
+def others() -> list[Job]:
+    """Fills and further rivals on the two tasks that lacked them."""
+    jobs = []
+    for task in ("irony", "digits-halves"):
+        fills = _forms(task, lambda names: [n for n in names if "Gaussian" in n or "zeros" in n])
+        jobs += [_search("fair-fills", task, part, own) for part, own in enumerate(split(fills, 3))]
+        jobs.append(_search("fair-rivals", task, 0, _forms(task, lambda names: [n for n in names if n in FURTHER])))
+    return [tested(search) for search in jobs]
 
-    candidates = [*AGAIN, *list(recipes(1))[RECIPES:CANDIDATES]]
-    develop = [
-        Job(f"fair-recipes-again/{task}/{part}", "fair-recipes", {"task": (task,), "form": forms, "seeds": 12})
-        for task in ("digits", "digits-modulo-3", "pid-xor")
-        for part, forms in enumerate(split(candidates, 3))
+
+def recipe() -> list[Job]:
+    """Search and test of the chosen recipe on all tasks, fresh draws of PID-XOR, and a fresh task with all forms."""
+    from synib.studies.fair.catalogue import CHEAP_RECIPE, CHOSEN_RECIPE, NO_CUES, RECIPE, THIRD_RECIPE, core
+    from synib.studies.irony.forms_experiment import THIRD
+
+    def attention(task: str, part: int, forms: Sequence[str]) -> Job:
+        return Job(f"attention-third-search/{task}/{part}", "attention-search", {"task": (task,), "form": tuple(forms)})
+
+    tokens = [attention("digits", part, (form,)) for part, form in enumerate((THIRD_RECIPE, CHOSEN_RECIPE))]
+    irony = Job("irony-third-search/irony-matched/0", "irony-forms-search", {"form": (THIRD,)})
+    every = [_search("fair-third", task, 0, (THIRD_RECIPE,)) for task in TASKS]
+    fresh = [
+        _search("fair-third", FRESH_TASK, part, own) for part, own in enumerate(split(_forms(FRESH_TASK, core), 6))
     ]
-    chosen: list[Job] = []
-    new = _forms("pid-xor", lambda names: [n for n in names if n == CHOSEN_RECIPE])
-    for task in (*TASKS, "digits-halves") if new else ():
-        search = _search("fair-chosen", task, 0, tuple(new))
-        test = tested(search)
-        if task == "pid-xor":  # two tests by the settings of one search
-            fresh = {**test.options, "first": FRESH}
-            test = Job(f"fair-fresh/{task}/chosen", "fair", fresh, (search, test))
-        chosen.append(test)
     swapped = "SynIB learned, swapped"
-    others = ("vanilla", "confidence, annealed", "masked inputs, swapped, annealed", swapped, f"{swapped}, annealed",
-              "product of experts", RECIPE, CHEAP_RECIPE, NO_CUES)  # fmt: skip
+    rivals = ("vanilla", "confidence, annealed", "masked inputs, swapped, annealed", swapped, f"{swapped}, annealed",
+              "product of experts", RECIPE, CHEAP_RECIPE, CHOSEN_RECIPE, NO_CUES)  # fmt: skip
     draws = [
-        Job(f"fair-fresh/pid-xor/{part}", "fair", {"task": ("pid-xor",), "form": forms, "first": FRESH})
-        for part, forms in enumerate(split(others, 2))
+        Job(f"fair-fresh-third/pid-xor/{part}", "fair", {"task": ("pid-xor",), "form": forms, "first": FRESH})
+        for part, forms in enumerate(split(rivals, 2))
     ]
-    halves = [
-        Job(f"fair-halves/digits-halves/first-{part}", "fair", {"task": ("digits-halves",), "form": forms})
-        for part, forms in enumerate(split(HALVES, 2))
+    search = next(job for job in every if job.options["task"] == ("pid-xor",))
+    mine = {**search.options, "first": FRESH}
+    draws.append(Job("fair-fresh-third/pid-xor/third", "fair", mine, (search, tested(search))))
+    first = [
+        tested(search) for search in (*tokens, irony, *fresh, *every) if search.options.get("task") != ("pid-xor",)
     ]
-    unfinished = [job for job in first() if "search" not in job.name]
-    return [*develop, *chosen, *draws, *(tested(search) for search in searches()), *halves, *unfinished]
+    return [*first, *draws]
 
 
-STAGES = {"first": first, "second": second}
+STAGES = {"develop": develop, "others": others, "recipe": recipe}
 
 
 def train(job: Job, options: argparse.Namespace) -> None:
@@ -184,7 +147,7 @@ def train(job: Job, options: argparse.Namespace) -> None:
             folder = options.out / other.folder
             search: Any = load(folder)
             conclusions = search.conclusions(search.summary(read_csv(folder / "results.csv")))
-            found = conclusions["settings" if other.name == "fair-search" else search.outcome]
+            found = conclusions[getattr(search, "outcome", "settings")]
             chosen |= {name: chosen.get(name, {}) | own for name, own in found.items()}  # by task, or by form
     asked = dict(job.options)
     if hasattr(EXPERIMENTS[job.name], "root"):
@@ -265,7 +228,7 @@ def share_the_gpu(folder: Path) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=STAGES)
+    parser.add_argument("stage", nargs="+", choices=STAGES)
     parser.add_argument("--root", type=Path, required=True, help="folder of digits/ and ravdess/")
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--tar", type=Path, required=True, help="the archive of all results")
@@ -280,7 +243,9 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="only try it out")
     options = parser.parse_args()
     end = time.time() + options.seconds
-    jobs = [job for job in STAGES[options.stage]() if any(part in job.folder for part in options.only)]
+    jobs = [
+        job for stage in options.stage for job in STAGES[stage]() if any(part in job.folder for part in options.only)
+    ]
     if options.list:
         print("\n".join(job.folder for job in jobs))
         return

@@ -68,6 +68,22 @@ def test_it_finds_the_coordinates_that_a_linear_predictor_relies_on(key):
     assert not found[:, 2:].any()
 
 
+def test_a_share_of_the_examples_has_its_whole_modality_corrupted_and_the_others_as_without(key):
+    x = torch.randn(400, 10)
+    target = torch.arange(400) % 2
+
+    def loss(v):
+        return F.binary_cross_entropy_with_logits(v[:, :2].sum(1), target.float(), reduction="none")
+
+    settings = {"steps": 4, "lr": 0.5, "sparsity": 0.01}
+    plain, mixed = (LearnedMask(**settings, whole_share=share)(x, key, probe_of(x, loss)) for share in (0.0, 0.3))
+    changed = (mixed != plain).any(1)
+    assert mixed[changed].all()
+    searched = ~plain.all(1)  # of the others a search would corrupt everything, too
+    assert 0.2 < changed[searched].float().mean() < 0.4
+    assert LearnedMask(**settings, whole_share=1.0)(x, key, probe_of(x, loss)).all()
+
+
 # What follows looks at the whole model: the search may leave nothing behind.
 
 WIDTHS = {"a": 5, "b": 4}

@@ -76,6 +76,7 @@ class LearnedMask(SearchingMask):
         init: Initial value of the logits.
         threshold: Gates above the threshold mark a coordinate as relied on.
         over: The unit that is kept or corrupted, as in :class:`RandomMask`.
+        whole_share: Share of examples whose whole modality is corrupted instead; other examples in every step.
     """
 
     def __init__(
@@ -88,8 +89,10 @@ class LearnedMask(SearchingMask):
         init: float = 0.0,
         threshold: float = 0.5,
         over: Over = "coordinates",
+        whole_share: float = 0.0,
     ) -> None:
         super().__init__(sparsity, temperature, threshold, over)
+        self.whole_share = check_number("whole_share", whole_share, least=0, most=1)
         self.steps, self.norm = check_whole("steps", steps), check_choice("norm", norm, Norm)
         self.lr = check_number("lr", lr, above=0)
         self.init = check_number("init", init)
@@ -123,6 +126,9 @@ class LearnedMask(SearchingMask):
                 scale = torch.sqrt(second).mul_((1 - 0.999**step) ** -0.5).add_(1e-8)
                 logits.sub_(first.div(scale), alpha=self.lr / (1 - 0.9**step))
             relied_on = torch.sigmoid(logits / self.temperature) > self.threshold
+            if self.whole_share:
+                rows = mask_shape(x, "modality")
+                relied_on = relied_on & ~keys.bernoulli(keys.fold(key, "whole_share"), self.whole_share, rows, v.device)
         return ~relied_on
 
 

@@ -57,10 +57,13 @@ def synib_learned(
     init: float = 0.0,
     noise: NoiseName = "standard",
     over: Over = "coordinates",
+    whole_share: float = 0.0,
     **settings: Any,
 ) -> SynIB:
     """SynIB with masks over coordinates or tokens, searched for each example against the unimodal heads."""
-    mask = LearnedMask(steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init, over=over)
+    mask = LearnedMask(
+        steps=steps, lr=mask_lr, sparsity=sparsity, norm=norm, init=init, over=over, whole_share=whole_share
+    )
     return _synib(mask, noise, settings)
 
 

@@ -58,6 +58,10 @@ def test_every_form_begins_with_nine_candidates_and_dropout_has_a_finer_ladder()
 def test_masks_select_tokens_and_fills_are_swapped_or_hidden():
     forms = AttentionSearch(form=("all",))._forms("digits")
     for name, (method, settings) in forms.items():
+        if name.startswith("recipe"):  # fixed on all tasks
+            assert settings["noise"] == "shuffled"
+            assert "over" not in settings
+            continue
         assert settings.get("noise") == {"swapp": "shuffled", "hidde": "hidden"}.get(name.partition(", ")[2][:5])
         assert settings.get("over", "coordinates") == (
             "tokens" if method in ("masked-random", "synib-learned") or "random" in name else "coordinates"

@@ -265,14 +265,14 @@ def test_the_real_recordings_and_images_load():
         assert torch.equal(cued, split.target[split.groups["R"]])
 
 
-@pytest.mark.parametrize("rule", ["halves", "modulo-3"])
+@pytest.mark.parametrize("rule", ["halves", "modulo-3", "pairs"])
 def test_other_rules_make_labels_that_neither_digit_tells_and_cues_that_do(digits_root, known, rule):
     shape = {**SIZES, "train": 3000}
     data = digits(digits_root, (0.0, 0.5, 0.0, 0.5), rule=rule, **shape)
     written = known["valid"][1][which_image(data, known)["train"]]
     label, labels = data.train.target, 3 if rule == "modulo-3" else 2
     assert torch.equal(label.unique(), torch.arange(labels))
-    assert written.max() == (8 if rule == "modulo-3" else 9)
+    assert written.max() == {"halves": 9, "modulo-3": 8, "pairs": 7}[rule]
     for digit in written.unique():  # about 300 examples each
         counts = torch.bincount(label[written == digit], minlength=labels) / (written == digit).sum()
         assert counts.tolist() == pytest.approx([1 / labels] * labels, abs=0.12)
@@ -284,7 +284,7 @@ def test_other_rules_make_labels_that_neither_digit_tells_and_cues_that_do(digit
 
 
 def test_an_unknown_rule_is_refused(digits_root):
-    with pytest.raises(ValueError, match="rule must be 'parity', 'halves' or 'modulo-3'; got 'sum'"):
+    with pytest.raises(ValueError, match="rule must be 'parity', 'halves', 'modulo-3' or 'pairs'; got 'sum'"):
         digits(digits_root, PLAIN, rule="sum", **SIZES)
 
 

@@ -9,7 +9,8 @@ from synib.files import read_json
 from synib.report import build
 from synib.studies import IronyForms, IronyFormsSearch, run
 from synib.studies.charts import Chart, HeatMaps
-from synib.studies.fair.catalogue import CHOSEN, recipes
+from synib.studies.fair.candidates import recipes
+from synib.studies.fair.catalogue import CHOSEN
 from synib.studies.fair.search import parsed
 from synib.studies.irony.forms_experiment import THE_RECIPE
 from synib.studies.irony.matched import STEPS

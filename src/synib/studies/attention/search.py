@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from synib.data import Dataset
 from synib.studies.attention.tasks import as_tokens, attention_tasks
 from synib.studies.base import Row, option
-from synib.studies.fair.catalogue import LADDERS, NO_CUES, OWN, START, Axes, fair_forms
+from synib.studies.fair.catalogue import LADDERS, NO_CUES, START, Axes, chosen_recipes, fair_forms, own_setting
 from synib.studies.fair.forms import FairForms
 from synib.studies.fair.search import FairSearch
 from synib.studies.forms.catalogue import Form, Task
@@ -42,7 +42,7 @@ def attention_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict
     random = {**forms["SynIB whole, swapped, annealed"].settings, "p": 0.5, "over": "tokens"}
     for words, noise in (("swapped", "shuffled"), ("hidden", "hidden")):
         forms[f"SynIB random, {words}, annealed"] = Form("synib-random", {**random, "noise": noise})
-    return forms
+    return forms | chosen_recipes(task.steps)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class AttentionForms(FairForms):
     def axes(self, task: str, form: str) -> Axes:
         """Three learning rates, one dropout, three values of the form's own setting."""
         low, high = self._tasks[task].rates
-        own = OWN.get(self._all(task)[form].method, "weight_decay")
+        own = own_setting(self._all(task)[form])
         rates = tuple(rate for rate in LADDERS["lr"] if low <= rate <= high)
         return {"lr": rates, "dropout": (0.0,), own: START[own]}
 

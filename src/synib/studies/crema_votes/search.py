@@ -15,7 +15,8 @@ from synib.studies.base import SHARED, Row, option
 from synib.studies.crema_votes.data import FOLDS
 from synib.studies.crema_votes.experiment import CremaVotes, CremaVotesEmotion, CremaVotesLevel
 from synib.studies.evaluation import predictions
-from synib.studies.fair.catalogue import LADDERS, LEARNED, OWN, Axes
+from synib.studies.fair.candidates import LEARNED
+from synib.studies.fair.catalogue import LADDERS, OWN, Axes
 from synib.studies.fair.search import FairSearch
 from synib.studies.forms.catalogue import Form, Task
 from synib.tokens import take

@@ -21,7 +21,7 @@ SIDE, BAR = 28, 2  # pixels of an image, and of the bar at its edge
 TONES = (2600.0, 3400.0, 1800.0)  # cues of labels 0, 1 and 2, in Hz
 LOUDNESS = 0.1  # of a tone, where the recording's largest amplitude is 1
 SOURCES = ("U1", "U2", "R", "S")
-RuleName = Literal["parity", "halves", "modulo-3"]
+RuleName = Literal["parity", "halves", "modulo-3", "pairs"]
 
 
 class Rule(NamedTuple):
@@ -42,6 +42,7 @@ RULES: dict[RuleName, Rule] = {
     "parity": Rule(lambda spoken, written: (spoken + written) % 2),
     "halves": Rule(lambda spoken, written: ((spoken >= 5) != (written >= 5)).long()),
     "modulo-3": Rule(lambda spoken, written: (spoken + written) % 3, classes=3, digits=8),
+    "pairs": Rule(lambda spoken, written: (spoken // 2 + written // 2) % 2, digits=7),
 }
 
 DIGITS = Source(
@@ -87,7 +88,7 @@ def digits(
         train, validation, test: Numbers of pairs.
         rule: ``"parity"`` of the sum; ``"halves"``: whether exactly one of the two digits is at least 5;
             ``"modulo-3"``: the sum modulo 3, three classes, of digits from 0 to 8, so that one digit alone is
-            uninformative.
+            uninformative; ``"pairs"``: the parity of the sum of both digits' halves, rounded down, of digits from 0 to 7.
     """
     label, classes, largest = RULES[check_choice("rule", rule, RuleName)]
     check_sizes(train=train, validation=validation, test=test)

@@ -1,1 +1,1 @@
-"""Fair comparison: every method with equal schedules, fills, searches and ceilings, on five tasks."""
+"""Fair comparison: every method with equal schedules, fills, searches and ceilings, on six tasks."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from synib.studies.fair.candidates import LEARNED, recipes
 from synib.studies.fair.tasks import FAIRNESS
 from synib.studies.forms.catalogue import Form, Task
 
@@ -12,7 +13,8 @@ RECIPE, CHEAP_RECIPE = "recipe", "recipe, marginal"  # with learned masks, and w
 RECIPE_WEIGHT = 30.0  # on every task
 CHOSEN_RECIPE = "recipe, chosen"  # of the candidates of `recipes`, by the rule of the third run
 CHOSEN = "learned, 1 draw, 10 to 0.1"  # its name there
-LEARNED = {"steps": 4, "mask_lr": 0.5, "sparsity": 1e-2}
+THIRD_RECIPE = "recipe, third round"  # chosen with irony and attention among the tasks
+THIRD = ""  # its name there; none before it is chosen
 Axes = dict[str, tuple[float, ...]]
 # The values that a search may try, in order. It begins with some, and goes on until the best has been compared with both of
 # its neighbours on every ladder.
@@ -40,49 +42,6 @@ START: Axes = {
 }
 # Below 0 a dropout or a weight decay cannot go, and what a method has at these is what it is without.
 NATURAL = {("dropout", 0.0), ("weight_decay", 0.0), ("entropy", 0.0)}
-
-
-def recipes(steps: int) -> dict[str, Form]:
-    """The candidates, by name: masks, draws, and the weight from the first to the last step. All swap values.
-
-    Args:
-        steps: Number of steps of a training run; weights fall over four fifths of it.
-    """
-    learned = ("synib-learned", LEARNED)
-    most, whole = ("synib-random", {"p": 0.9}), ("synib-random", {"p": 1.0})
-
-    def form(masks: tuple[str, dict[str, Any]], draws: int, weight: float, floor: float, over: float = 0.8) -> Form:
-        method, own = masks
-        falls = {"weight_schedule": "anneal", "weight_steps": round(over * steps)} if floor < weight else {}
-        ends = {"weight_floor": floor} if 0 < floor < weight else {}
-        return Form(method, {**own, "noise": "shuffled", "draws": draws, "weight": weight, **falls, **ends})
-
-    return {
-        "learned, 16 draws, 30 to 0": form(learned, 16, 30.0, 0.0),  # the recipe of the first runs
-        "learned, 16 draws, 30 to 0.3": form(learned, 16, 30.0, 0.3),
-        "learned, 16 draws, 30 to 1": form(learned, 16, 30.0, 1.0),
-        "learned, 16 draws, 10 to 0": form(learned, 16, 10.0, 0.0),
-        "learned, 16 draws, 10 to 1": form(learned, 16, 10.0, 1.0),
-        "learned, 1 draw, 10 to 0": form(learned, 1, 10.0, 0.0),
-        "learned, 1 draw, 10 to 0, over all steps": form(learned, 1, 10.0, 0.0, 1.0),
-        "learned, 1 draw, 10 to 0.3": form(learned, 1, 10.0, 0.3),
-        "learned, 1 draw, 10 to 1": form(learned, 1, 10.0, 1.0),
-        "learned, 1 draw, 3 to 0": form(learned, 1, 3.0, 0.0),
-        "learned, 1 draw, constant 3": form(learned, 1, 3.0, 3.0),
-        "random p = 0.9, 16 draws, 30 to 0": form(most, 16, 30.0, 0.0),
-        "random p = 0.9, 16 draws, 30 to 1": form(most, 16, 30.0, 1.0),
-        "whole modality, 16 draws, 30 to 0": form(whole, 16, 30.0, 0.0),  # the cheap recipe of the first runs
-        # Compared in a second round, with lower floors and fewer draws.
-        "learned, 16 draws, 30 to 0.1": form(learned, 16, 30.0, 0.1),
-        "learned, 16 draws, 10 to 0.1": form(learned, 16, 10.0, 0.1),
-        "learned, 4 draws, 10 to 0": form(learned, 4, 10.0, 0.0),
-        "learned, 1 draw, 10 to 0.1": form(learned, 1, 10.0, 0.1),
-        "learned, 1 draw, 3 to 0.1": form(learned, 1, 3.0, 0.1),
-        # For models without unimodal heads, which learned masks need: does the chosen weight suit whole modalities, too?
-        "whole modality, 16 draws, 10 to 0.1": form(whole, 16, 10.0, 0.1),
-        "whole modality, 1 draw, 30 to 0": form(whole, 1, 30.0, 0.0),
-        "whole modality, 1 draw, 10 to 0.1": form(whole, 1, 10.0, 0.1),
-    }
 
 
 def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str, Form]:
@@ -117,8 +76,7 @@ def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str,
     fixed = {"noise": "shuffled", "draws": 16, "weight": RECIPE_WEIGHT, **falling}
     forms[RECIPE] = Form("synib-learned", {**LEARNED, **fixed})
     forms[CHEAP_RECIPE] = Form("synib-random", {"p": 1.0, **fixed})
-    if CHOSEN:
-        forms[CHOSEN_RECIPE] = recipes(task.steps)[CHOSEN]
+    forms |= chosen_recipes(task.steps)
     forms["product of experts"] = Form("product-of-experts", {})
     forms["learned mixin"] = Form("learned-mixin", {"ahead": max(1, epochs // 6)})
     forms["JTT"] = Form("jtt", {"identify": max(1, epochs // 6)})
@@ -132,6 +90,12 @@ def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str,
     return forms
 
 
+def chosen_recipes(steps: int) -> dict[str, Form]:
+    """The recipes that rules chose among the candidates, by name."""
+    names = {CHOSEN_RECIPE: CHOSEN, THIRD_RECIPE: THIRD}
+    return {form: recipes(steps)[name] for form, name in names.items() if name}
+
+
 def core(names: Iterable[str]) -> list[str]:
     """A smaller set of forms: one fill, and no rivals beyond the factorial."""
     others = ("product of experts", "learned mixin", "JTT", "Gradient-Blending")
@@ -142,10 +106,14 @@ def start(task: Task, form: Form) -> Axes:
     """The initial grid of a form's search: three learning rates, two dropouts, three values of its specific setting."""
     low, high = task.rates
     rates = tuple(rate for rate in LADDERS["lr"] if low <= rate <= high)
-    own = OWN.get(form.method, "weight_decay")
-    if own in form.settings and form.method != "masked-random":  # the recipe's weight is not searched
-        own = "weight_decay"
+    own = own_setting(form)
     return {"lr": rates, "dropout": START["dropout"], own: START[own]}
+
+
+def own_setting(form: Form) -> str:
+    """The setting that a form searches besides learning rate and dropout; weight decay if it has none, or a fixed one."""
+    own = OWN.get(form.method, "weight_decay")
+    return "weight_decay" if own in form.settings and form.method != "masked-random" else own
 
 
 OWN = {

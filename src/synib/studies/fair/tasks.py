@@ -35,6 +35,13 @@ class DigitsModulo(DigitsScarce):
 
 
 @dataclass(frozen=True)
+class DigitsPairs(DigitsScarce):
+    """Spoken × written digits from 0 to 7: is exactly one of them 2, 3, 6 or 7?"""
+
+    label_rule: ClassVar[RuleName] = "pairs"
+
+
+@dataclass(frozen=True)
 class BalancedIrony(IronyRates):
     """Irony with balanced donors, so that neither modality alone predicts it; the seed determines fold and assignment."""
 
@@ -82,6 +89,7 @@ FAIRNESS: dict[str, Fairness] = {
     "digits": _speakers(1 / 2),
     "digits-halves": _speakers(1 / 2),
     "digits-modulo-3": _speakers(1 / 3),
+    "digits-pairs": _speakers(1 / 2),
     "pid-xor": Fairness(1 / 2, "seed", lambda seed: seed, None, round(1800 * SHARE), _pid_xor),
     "irony": Fairness(1 / 2, "fold", lambda seed: SIMILAR_FOLDS[seed % len(SIMILAR_FOLDS)], 1 / FOLDS),
 }
@@ -95,6 +103,7 @@ def fair_tasks(root: str) -> dict[str, Task]:
         "digits": parity,
         "digits-halves": parity._replace(experiment=DigitsHalves(root=root)),
         "digits-modulo-3": parity._replace(experiment=DigitsModulo(root=root)),
+        "digits-pairs": parity._replace(experiment=DigitsPairs(root=root)),
         "pid-xor": Task(ComparePID(), scores, ("x1", "x2"), 450, (3e-4, 3e-3)),
         "irony": Task(
             BalancedIrony(root=root), "macro F1, and AUC of irony", ("audio", "video"), 840, (3e-4, 3e-3), last=True
