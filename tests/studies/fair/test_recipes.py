@@ -59,7 +59,9 @@ def test_the_recipe_with_the_smallest_largest_shortfall_is_chosen_by_total_accur
     assert experiment.conclusions(scored(experiment, synergy))["recipe"]["chosen"] == RECIPES[1]
     synergy[RECIPES[0]]["pid-xor"] = 0.55
     assert experiment.conclusions(scored(experiment, synergy))["recipe"]["chosen"] == RECIPES[0]
-    assert "Chosen: learned, 1 draw, 10 to 0" in experiment.tables(scored(experiment, synergy))[0].note
+    assert (
+        "Chosen on these data alone: learned, 1 draw, 10 to 0" in experiment.tables(scored(experiment, synergy))[0].note
+    )
 
 
 def test_of_recipes_that_are_nearly_as_good_the_cheapest_is_chosen():

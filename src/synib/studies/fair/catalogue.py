@@ -14,7 +14,7 @@ RECIPE_WEIGHT = 30.0  # on every task
 CHOSEN_RECIPE = "recipe, chosen"  # of the candidates of `recipes`, by the rule of the third run
 CHOSEN = "learned, 1 draw, 10 to 0.1"  # its name there
 THIRD_RECIPE = "recipe, third round"  # chosen with irony and attention among the tasks
-THIRD = ""  # its name there; none before it is chosen
+THIRD = "whole modality, 1 draw, 10 to 0.1"  # its name there
 Axes = dict[str, tuple[float, ...]]
 # The values that a search may try, in order. It begins with some, and goes on until the best has been compared with both of
 # its neighbours on every ladder.

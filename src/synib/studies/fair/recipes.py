@@ -126,7 +126,8 @@ class FairRecipes(FairSearch):
         synergy = {form: [scores[task].get(form) for task in tasks] for form in behind}
         worst = ", ".join(f"{form}: {max(of.values()):.3f}" for form, of in behind.items())
         chosen = self.conclusions(summary)["recipe"]["chosen"]
-        note = f"Largest shortfall of each recipe. {worst}. Chosen: {chosen}."
+        alone = "" if set(DEVELOPMENT) <= {*tasks} else " on these data alone"
+        note = f"Largest shortfall of each recipe. {worst}. Chosen{alone}: {chosen}."
         return [
             Table("Synergy accuracy on development data", tasks, synergy, of="recipe", note=note),
             Table("Total accuracy on development data", tasks, total, of="recipe"),
