@@ -28,7 +28,7 @@ OBJECTIVES: dict[str, Callable[[], synib.objective.Objective]] = {
     "confidence penalty, annealed from 3": lambda: synib.Confidence(weight=synib.Annealing(3.0, FALL)),
     "SynIB(steps=...)": lambda: synib.SynIB(steps=STEPS),
     "SynIB(steps=..., draws=16)": lambda: synib.SynIB(steps=STEPS, draws=16),
-    "SynIB(RandomMask(1.0), steps=...)": lambda: synib.SynIB(synib.RandomMask(1.0), steps=STEPS),
+    "SynIB(LearnedMask(4, 0.5, 0.01), steps=...)": lambda: synib.SynIB(synib.LearnedMask(4, 0.5, 0.01), steps=STEPS),
     "SynIB(steps=..., weight=3)": lambda: synib.SynIB(steps=STEPS, weight=3.0),
     "SynIB()": lambda: synib.SynIB(),
     "SynIB(draws=1)": lambda: synib.SynIB(draws=1),
@@ -94,7 +94,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    kinds = [(kind, name) for kind in KINDS for name in (*OBJECTIVES, CEILING)]
+    # Learned masks need unimodal heads.
+    kinds = [
+        (kind, name)
+        for kind, heads in KINDS.items()
+        for name in (*OBJECTIVES, CEILING)
+        if heads is not None or "LearnedMask" not in name
+    ]
     jobs = [(*kind, seed) for kind in kinds for seed in range(options.seeds)]
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
         scores = dict(zip(jobs, pool.imap(score, jobs), strict=True))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from synib import Annealing, FusionModel, HideTokens, LearnedMask, RandomMask, StandardNoise, SynIB, keys
+from synib import Annealing, FusionModel, LearnedMask, RandomMask, StandardNoise, SynIB, keys
 from synib.models import ConcatFusion
 
 
@@ -47,36 +47,32 @@ def test_a_number_and_the_number_of_steps_anneal_that_number_to_a_hundredth(batc
     )
 
 
-def test_with_the_number_of_steps_masks_are_learned_where_every_corrupted_modality_has_a_head(key, batch, fusion_model):
-    x, y = batch()
+@pytest.mark.parametrize("heads", [False, True])
+def test_with_the_number_of_steps_whole_modalities_are_swapped_once(heads, key, batch, fusion_model):
+    model, (x, y) = fusion_model(heads=heads), batch()
     weight = Annealing(10.0, 8, 0.1)
-    learned, whole = LearnedMask(4, 0.5, 0.01), RandomMask(1.0)
-    with_heads, without = fusion_model(heads=True), fusion_model(heads=False)
-    some = fusion_model(heads=True)
-    first, *_ = some.names
-    del some.heads[first]
-    for model, mask in ((with_heads, learned), (without, whole), (some, whole)):
-        assert SynIB(steps=10)(model, x, y, key=key)[0] == SynIB(mask, weight=weight)(model, x, y, key=key)[0]
-    others = some.names[1:]  # the modality without a head is not corrupted
-    loss = SynIB(steps=10, corrupt=others)(some, x, y, key=key)[0]
-    assert loss == SynIB(learned, weight=weight, corrupt=others)(some, x, y, key=key)[0]
-    assert loss != SynIB(whole, weight=weight, corrupt=others)(some, x, y, key=key)[0]
+    loss = SynIB(steps=10)(model, x, y, key=key)[0]
+    assert loss == SynIB(RandomMask(1.0), weight=weight, draws=1)(model, x, y, key=key)[0]
+    assert loss != SynIB(RandomMask(1.0), weight=weight)(model, x, y, key=key)[0]  # 16 draws
 
 
-def test_with_the_number_of_steps_inputs_that_cannot_be_mixed_are_swapped_whole(key):
+def test_draws_and_a_mask_that_are_given_with_the_number_of_steps_are_kept(key, batch, fusion_model):
+    model, (x, y) = fusion_model(heads=True), batch()
+    weight = Annealing(10.0, 8, 0.1)
+    loss = SynIB(steps=10, draws=16)(model, x, y, key=key)[0]
+    assert loss == SynIB(weight=weight)(model, x, y, key=key)[0]
+    mask = LearnedMask(4, 0.5, 0.01)
+    assert SynIB(mask, steps=10)(model, x, y, key=key)[0] == SynIB(mask, weight=weight)(model, x, y, key=key)[0]
+
+
+def test_with_the_number_of_steps_inputs_may_be_whole_numbers(key):
     tokens, y = torch.arange(24).reshape(8, 3) % 5, torch.arange(8) % 3
     encoders = {"words": nn.Sequential(nn.Embedding(5, 4), nn.Flatten()), "image": nn.Linear(2, 12)}
-    heads = {name: nn.Linear(12, 3) for name in encoders}
-    model = FusionModel(encoders, ConcatFusion(dict.fromkeys(encoders, 12), [3]), heads)
-    x = {"words": tokens, "image": torch.randn(8, 2)}
-    loss = SynIB(steps=10)(model, x, y, key=key)[0]
-    assert loss == SynIB(RandomMask(1.0), weight=Annealing(10.0, 8, 0.1))(model, x, y, key=key)[0]
-
-
-def test_a_mask_that_is_given_and_a_noise_that_hides_tokens_are_kept():
-    assert SynIB(RandomMask(0.5), steps=10).without_heads is None
-    assert isinstance(SynIB(noise=HideTokens(), steps=10).mask, RandomMask)
-    assert isinstance(SynIB().mask, RandomMask)
+    model = FusionModel(encoders, ConcatFusion(dict.fromkeys(encoders, 12), [3]))
+    loss = SynIB(steps=10)(model, {"words": tokens, "image": torch.randn(8, 2)}, y, key=key)[0]
+    assert loss.isfinite()
+    loss.backward()
+    assert all(p.grad is not None for p in model.parameters())
 
 
 def test_steps_and_a_schedule_are_not_both_accepted():

@@ -51,11 +51,14 @@ def test_settings_are_those_that_the_published_search_chose(name, experiment):
 
 
 @pytest.mark.parametrize(
-    ("experiment", "file"),
-    [(IronyMatched, "irony-matched-search/matched.json"), (IronyForms, "irony-forms-search/forms.json")],
+    ("experiment", "files"),
+    [
+        (IronyMatched, ["irony-matched-search/matched.json"]),
+        (IronyForms, ["irony-forms-search/forms.json", "irony-third-search/irony-matched/forms.json"]),
+    ],
 )
-def test_settings_of_matched_irony_are_those_that_its_published_search_chose(experiment, file):
-    chosen = read_json(RESULTS / file)
+def test_settings_of_matched_irony_are_those_that_its_published_searches_chose(experiment, files):
+    chosen = {form: own for file in files for form, own in read_json(RESULTS / file).items()}
     assert experiment()._chosen == chosen
     for form, cells in ((form, experiment(form=(form,), seeds=1).cells()) for form in chosen):
         assert all(chosen[form]["settings"].items() <= cell.settings.items() for cell in cells)

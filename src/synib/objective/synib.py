@@ -9,7 +9,7 @@ from torch import Tensor
 
 from synib import keys, tokens
 from synib.checks import check_choice, check_flag, check_kind, check_whole, shown, warn_once
-from synib.masks import HideTokens, LearnedMask, Mask, Noise, RandomMask, ShuffledNoise
+from synib.masks import HideTokens, Mask, Noise, RandomMask, ShuffledNoise
 from synib.objective.base import Batch, Parts
 from synib.objective.checks import check_batch
 from synib.objective.corruption import corrupt
@@ -22,7 +22,6 @@ from synib.objective.wrappers import as_multimodal
 from synib.tokens import Modality
 
 DRAWS = 16  # by default, where a draw is cheap
-LEARNED = (4, 0.5, 0.01)  # steps, learning rate and sparsity of the recipe's masks
 
 
 class SynIB(Penalised):
@@ -40,22 +39,21 @@ class SynIB(Penalised):
     outputs.
 
     Args:
-        mask: Which coordinates to corrupt. Default: ``RandomMask(1.0)``, the whole modality; with ``steps``,
-            ``LearnedMask(4, 0.5, 0.01)`` where the model has unimodal heads, which it needs.
+        mask: Which coordinates to corrupt. Default: ``RandomMask(1.0)``, the whole modality.
         noise: The replacement values. Default: :class:`ShuffledNoise`, the values of another example.
         reference: The distribution that the corrupted prediction should fall back to. Default: :class:`Uniform`.
         family: The predictive distribution. Default: ``Categorical()``.
         weight: λ, a number or a schedule such as :class:`LinearWarmup`. Default: 10 if ``steps`` is given, otherwise 1.
         steps: The number of training steps (calls in training mode). The weight then falls linearly, to a hundredth of
-            itself after the first 80 % of them. With the default mask this is the recipe of the fair comparison, which
+            itself after the first 80 % of them. With the other defaults this is the recipe of the fair comparison, which
             has the same settings on every task.
         unimodal_weight: Weight of the losses of the unimodal heads, if the model has any.
         corrupt: The modalities to corrupt; all by default.
         subsets: Corrupt ``"each"`` modality alone, or every ``"proper"`` subset of them.
         sample: Number of counterfactuals drawn for each example in a step, to reduce the cost; ``None`` for all.
-        draws: K. Masks and noise are redrawn each time; a learned mask is searched only once. Default: 16 if whole
-            modalities are swapped and the model encodes each as a vector, so that a draw only repeats the fusion head;
-            otherwise 1.
+        draws: K. Masks and noise are redrawn each time; a learned mask is searched only once. Default: 1 with ``steps``.
+            Without, 16 if whole modalities are swapped and the model encodes each as a vector, so that a draw only repeats
+            the fusion head; otherwise 1.
         debias: Remove the upward bias, about (classes - 1) / 2K, of the KL of an average of K draws: twice the KL of
             all draws minus the mean KL of their two halves, which cancels the 1/K term. Needs an even K.
         check: When to check the values of a batch, see :class:`Objective`.
@@ -93,12 +91,8 @@ class SynIB(Penalised):
         super().__init__(weight_over(weight, steps), reference, family, unimodal_weight, check)
         self.mask = check_kind("mask", mask, Mask, "RandomMask(0.5)") if mask is not None else RandomMask(1.0)
         self.noise = check_kind("noise", noise, Noise, "ShuffledNoise()") if noise is not None else ShuffledNoise()
-        # The mask of a model without unimodal heads, where the default mask needs them.
-        self.without_heads: Mask | None = None
-        if mask is None and steps is not None and not (isinstance(self.noise, HideTokens) or self.noise.within_classes):
-            self.mask, self.without_heads = LearnedMask(*LEARNED), self.mask
         self.debias = check_flag("debias", debias)
-        automatic = DRAWS if debias else None  # debiasing needs several
+        automatic = DRAWS if debias else None if steps is None else 1  # debiasing needs several
         self.draws = automatic if draws is None else check_whole("draws", draws)
         self.sample = check_whole("sample", sample) if sample is not None else None
         self.subsets = check_choice("subsets", subsets, Subsets)
@@ -121,11 +115,10 @@ class SynIB(Penalised):
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         counterfactuals = self._plan(batch, key)
-        mask = self._mask_of(model, batch)
         corrupted, mask_losses = corrupt(
-            model, batch, counterfactuals, mask, self.noise, self.family, self.draws or 1, key
+            model, batch, counterfactuals, self.mask, self.noise, self.family, self.draws or 1, key
         )
-        latents, batches, draws = self._encode(model, batch, counterfactuals, mask, corrupted, key)
+        latents, batches, draws = self._encode(model, batch, counterfactuals, corrupted, key)
         if separate := bool(counterfactuals) and model.mixes_rows():
             self._warn_of_batch_norm(model)
         prediction, *uncertain = self.predictions(model, batches, separate)
@@ -169,9 +162,9 @@ class SynIB(Penalised):
         key = keys.fresh() if key is None else key
         batch = Batch(modalities, target)
         planned = self._plan(batch, key)
-        mask, noise = self._mask_of(model, batch), copy.deepcopy(self.noise)  # noise may follow the data
-        corrupted, _ = corrupt(model, batch, planned, mask, noise, self.family, self.draws or 1, key)
-        _, (intact, *changed), _ = self._encode(model, batch, planned, mask, corrupted, key)
+        noise = copy.deepcopy(self.noise)  # it may follow the data
+        corrupted, _ = corrupt(model, batch, planned, self.mask, noise, self.family, self.draws or 1, key)
+        _, (intact, *changed), _ = self._encode(model, batch, planned, corrupted, key)
         return intact, {c.label: inputs for c, inputs in zip(planned, changed, strict=True)}
 
     def _plan(self, batch: Batch, key: Tensor) -> list[Counterfactual]:
@@ -192,22 +185,11 @@ class SynIB(Penalised):
             return planned
         return deal(planned, self.sample, batch.target.shape[0], keys.fold(key, "plan"), batch.target.device)
 
-    def _mask_of(self, model: MultimodalModel, batch: Batch) -> Mask:
-        """The mask, or the one for models without unimodal heads and for inputs that are not real numbers."""
-        if self.without_heads is None:
-            return self.mask
-        corrupted = batch.modalities if self.corrupt is None else self.corrupt
-        searchable = all(
-            model.has_head(name) and tokens.values(batch.modalities[name]).is_floating_point() for name in corrupted
-        )
-        return self.mask if searchable else self.without_heads
-
     def _encode(
         self,
         model: MultimodalModel,
         batch: Batch,
         counterfactuals: Sequence[Counterfactual],
-        mask: Mask,
         corrupted: Mapping[tuple[str, str], Modality],
         key: Tensor,
     ) -> tuple[dict[str, Any], list[dict[str, Any]], int]:
@@ -235,7 +217,7 @@ class SynIB(Penalised):
                 rest = [model.project(name, model.encode(name, corrupted[which])) for which in mine]
             changed |= dict(zip(mine, rest, strict=True))
         batches, n, classes = [intact], batch.target.shape[0], {}
-        draws = self.draws or (DRAWS if self._draws_are_cheap(model, mask, intact) else 1)
+        draws = self.draws or (DRAWS if self._draws_are_cheap(model, intact) else 1)
         if self.noise.within_classes and counterfactuals:
             self.require_heads(model, latents)
             classes = predicted_classes(model, latents, self.family)
@@ -253,10 +235,10 @@ class SynIB(Penalised):
             batches.append(inputs)
         return latents, batches, draws
 
-    def _draws_are_cheap(self, model: MultimodalModel, mask: Mask, projected: Mapping[str, Any]) -> bool:
+    def _draws_are_cheap(self, model: MultimodalModel, projected: Mapping[str, Any]) -> bool:
         """Whether a draw only repeats a fusion head of vectors."""
         vectors = all(isinstance(z, Tensor) and z.ndim == 2 for z in projected.values())
-        return mask.whole and self.noise.shuffles and model.names is not None and vectors
+        return self.mask.whole and self.noise.shuffles and model.names is not None and vectors
 
     def _penalty(
         self, counterfactual: Counterfactual, uncertain: Tensor, draws: int, heads: Mapping[str, Tensor], batch: Batch

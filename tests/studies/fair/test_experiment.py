@@ -82,8 +82,8 @@ def test_settings_are_those_of_the_search_and_rules_that_agree_are_trained_once(
 
 
 def test_without_a_search_it_says_so():
-    unsearched = Fair(task=("digits-halves",), form=("vanilla", "confidence, annealed", "SynIB whole, Gaussian"))
-    said = "Not searched, and trained with the middle of the grid: 1 forms (digits-halves: SynIB whole, Gaussian)."
+    unsearched = Fair(task=("digits-pairs",), form=("vanilla", "confidence, annealed", "SynIB whole, Gaussian"))
+    said = "Not searched, and trained with the middle of the grid: 1 forms (digits-pairs: SynIB whole, Gaussian)."
     assert unsearched.caution == said
     assert fair().caution == ""
 
