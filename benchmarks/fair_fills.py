@@ -1,8 +1,10 @@
 """Gaussian and zero fills beside swapped values, form by form: synergy at test, with the settings of the task's own rule.
 
-    cd docs/results && python ../../benchmarks/fair_fills.py digits-modulo-3 digits pid-xor --out fair/fills.csv
+    cd docs/results
+    python ../../benchmarks/fair_fills.py digits-modulo-3 digits digits-halves pid-xor irony --out fair/fills.csv
 
-The forms with swapped values are those of ``fair/<task>``, the others those of ``fair-fills/<task>``. The table printed has one
+The forms with swapped values are those of ``fair/<task>`` (``SWAPS`` names the exceptions), the others those of
+``fair-fills/<task>``. The table printed has one
 line for each form; the means below it are over forms.
 """
 
@@ -16,13 +18,14 @@ from synib.files import read_csv, write_csv
 
 OTHERS = ("Gaussian", "zeros")
 SWAPPED = "swapped"
+SWAPS = {"digits-halves": "fair-halves", "irony": "fair-irony"}
 
 
 def beside(task: str, root: Path = Path()) -> list[dict[str, Any]]:
     """For each form with another fill: its synergy accuracy, that of the same form with swapped values, and the difference."""
     rows = {
         row["form"]: row
-        for run in ("fair", "fair-fills")
+        for run in (SWAPS.get(task, "fair"), "fair-fills")
         for row in read_csv(root / run / task / "summary.csv")
         if row["selection"] == "accuracy" and row["metric"] == "synergy"
     }

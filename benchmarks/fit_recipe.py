@@ -1,4 +1,6 @@
-"""SynIB in `synib fit`: what it trains of itself ("before"), the one recipe and plain fusion, for every kind of target.
+"""SynIB in `synib fit`: what it trains of itself ("before"), recipes and plain fusion, for every kind of target.
+
+"recipe" is that of an earlier version, with learned masks; "recipe, one draw" swaps whole modalities, as ``SynIB(steps=...)``.
 
 Rows of two modalities with 16 numbers each. A score is the product of the signs of one number of each modality (synergy), the
 sum of one number of each (additive), or both added (mixed). With a shortcut, a number of the first modality says the answer as
@@ -47,13 +49,16 @@ class Form(NamedTuple):
 
 
 MARGINAL = {"draws": 16}
-WHOLE = MARGINAL | {"weight": 10.0}  # what `SynIB(steps=...)` does for a FusionModel without unimodal heads
+WHOLE = MARGINAL | {"weight": 10.0}
+ONE_DRAW = {"draws": 1, "weight": 10.0}  # whole modalities as well: what `SynIB(steps=...)` does
 FORMS: dict[str, dict[str, Form]] = {
     "plain fusion": dict.fromkeys(TASKS, Form("vanilla", {})),
     "before": dict.fromkeys(TASKS, Form("synib")),  # what `fit` trains of itself: experts, or synib-marginal
     "before, settings of the recipe": dict.fromkeys(("two", "three"), Form("experts", WHOLE | {"debias": True})),
     "recipe": dict.fromkeys(TASKS, Form("synib-learned", RECIPE, floor=0.1)),
     "recipe without heads": dict.fromkeys(TASKS, Form("synib-marginal", WHOLE, floor=0.1)),
+    "recipe, one draw": dict.fromkeys(TASKS, Form("synib-marginal", ONE_DRAW, floor=0.1)),
+    "experts, one draw": dict.fromkeys(("two", "three"), Form("experts", ONE_DRAW, floor=0.1)),
     "experts with the recipe": dict.fromkeys(("two", "three"), Form("recipe-experts", RECIPE, floor=0.1)),
     "experts, recipe without heads": dict.fromkeys(("two", "three"), Form("experts", WHOLE, floor=0.1)),
 }
