@@ -5,10 +5,11 @@ runs where the command's own dependencies are not installed; without cvxpy the d
 are those of audit_sets.py. The first audit of a process also pays for starting the device, so a small one goes before and is
 not counted. Seconds of each phase are in columns of their own: reading, folds, checks and the decomposition ("before"),
 training, and so on, "reliance" with the sentences of the verdict. ``--profile`` writes the functions that took longest, with
-everything that they called (this adds some time; on a GPU, waiting for it is in the function that waits).
+everything that they called (this adds some time; on a GPU, waiting for it is in the function that waits). On a GPU a few
+shards are trained at the same time; ``--shards 1 --shards 3`` compares one with three in one process.
 
     python benchmarks/audit_time.py [--plan quick] [--kind mixed] [--size 2000x16] [--seeds 1] [--device auto]
-                                    [--out FILE.csv] [--profile FILE.txt]
+                                    [--shards 3] [--out FILE.csv] [--profile FILE.txt]
 """
 
 import argparse
@@ -27,6 +28,7 @@ import numpy as np
 import torch
 from audit_sets import TRUTH, made
 
+from synib.own import sharing
 from synib.own.audit import WORK, audit
 from synib.own.table import read
 from synib.training.device import choose_device, device_name
@@ -70,7 +72,8 @@ def timed(kind: str, rows: int, width: int, plan: str, device: str, seed: int = 
         "seconds": round(seconds, 1), **{f"s_{phase}": round(s, 1) for phase, s in phases.seconds.items()},
         "synergy": told["synergy"],
         **{f"gain_{end}": told["gain"][end] for end in ("mean", "low", "high")},
-        "device": device_name(choose_device(device)), "threads": torch.get_num_threads(), "torch": torch.__version__,
+        "device": device_name(choose_device(device)), "threads": torch.get_num_threads(),
+        "shards": sharing.threads_on(choose_device(device)), "torch": torch.__version__,
         "pid": HAS_PID,
     }  # fmt: skip
 
@@ -82,6 +85,7 @@ def main() -> None:
     parser.add_argument("--size", action="append", help="ROWSxNUMBERS of each modality; 2000x16 by default")
     parser.add_argument("--seeds", type=int, default=1, help="data sets of each kind and size")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--shards", action="append", type=int, help="shards that a GPU trains at the same time")
     parser.add_argument("--out", help="also write the table there")
     parser.add_argument("--profile", help="write the functions that took longest there")
     options = parser.parse_args()
@@ -96,7 +100,8 @@ def main() -> None:
         profile.enable()
     for plan in options.plan or PLANS:
         for rows, width in sizes:
-            for kind, seed in itertools.product(options.kind or ("synergy", "mixed", "both"), range(options.seeds)):
+            kinds, shards = options.kind or ("synergy", "mixed", "both"), options.shards or [sharing.THREADS]
+            for kind, seed, sharing.THREADS in itertools.product(kinds, range(options.seeds), shards):
                 row = timed(kind, rows, width, plan, options.device, seed)
                 audit_rows.append(row)
                 print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)

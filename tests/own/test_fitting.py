@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from synib.measure.stats import temperature, tempered
-from synib.own import fitting
-from synib.own.fitting import log_loss, predict, train
+from synib.own.cell_training import log_loss
+from synib.own.fitting import predict, train
 from synib.own.folds import folds
 from synib.own.recipe import TableRecipe
 from synib.own.search_space import methods_of
@@ -151,25 +151,3 @@ def test_on_a_gpu_memory_is_measured_only_where_models_may_not_fit(table, monkey
     monkeypatch.setattr(fleet, "capacity", lambda *_: 7)
     cells = recipe.cells("vanilla", budget=2, seeds=2)
     assert at_once(recipe, cells, "cuda", None) == together
-
-
-def test_models_that_are_calibrated_beside_the_training_of_others_are_the_same(table, monkeypatch):
-    made = table(n=150)
-    parts, methods = folds(made, 3), ["unimodal-a", "vanilla", "experts"]
-    outcomes, beside = [], fitting.beside
-    for device in ("cpu", "cuda"):
-        monkeypatch.setattr(fitting, "beside", lambda _, device=device: beside(device))
-        outcomes.append(train(made, parts, methods, budget=2, seeds=2, **FEW))
-    for name, one in outcomes[0].methods.items():
-        other = outcomes[1].methods[name]
-        assert one.chosen == other.chosen
-        for mine, theirs in ((one.predictions, other.predictions), (one.temperature, other.temperature)):
-            assert np.array_equal(mine, theirs)
-
-
-def test_a_mistake_in_what_runs_beside_the_training_is_raised(table, monkeypatch):
-    made, beside = table(n=150), fitting.beside
-    monkeypatch.setattr(fitting, "beside", lambda _: beside("cuda"))
-    monkeypatch.setattr(fitting, "temperature", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        train(made, folds(made, 3), ["vanilla"], budget=1, **FEW)

@@ -4,7 +4,10 @@
 import triton
 import triton.language as tl
 
+from synib.keys.launch import OneAtATime
 
+
+@OneAtATime
 @triton.jit
 def relu_dropout(
     x, bias, dropped, out, n, per, width, stride, scale,
@@ -22,6 +25,7 @@ def relu_dropout(
     tl.store(out + at, y, mask=inside)
 
 
+@OneAtATime
 @triton.jit
 def relu_dropout_backward(gradient, y, out, n, scale, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -30,6 +34,7 @@ def relu_dropout_backward(gradient, y, out, n, scale, BLOCK: tl.constexpr):
     tl.store(out + at, tl.where(gone, 0.0, tl.load(gradient + at, mask=inside) * scale), mask=inside)
 
 
+@OneAtATime
 @triton.jit
 def transposed(x, out, height, width, down, across, BLOCK: tl.constexpr):
     """Matrices of ``down`` times ``across`` tiles, each the other way round."""
@@ -43,6 +48,7 @@ def transposed(x, out, height, width, down, across, BLOCK: tl.constexpr):
     tl.store(out + first + column[:, None] * height + row[None, :], tl.trans(block), mask=inside)
 
 
+@OneAtATime
 @triton.jit
 def adam(
     parameter, gradient, first, second, lr, decay, corrections, per, blocks,
@@ -76,6 +82,7 @@ def adam(
     tl.store(second + at, v, mask=inside)
 
 
+@OneAtATime
 @triton.jit
 def keep_finite(now, good, failed, per, blocks, BLOCK: tl.constexpr):
     """Restores the numbers of failed models, and remembers those of the others."""

@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from synib.keys.launch import OneAtATime
+
 GOLDEN = tl.constexpr(0x9E3779B97F4A7C15)
 MIX_1 = tl.constexpr(0xBF58476D1CE4E5B9)
 MIX_2 = tl.constexpr(0x94D049BB133111EB)
@@ -41,6 +43,7 @@ def _box_muller(high, low):
     return radius, libdevice.cos(angle), libdevice.sin(angle)
 
 
+@OneAtATime
 @triton.jit(do_not_specialize=["key", "stride", "blocks", "p"])
 def draw(
     key, stride, out, angles, n, words, blocks, p, HOST: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.constexpr
@@ -70,6 +73,7 @@ def draw(
             tl.store(out + words + at, other, mask=second)
 
 
+@OneAtATime
 @triton.jit
 def polar(start, radius, cosine, sine, BLOCK: tl.constexpr):
     """What a normal draw computes from the 24-bit integers from ``start`` on, to compare with torch."""
@@ -81,6 +85,7 @@ def polar(start, radius, cosine, sine, BLOCK: tl.constexpr):
     tl.store(sine + at, s)
 
 
+@OneAtATime
 @triton.jit(do_not_specialize=["key", "stride"])
 def permutation(key, stride, out, n, HOST: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr):
     """Counts how many words are smaller than each: its place in the sorted order."""
@@ -97,6 +102,7 @@ def permutation(key, stride, out, n, HOST: tl.constexpr, BLOCKS: tl.constexpr, B
     tl.store(out + row * n + place, at.to(tl.int64), mask=at < n)
 
 
+@OneAtATime
 @triton.jit(do_not_specialize=["stride", "n", "one", "two", "three", "four"])
 def fold(key, stride, out, n, one, two, three, four, LABELS: tl.constexpr, BLOCK: tl.constexpr):
     """Folds up to four labels into each key."""

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from synib import keys
-from synib.own.fitting import ROWS as PREDICTED
+from synib.own.cell_training import ROWS as PREDICTED
 from synib.own.fitting import Outcome
 from synib.tokens import Modality, take, values
 from synib.training import Learner

@@ -13,9 +13,10 @@ from torch import Tensor
 from synib.methods import Experts
 from synib.methods.hooks import RevisesWeights
 from synib.own.answers import Answers, Frequencies
+from synib.own.cell_training import cost_of, train_cells
 from synib.own.crossfit import FREQUENCIES, Calibration, Candidate, frequencies
 from synib.own.finish import predictor_of
-from synib.own.fitting import answers_of, cost_of, expert_scales, train_cells
+from synib.own.fitting import answers_of, expert_scales
 from synib.own.folds import Fold, Rows, held_out
 from synib.own.incomplete import SecondTrainer, TrainedPart
 from synib.own.logistic_model import Regression, settings_of

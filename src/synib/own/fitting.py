@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,22 +11,20 @@ from torch import Tensor
 
 from synib.checks import check_whole, shown
 from synib.data import Split
-from synib.measure.stats import temperature, tempered
+from synib.measure.stats import tempered
 from synib.methods import Experts, check_method
 from synib.objective import Family
+from synib.own.cell_training import ROWS, Programs, TrainedCell, cost_of_epoch, merged, submitted
 from synib.own.folds import Fold
 from synib.own.recipe import TableRecipe
 from synib.own.search_space import candidates
-from synib.own.sharing import Submit, at_once, beside, threads
+from synib.own.sharing import ShardPool
 from synib.own.table import Table
 from synib.tokens import take
-from synib.training import Cell, Learner, fleet
-from synib.training.cells import cost, grouped
+from synib.training import Cell, Learner
 from synib.training.device import choose_device
-from synib.training.stacked import StackedModels
 
 Numbers = NDArray[np.float64]
-ROWS = 4096  # rows predicted at a time
 
 
 @dataclass(frozen=True)
@@ -99,16 +96,6 @@ class Outcome:
         )
 
 
-@dataclass(frozen=True)
-class TrainedCell:
-    """A trained cell: a function that returns its learner, its validation predictions, temperature and calibrated log-loss."""
-
-    learner: Callable[[], Learner]
-    validation: Tensor
-    temperature: float
-    loss: float
-
-
 def train(
     table: Table,
     parts: Sequence[Fold],
@@ -144,7 +131,7 @@ def train(
     device = choose_device(device)
     recipe = TableRecipe(table, parts, epochs)
     cells = {method: recipe.cells(method, budget, seeds, seed) for method in methods}
-    costs = {method: _cost(recipe, method_cells[0]) for method, method_cells in cells.items()}
+    costs = {method: cost_of_epoch(recipe, method_cells[0]) for method, method_cells in cells.items()}
     total = sum(
         costs[method] * cell.settings["epochs"] for method, method_cells in cells.items() for cell in method_cells
     )
@@ -156,43 +143,21 @@ def train(
         done += costs[shard[0].method] * len(shard)
         on_progress(done, total)
 
-    def best(method: str, pieces: Sequence[Callable[[], dict[str, TrainedCell]]]) -> TrainedMethod:
-        by_cell = {name: cell for piece in pieces for name, cell in piece().items()}
+    def best(method: str, programs: Programs) -> TrainedMethod:
+        by_cell = merged(programs)
         chosen_among = [by_cell[cell.id] for cell in cells[method]]
         return _best(recipe, method, chosen_among, candidates(method, budget, recipe.table.kind), seeds)
 
-    trained = {}
-    with beside(device) as submit:
-        for method, method_cells in cells.items():
-            pieces = _train_all(recipe, method_cells, device, together, after_epoch, submit)
-            trained[method] = submit(partial(best, method, pieces))
-        outcome = Outcome(recipe, {method: result() for method, result in trained.items()}, budget, seeds)
+    with ShardPool(device) as pool:
+        programs = {
+            method: submitted(recipe, method_cells, pool, device, together, after_epoch)
+            for method, method_cells in cells.items()
+        }
+        # Models that are not chosen are freed before the next method.
+        trained = {method: best(method, programs.pop(method)) for method in cells}
+    outcome = Outcome(recipe, trained, budget, seeds)
     recipe.release()
     return outcome
-
-
-def train_cells(
-    recipe: TableRecipe,
-    cells: Sequence[Cell],
-    device: str,
-    together: int | None = None,
-    after_epoch: Callable[[Sequence[Cell]], None] = lambda shard: None,
-) -> dict[str, TrainedCell]:
-    """Train cells, as many together as the memory allows; returns cell id → the trained cell."""
-    with beside(device) as submit:
-        pieces = _train_all(recipe, cells, device, together, after_epoch, submit)
-        return {name: cell for piece in pieces for name, cell in piece().items()}
-
-
-def log_loss(
-    family: Family,
-    parameters: NDArray[Any] | Tensor,
-    target: NDArray[Any] | Tensor,
-    sample_weight: NDArray[Any] | Tensor | None = None,
-) -> float:
-    """Mean negative log-likelihood, in nats."""
-    weight = None if sample_weight is None else torch.as_tensor(sample_weight)
-    return float(family.mean_nll(torch.as_tensor(parameters).double(), torch.as_tensor(target), weight))
 
 
 def predict(learner: Learner, split: Split) -> Tensor:
@@ -231,71 +196,6 @@ def expert_scales(learner: Learner, split: Split) -> Tensor:
     return answers_of(learner, split).square().mean((1, 2)).sqrt().clamp(min=1e-12)
 
 
-def cost_of(recipe: TableRecipe, cells: Sequence[Cell]) -> float:
-    """The work of training cells of one method, in the unit of progress."""
-    return _cost(recipe, cells[0]) * sum(cell.settings["epochs"] for cell in cells)
-
-
-def _train_all(
-    recipe: TableRecipe,
-    cells: Sequence[Cell],
-    device: str,
-    together: int | None,
-    after_epoch: Callable[[Sequence[Cell]], None],
-    submit: Submit,
-) -> list[Callable[[], dict[str, TrainedCell]]]:
-    """Train cells; for each shard a function that returns its trained cells by id."""
-    return [
-        submit(_train_shard(recipe, shard, device, partial(after_epoch, shard)))
-        for shard in grouped(cells, lambda same: at_once(recipe, same, device, together))
-    ]
-
-
-def _train_shard(
-    recipe: TableRecipe, shard: Sequence[Cell], device: str, on_epoch: Callable[[], None]
-) -> Callable[[], dict[str, TrainedCell]]:
-    """Train cells together; returns a function that calibrates them on the CPU."""
-    with threads(device, recipe.width):
-        result = fleet.train(recipe, shard, device, on_epoch, accuracies=False)
-    splits = [recipe.data(cell).validation for cell in shard]
-    predictions = _predict_validation(result.fleet, splits).cpu()
-    if not predictions.isfinite().all():
-        failed = shard[int((~predictions.isfinite().flatten(1).all(1)).nonzero()[0])]
-        raise ValueError(
-            f"Training {failed.method} at lr {failed.settings['lr']:g} gave predictions that are not finite: check the data "
-            "for extreme values."
-        )
-    result.fleet.retire()
-    return partial(_calibrated, recipe, shard, result.fleet, predictions, splits)
-
-
-def _calibrated(
-    recipe: TableRecipe, shard: Sequence[Cell], models: StackedModels, predictions: Tensor, splits: Sequence[Split]
-) -> dict[str, TrainedCell]:
-    """Trained cells by id, with the temperature and the log-loss of each on validation rows."""
-    trained = {}
-    for i, (cell, parameters, split) in enumerate(zip(shard, predictions, splits, strict=True)):
-        t = temperature(parameters, split.target, recipe.family, 1.0, split.sample_weight)
-        calibrated = tempered(recipe.family, parameters.numpy(), t)
-        loss = log_loss(recipe.family, calibrated, split.target, split.sample_weight)
-        trained[cell.id] = TrainedCell(partial(models.learner, i), parameters, t, loss)
-    return trained
-
-
-def _predict_validation(trained: StackedModels, splits: Sequence[Split]) -> Tensor:
-    """Validation predictions of every model of a fleet, ``(models, rows, outputs)``."""
-    trained.template.eval()
-    stacked = trained.stack(splits)
-    pieces = []
-    with torch.no_grad():
-        block = -(-ROWS // len(splits))  # rows of each model
-        for at in range(0, stacked.target.shape[1], block):
-            rows = (slice(None), slice(at, at + block))
-            x = {name: take(x, rows) for name, x in stacked.modalities.items()}
-            pieces.append(trained.predict(trained.parameters, trained.buffers, x).flatten(2).double())
-    return torch.cat(pieces, 1)
-
-
 def _best(
     recipe: TableRecipe, method: str, cells: Sequence[TrainedCell], tried: Sequence[dict[str, float]], seeds: int
 ) -> TrainedMethod:
@@ -317,10 +217,6 @@ def _best(
         validation.append(np.stack([scaling.undo(recipe.family, cell.validation.numpy()) for cell in of_fold]))
     chosen = [recipe.settings(method, tried[int(b)], i) for i, b in enumerate(best)]
     return TrainedMethod(predictions, validation, chosen, losses, temperatures, learners)
-
-
-def _cost(recipe: TableRecipe, cell: Cell) -> float:
-    return cost(recipe.method(cell, recipe.data(cell)))
 
 
 def _checked_methods(methods: Sequence[str], table: Table) -> list[str]:

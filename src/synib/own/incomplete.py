@@ -17,8 +17,8 @@ from torch import Tensor
 
 from synib.objective import Family, Gaussian
 from synib.own.answers import Answers
+from synib.own.cell_training import log_loss, train_cells
 from synib.own.crossfit import CLEAR, Calibration, calibrate
-from synib.own.fitting import log_loss, train_cells
 from synib.own.folds import Fold, Rows, held_out
 from synib.own.predictor import Predictor
 from synib.own.recipe import TableRecipe

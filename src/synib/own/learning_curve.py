@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from synib.measure.stats import Estimate, mean, tempered
-from synib.own.fitting import Outcome, TrainedCell, train_cells
+from synib.own.cell_training import TrainedCell, train_each
+from synib.own.fitting import Outcome
 from synib.own.folds import Fold
 from synib.own.recipe import TableRecipe
 from synib.training import Cell
@@ -56,9 +57,13 @@ def learning_curve(outcome: Outcome, device: str = "auto") -> LearningCurve:
     """
     half = [Fold(_half(fold.train, i), fold.validation, fold.test) for i, fold in enumerate(outcome.parts)]
     recipes = {"same": outcome.recipe, "rows": TableRecipe(outcome.table, half, outcome.recipe.given_epochs)}
+    work = {
+        name: _work(recipes.get(name, outcome.recipe), outcome, name) for name in ("same", "epochs", "width", "rows")
+    }
+    trained = train_each(list(work.values()), choose_device(device))
     losses = {
-        name: _losses(recipes.get(name, outcome.recipe), outcome, name, choose_device(device))
-        for name in ("same", "epochs", "width", "rows")
+        name: np.concatenate([_row_losses(recipe, cell, models[cell.id]) for cell in cells])
+        for (name, (recipe, cells)), models in zip(work.items(), trained, strict=True)
     }
     group = outcome.table.group
     rows = np.concatenate([fold.validation for fold in outcome.parts])
@@ -66,7 +71,8 @@ def learning_curve(outcome: Outcome, device: str = "auto") -> LearningCurve:
     return LearningCurve(*(mean(losses[name] - losses["same"], dependent) for name in ("epochs", "width", "rows")))
 
 
-def _losses(recipe: TableRecipe, outcome: Outcome, change: str, device: str) -> NDArray[np.float64]:
+def _work(recipe: TableRecipe, outcome: Outcome, change: str) -> tuple[TableRecipe, list[Cell]]:
+    """The recipe and cells of plain fusion with one change, one cell for each fold."""
     cells = []
     for fold, chosen in enumerate(outcome.methods[METHOD].chosen):
         settings = dict(chosen)
@@ -78,8 +84,7 @@ def _losses(recipe: TableRecipe, outcome: Outcome, change: str, device: str) -> 
             settings["rows"] = [len(recipe.parts[fold].train), len(recipe.parts[fold].validation)]
             settings["epochs"] = 2 * settings["epochs"]  # for the same number of steps
         cells.append(Cell("own", METHOD, {"fold": fold}, settings, 0))
-    trained = train_cells(recipe, cells, device)
-    return np.concatenate([_row_losses(recipe, cell, trained[cell.id]) for cell in cells])
+    return recipe, cells
 
 
 def _row_losses(recipe: TableRecipe, cell: Cell, trained: TrainedCell) -> NDArray[np.float64]:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from synib.data import Dataset, Split
 from synib.measure import Estimate, shuffle_within_class
+from synib.own.cell_training import train_each
 from synib.own.evidence import Bench
-from synib.own.fitting import Outcome, TrainedMethod, predict, train_cells
+from synib.own.fitting import Outcome, TrainedMethod, predict
 from synib.own.metric import Metric
 from synib.own.recipe import TableRecipe, fold_of
 from synib.training import Cell
@@ -84,10 +85,8 @@ def subset(bench: Bench, fusions: Sequence[str], *, device: str = "auto") -> Sub
         return None
     group, folds = None if bench.group is None else bench.group[wrong], len(outcome.parts)
     correct = {method: _is_correct(outcome, method, bench, accuracy)[wrong] for method in fusions}
-    chance = {}
-    for method in fusions:
-        shuffled = replace(outcome, methods={method: control(outcome, method, device)})
-        chance[method] = _is_correct(shuffled, method, bench, accuracy)[wrong]
+    shuffled = replace(outcome, methods=controls(outcome, fusions, device))
+    chance = {method: _is_correct(shuffled, method, bench, accuracy)[wrong] for method in fusions}
     return Subset(
         int(wrong.sum()),
         {method: accuracy.estimate(correct[method], group, folds) for method in fusions},
@@ -96,23 +95,28 @@ def subset(bench: Bench, fusions: Sequence[str], *, device: str = "auto") -> Sub
     )
 
 
-def control(outcome: Outcome, method: str, device: str = "auto") -> TrainedMethod:
-    """A method with its chosen settings, trained on modalities shuffled within each class."""
-    model = outcome.methods[method]
+def controls(outcome: Outcome, methods: Sequence[str], device: str = "auto") -> dict[str, TrainedMethod]:
+    """Methods with their chosen settings, trained on modalities shuffled within each class."""
     recipe = ShuffledRecipe(outcome.table, outcome.parts, outcome.recipe.given_epochs)
-    cells = [
-        Cell("own", method, {"fold": fold}, model.chosen[fold], seed)
-        for fold in range(len(outcome.parts))
-        for seed in range(outcome.seeds)
-    ]
-    trained = train_cells(recipe, cells, choose_device(device))
-    predictions = np.full_like(model.predictions, np.nan)
-    for cell in cells:
-        fold = fold_of(cell)
-        test = outcome.parts[fold].test
-        if len(test):
-            predictions[cell.seed, test] = predict(trained[cell.id].learner(), recipe.view(fold, test)).numpy()
-    return replace(model, predictions=predictions)
+    cells = {
+        method: [
+            Cell("own", method, {"fold": fold}, outcome.methods[method].chosen[fold], seed)
+            for fold in range(len(outcome.parts))
+            for seed in range(outcome.seeds)
+        ]
+        for method in methods
+    }
+    trained = train_each([(recipe, of_method) for of_method in cells.values()], choose_device(device))
+    result = {}
+    for (method, of_method), models in zip(cells.items(), trained, strict=True):
+        predictions = np.full_like(outcome.methods[method].predictions, np.nan)
+        for cell in of_method:
+            fold = fold_of(cell)
+            test = outcome.parts[fold].test
+            if len(test):
+                predictions[cell.seed, test] = predict(models[cell.id].learner(), recipe.view(fold, test)).numpy()
+        result[method] = replace(outcome.methods[method], predictions=predictions)
+    return result
 
 
 def _is_correct(outcome: Outcome, method: str, bench: Bench, accuracy: Metric) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from synib.files import write_json
 from synib.keys.ops import CHAINS
+from synib.training.recorded import RECORDING
 
 Mode = Literal["auto", "always", "never"]
 Run = Callable[[Sequence[Tensor]], list[Tensor]]
@@ -63,7 +64,8 @@ class CompiledGradient:
         tensors, form = tree_flatten(arguments)
         like = tuple((x.shape, x.stride(), x.dtype) for x in tensors)
         if like not in self.ready and not _capturing(self.device):
-            self.ready[like] = self._prepare(function, tensors, form)
+            with RECORDING:  # it captures graphs, and frees cached memory
+                self.ready[like] = self._prepare(function, tensors, form)
         ready = self.ready.get(like)
         if ready is None:
             return function(*arguments)

@@ -1,12 +1,20 @@
 """A training step that is recorded once and then replayed: as a CUDA graph, or on a CPU as a tape of tensor operations."""
 
-from collections.abc import Callable
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
+
+# Held while a CUDA graph is captured or discarded, and by whatever frees cached memory or waits for the whole device while
+# other threads train: torch's random state of a device belongs to one capture at a time, memory cannot be returned during a
+# capture, and to wait for a device that is captured on is an error. Launching and replaying in other threads is allowed.
+RECORDING = threading.RLock()
 
 
 class Record(Protocol):
@@ -40,7 +48,8 @@ class Recorded:
 
     def forget(self) -> None:
         """Discard recordings, because the function will compute something else."""
-        self.replays: dict[Any, tuple[list[Tensor], Callable[[], None]] | None] = {}
+        with RECORDING:
+            self.replays: dict[Any, tuple[list[Tensor], Callable[[], None]] | None] = {}
 
     def __call__(self, run: Callable[..., None], *arguments: Any) -> None:
         """Run or replay the function.
@@ -76,19 +85,41 @@ class Recorded:
 
 
 class CudaGraphs:
-    """Records CUDA graphs of a device with shared memory, since only one is replayed at a time."""
+    """Records CUDA graphs of a device with shared memory, since only one is replayed at a time.
+
+    In a thread with a stream of its own a graph is captured on that stream, without waiting for other threads. Its matrix
+    products then use the work space of that stream, where the graph is replayed, so graphs of different threads can run at
+    the same time.
+    """
 
     runs = False
 
     def __init__(self, device: torch.device) -> None:
-        self.device, self.pool = device, torch.cuda.graph_pool_handle()
+        self.device = device
+        self.graphs: weakref.WeakSet[torch.cuda.CUDAGraph] = weakref.WeakSet()  # those that share memory
 
     def __call__(self, run: Callable[[], None]) -> Callable[[], None]:
-        graph = torch.cuda.CUDAGraph()
-        with (
-            torch.cuda.device(self.device),
-            torch.cuda.stream(torch.cuda.current_stream(self.device)),  # where to go back to, also if recording fails
-            torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"),
-        ):
-            run()
-        return graph.replay
+        with RECORDING:
+            graph = torch.cuda.CUDAGraph()
+            # The memory of graphs that are gone cannot be shared.
+            pool = next(iter(self.graphs)).pool() if self.graphs else torch.cuda.graph_pool_handle()
+            stream = torch.cuda.current_stream(self.device)
+            capture = _captured if stream != torch.cuda.default_stream(self.device) else torch.cuda.graph
+            with (
+                torch.cuda.device(self.device),
+                torch.cuda.stream(stream),  # where to go back to, also if recording fails
+                capture(graph, pool=pool, capture_error_mode="thread_local"),
+            ):
+                run()
+            self.graphs.add(graph)
+            return graph.replay
+
+
+@contextlib.contextmanager
+def _captured(graph: torch.cuda.CUDAGraph, **settings: Any) -> Iterator[None]:
+    """Capture on the current stream; ``torch.cuda.graph`` would wait for all other streams, and free cached memory."""
+    graph.capture_begin(**settings)
+    try:
+        yield
+    finally:
+        graph.capture_end()

@@ -252,6 +252,8 @@ class StackedModels:
         """Keep only the models, on the CPU: training is over, and the device is needed for other work."""
         self.parameters = {name: tensor.cpu() for name, tensor in self.parameters.items()}
         self.buffers = {name: tensor.cpu() for name, tensor in self.buffers.items()}
+        if self.recorded is not None:
+            self.recorded.forget()
         self.good, self.initial, self.recorded = {}, {}, None
         del self.optimiser
 
