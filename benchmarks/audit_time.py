@@ -101,7 +101,8 @@ def main() -> None:
     for plan in options.plan or PLANS:
         for rows, width in sizes:
             kinds, shards = options.kind or ("synergy", "mixed", "both"), options.shards or [sharing.THREADS]
-            for kind, seed, sharing.THREADS in itertools.product(kinds, range(options.seeds), shards):
+            for kind, seed, count in itertools.product(kinds, range(options.seeds), shards):
+                sharing.THREADS = count
                 row = timed(kind, rows, width, plan, options.device, seed)
                 audit_rows.append(row)
                 print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)

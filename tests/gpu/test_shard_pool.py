@@ -1,6 +1,7 @@
 """Shards that share a GPU: graphs captured and replayed by several threads, and the same models as from one."""
 
 import threading
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def test_several_threads_train_the_models_of_one(count, monkeypatch):
             assert ours.chosen == theirs.chosen
             assert np.array_equal(ours.losses, theirs.losses)
             assert np.array_equal(ours.predictions, theirs.predictions)
-            for mine, other in zip(sum(ours.learners, []), sum(theirs.learners, []), strict=True):
+            for mine, other in zip(chain(*ours.learners), chain(*theirs.learners), strict=True):
                 here, there = mine.state_dict(), other.state_dict()
                 assert all(torch.equal(here[key], there[key]) for key in here)
     assert len(used - {"MainThread"}) == count

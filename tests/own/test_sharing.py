@@ -2,6 +2,7 @@
 
 import threading
 import time
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def assert_same(ours, theirs):
     for name in ("predictions", "losses", "temperature"):
         assert np.array_equal(getattr(ours, name), getattr(theirs, name), equal_nan=True)
     assert all(np.array_equal(a, b) for a, b in zip(ours.validation, theirs.validation, strict=True))
-    for mine, other in zip(sum(ours.learners, []), sum(theirs.learners, []), strict=True):
+    for mine, other in zip(chain(*ours.learners), chain(*theirs.learners), strict=True):
         here, there = mine.state_dict(), other.state_dict()
         assert list(here) == list(there)
         assert all(torch.equal(here[name], there[name]) for name in here)

@@ -149,13 +149,12 @@ def train(
         return _best(recipe, method, chosen_among, candidates(method, budget, recipe.table.kind), seeds)
 
     with ShardPool(device) as pool:
-        programs = {
-            method: submitted(recipe, method_cells, pool, device, together, after_epoch)
-            for method, method_cells in cells.items()
-        }
+        # Several threads begin with the longest shards, so that all end at about the same time.
+        order = sorted(methods, key=lambda method: -costs[method]) if pool.count > 1 else methods
+        programs = {method: submitted(recipe, cells[method], pool, device, together, after_epoch) for method in order}
         # Models that are not chosen are freed before the next method.
-        trained = {method: best(method, programs.pop(method)) for method in cells}
-    outcome = Outcome(recipe, trained, budget, seeds)
+        trained = {method: best(method, programs.pop(method)) for method in order}
+    outcome = Outcome(recipe, {method: trained[method] for method in methods}, budget, seeds)
     recipe.release()
     return outcome
 
