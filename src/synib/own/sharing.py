@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -36,8 +36,8 @@ class ShardPool:
 
     The kernels of small models do not fill a GPU. There, each of a few threads has a CUDA stream of its own, so that kernels
     of several shards run at the same time, and a shard is prepared and recorded while others train. Random draws are keyed
-    and a shard is the same in any thread, so results do not depend on the number of threads. On leaving the context, shards
-    that are still training end after their current epoch.
+    and a shard is the same in any thread, so results do not depend on the number of threads. If a shard fails, or the context
+    is left, those that are still training end after their current epoch.
 
     Args:
         device: The device to train on.
@@ -50,6 +50,7 @@ class ShardPool:
         self.device, self.count = torch.device(device), threads_on(device)
         self.free: float = torch.inf
         self._reporting, self._ending = threading.Lock(), threading.Event()
+        self._error: Exception | None = None
         self._pool = ThreadPoolExecutor(self.count, "synib-shard") if self.count > 1 else None
         if self._pool is not None and self.device.type == "cuda":
             with RECORDING:
@@ -81,7 +82,7 @@ class ShardPool:
         """
         if self._pool is None or not beside_others:
             return partial(self._alone, run)
-        return self._pool.submit(self._in_thread, run).result
+        return partial(self._result, self._pool.submit(self._in_thread, run))
 
     def one_at_a_time(self, report: Callable[..., None]) -> Callable[..., None]:
         """A function that reports progress, for several threads; it ends the shard of its thread if that is not needed."""
@@ -97,9 +98,29 @@ class ShardPool:
     def _alone(self, run: Callable[[], T]) -> T:
         if self._pool is not None:
             self._pool.shutdown()
+        if self._error is not None:
+            raise self._error
         return run()
 
+    def _result(self, future: Future[T]) -> T:
+        try:
+            return future.result()
+        except Ended:
+            raise self._error or Ended from None
+
     def _in_thread(self, run: Callable[[], T]) -> T:
+        try:
+            if self._ending.is_set():
+                raise Ended
+            return self._on_stream(run)
+        except Ended:
+            raise
+        except Exception as error:
+            self._error = error
+            self._ending.set()
+            raise
+
+    def _on_stream(self, run: Callable[[], T]) -> T:
         if self.device.type != "cuda":
             return run()
         with _own_stream(self.device) as stream:
