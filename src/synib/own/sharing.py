@@ -24,7 +24,8 @@ THREADS = 3  # shards trained at the same time on a GPU
 WIDE = 128  # layer width from which on several threads are used
 T = TypeVar("T")
 
-_idle_streams: defaultdict[int, deque[torch.cuda.Stream]] = defaultdict(deque)  # of each device; kept for later threads
+# Streams of each device that no thread uses now.
+_idle_streams: defaultdict[int | None, deque[torch.cuda.Stream]] = defaultdict(deque)
 
 
 class Ended(Exception):
@@ -53,6 +54,8 @@ class ShardPool:
         self._error: Exception | None = None
         self._pool = ThreadPoolExecutor(self.count, "synib-shard") if self.count > 1 else None
         if self._pool is not None and self.device.type == "cuda":
+            if self.device.index is None:  # every thread has a current device of its own
+                self.device = torch.device("cuda", torch.cuda.current_device())
             with RECORDING:
                 torch.cuda.empty_cache()
             self.free, _ = torch.cuda.mem_get_info(self.device)
@@ -145,7 +148,7 @@ def _own_stream(device: torch.device) -> Iterator[torch.cuda.Stream]:
     Streams are kept, because torch has 32 of them and then returns the first ones again, and because torch keeps a work space
     of matrix products for each.
     """
-    idle = _idle_streams[torch.cuda.current_device() if device.index is None else device.index]
+    idle = _idle_streams[device.index]
     try:
         stream = idle.popleft()
     except IndexError:
