@@ -95,6 +95,26 @@ def test_each_cell_is_trained_with_its_own_setting(tiny, cell, method, name, val
     assert not torch.allclose(one.model.encoders["x1"][0].weight, other.model.encoders["x1"][0].weight, atol=1e-4)
 
 
+def test_methods_are_made_once_for_cells_that_differ_in_the_optimiser_only_and_each_has_its_own_buffers(tiny, cell):
+    made = []
+
+    class Counting(type(tiny())):
+        def method(self, of, data):
+            made.append(of)
+            return super().method(of, data)
+
+    recipe, same = Counting(), tiny().data(cell())
+    settings = [{"lr": lr, "weight": weight} for lr in (1e-2, 1e-3) for weight in (0.5, 1.5, 2.5)]
+    cells = [cell("confidence", seed=seed, **own) for seed in (0, 1) for own in settings]
+    models = StackedModels(recipe, cells, [same] * len(cells), torch.device("cpu"))
+    assert models.buffers["method.weight.weight"].tolist() == [own["weight"] for own in settings] * 2
+    # Of each seed one with each weight; the others are compared with the template and with a changed setting.
+    assert len(made) < len(cells)
+    made.clear()
+    StackedModels(recipe, cells, [tiny().data(c) for c in cells], torch.device("cpu"))  # data of their own
+    assert len(made) >= len(cells)
+
+
 def test_neighbours_of_one_learning_rate_and_decay_share_a_group_and_no_others_do(tiny, cell):
     a, b, c = {"lr": 1e-2, "weight_decay": 1e-3}, {"lr": 3e-3, "weight_decay": 1e-3}, {"lr": 3e-3, "weight_decay": 0.0}
 

@@ -25,6 +25,8 @@ from synib.training.recorded import CudaGraphs, Recorded
 from synib.training.step import step, trained
 from synib.training.tape import Tapes
 
+OF_OPTIMISER = ("lr", "weight_decay")
+
 
 class StackedModels:
     """Parameters, buffers and optimiser state of many models of one program, one row per model.
@@ -52,11 +54,13 @@ class StackedModels:
         }
         self.buffers: dict[str, Tensor] = {}
         if any(True for _ in self.template.buffers()):
-            own = [
-                dict(learner(recipe, cell, d, model=of_seed[cell.seed].model).named_buffers())
-                for cell, d in zip(cells, data, strict=True)
-            ]
-            self.buffers = {name: torch.stack([b[name] for b in own]).to(device) for name in own[0]}
+            own: dict[Any, dict[str, Tensor]] = {}
+            which = [(*_of_method(cell), id(d)) for cell, d in zip(cells, data, strict=True)]
+            for key, cell, d in zip(which, cells, data, strict=True):
+                if key not in own:
+                    own[key] = dict(learner(recipe, cell, d, model=of_seed[cell.seed].model).named_buffers())
+            each = [own[key] for key in which]
+            self.buffers = {name: torch.stack([b[name] for b in each]).to(device) for name in each[0]}
         self._check_varying(recipe, cells, data)
         self.seeds = torch.stack([keys.key(cell.seed) for cell in cells]).to(device)
         self.steps = 0
@@ -78,7 +82,7 @@ class StackedModels:
         first = cells[0]
         for name in VARYING:
             other = next((i for i, c in enumerate(cells) if c.settings.get(name) != first.settings.get(name)), None)
-            if other is None or name in ("lr", "weight_decay"):  # the optimiser's
+            if other is None or name in OF_OPTIMISER:
                 continue
             changed = replace(first, settings={**first.settings, name: cells[other].settings.get(name)})
             ours, theirs = (plain(recipe.method(cell, data[0])) for cell in (first, changed))
@@ -286,6 +290,12 @@ class StackedModels:
         self, what: Callable[..., Any], parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], *rest: Any
     ) -> Any:
         return functional_call(self.template, {**parameters, **buffers}, (what, *rest))
+
+
+def _of_method(cell: Cell) -> tuple[str, int]:
+    """What determines a cell's buffers, besides its data: everything but the settings of the optimiser."""
+    settings = {name: x for name, x in cell.settings.items() if name not in OF_OPTIMISER}
+    return repr((cell.method, sorted(cell.factors.items()), sorted(settings.items()))), cell.seed
 
 
 def plain(module: nn.Module, private: bool = False) -> list[tuple[str, dict[str, Any]]]:
