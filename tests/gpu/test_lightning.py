@@ -39,7 +39,8 @@ def same(one, other, rtol=1e-3, atol=1e-4):
 @pytest.mark.parametrize("method", METHODS)
 def test_replayed_steps_train_what_steps_of_lightning_do(method):
     (mine, recorded), (theirs, plain) = fit(method, True), fit(method, False)
-    assert recorded.not_recorded == ""
+    turns = "ReconBoost changes its step between epochs"
+    assert recorded.not_recorded == (turns if method == "reconboost" else "")
     assert plain.not_recorded == "recorded=False"
     same(mine, theirs)
     for one, other in zip(recorded.history, plain.history, strict=True):

@@ -81,6 +81,8 @@ class RecordedStep:
         state = self._state()
         if state != self._before:  # another mode, learning rate or autocast, which a replay would not see
             self.forget()
+        if self._recorded is None:
+            return self._step(modalities, target, key, more)
         arguments = (dict(modalities), target, key.to(target.device, non_blocking=True), more)
         results = self._results.setdefault(tuple(x.shape for x in tree_leaves(arguments)), [])
         replayed = True

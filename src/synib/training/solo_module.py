@@ -108,8 +108,6 @@ class SoloModule(LightningModule):
     def on_train_epoch_start(self) -> None:
         if isinstance(self.learner.method, TrainsInStages):
             self.learner.method.begin(self.current_epoch)
-            if self.step is not None:
-                self.step.forget()
         self.learner.train()
 
     def training_step(self, piece: Piece, batch_idx: int) -> Tensor | None:

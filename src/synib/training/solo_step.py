@@ -75,6 +75,13 @@ class SoloStep(RecordedStep):
                 self._plain(f"training needs more than {MEMORY:.0%} of the memory of the device")
         return super().__call__(*batch, **options)
 
+    def forget(self) -> None:
+        """Take plain steps from now on, if steps were recorded: a method that changes them does so again and again."""
+        if self._recorded is not None and any(self._recorded.replays.values()):
+            self._plain(f"{type(self.objective).__name__} changes its step between epochs")
+        else:
+            super().forget()
+
     def _gradients(
         self, modalities: Any, target: Tensor, key: Tensor, more: Mapping[str, Tensor]
     ) -> tuple[Tensor, Parts]:
