@@ -12,6 +12,10 @@
         --published fair/claims-halves.csv --planned 3 --out fair/claims-halves-recipe.csv
     python ../../benchmarks/fair_leads.py fair-irony/irony --form recipe "recipe, marginal" "SynIB marginal, swapped, annealed"
         --over vanilla "confidence, annealed" --planned 6 --out fair/claims-irony.csv
+    python ../../benchmarks/fair_leads.py fair/digits fair-third/digits fair/digits-modulo-3 fair-third/digits-modulo-3
+        fair-halves/digits-halves fair-third/digits-halves fair-third/digits-pairs fair/pid-xor fair-third/pid-xor
+        fair-irony/irony fair-third/irony --form "recipe, third round" --over vanilla "confidence, annealed"
+        "masked inputs, swapped, annealed" stacked --out fair/leads-recipe.csv
 
 Leads are paired by the unit of the task, whose seeds are averaged first, with 95 % corrected resampled t intervals (Student's t
 for draws of PID-XOR). Holm's adjustment is over all leads that the plan names: one that was not run counts as p = 1. Leads of

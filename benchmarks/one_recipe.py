@@ -4,7 +4,8 @@
 
 writes ``fair/one-recipe.csv``, a line for each task (matched irony: for each rate), and ``fair/claims-one-recipe.csv``, leads
 of family N of ``fair/PLAN.md``: paired by the unit of the task, 95 % corrected resampled t intervals (Student's t for draws of
-PID-XOR), p-values adjusted together (Holm). All numbers are read from the ``results.csv`` of the runs.
+PID-XOR), p-values adjusted together (Holm). ``fair/figure-one-recipe.svg`` shows the first table. All numbers are read from the
+``results.csv`` of the runs.
 """
 
 import argparse
@@ -13,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
+
+import matplotlib.pyplot as plt
 
 from synib.files import read_csv, write_csv
 from synib.measure import interval
@@ -121,6 +124,39 @@ def lead(name: str, rival: str, scores: Scores) -> dict[str, Any]:
     return {"task": name, "over": rival, "lead": mean, "low": low, "high": high, "n": n, "unit": unit_name, "p": p}
 
 
+def figure(table: Sequence[dict[str, Any]], path: Path) -> None:
+    """The recipe on each line, beside plain fusion, the former recipe, the best other form and the ceiling."""
+    plt.rcParams.update({"svg.hashsalt": "synib", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10})
+    drawn, axes = plt.subplots(figsize=(7.6, 5.6), layout="constrained")
+    places = list(range(len(table)))[::-1]
+    for row, y in zip(table, places, strict=True):
+        if row["ceiling"] is not None:
+            axes.plot([row["ceiling"]] * 2, [y - 0.35, y + 0.35], color="#444", linewidth=2)
+        axes.plot([row["plain fusion"], row["recipe"]], [y, y], color="#bbb", linewidth=1, zorder=1)
+        axes.errorbar(row["recipe"], y, xerr=row["standard error"], color="#1b6ca8", elinewidth=2.5, zorder=3)
+    columns = {
+        "plain fusion": ("o", "#888", "white", "plain fusion"),
+        "its synergy": ("d", "#c2571a", "white", "best other form of SynIB at test"),
+        "former recipe": ("s", "#7a4e9e", "white", "former recipe, learned masks"),
+        "recipe": ("o", "#1b6ca8", "#1b6ca8", "the recipe, ± one standard error"),
+    }
+    for name, (marker, colour, face, words) in columns.items():
+        axes.plot(
+            [row[name] for row in table], places, marker, color=colour, markerfacecolor=face, label=words, zorder=4
+        )
+    axes.plot([], [], "|", color="#444", markersize=12, markeredgewidth=2, label="ceiling: trained without cues")
+    axes.set_yticks(places, [row["task"] for row in table])
+    axes.set_xlabel("synergy accuracy at test; irony: AUC of irony")
+    axes.set_xlim(0.3, 1.02)
+    axes.grid(axis="x", color="#eee")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.legend(loc="lower left", frameon=False, fontsize=9)
+    axes.set_title("One recipe on every task", loc="left", fontsize=11)
+    drawn.savefig(path, metadata={"Date": None})
+
+
 def rounded(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Numbers with five digits."""
     return [{k: round(v, 5) if isinstance(v, float) else v for k, v in row.items()} for row in rows]
@@ -133,6 +169,7 @@ def main() -> None:
     found = read(options.results)
     table = [line(name, scores) for name, scores in found.items()]
     write_csv(options.results / "fair" / "one-recipe.csv", rounded(table))
+    figure(table, options.results / "fair" / "figure-one-recipe.svg")
     claims = [lead(name, rival, found[name]) for name, rivals in CLAIMS.items() for rival in rivals]
     for claim, p in zip(claims, holm([claim["p"] for claim in claims]), strict=True):
         claim["p_holm"] = float(p)
