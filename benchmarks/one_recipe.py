@@ -177,7 +177,7 @@ def main() -> None:
     write_csv(
         options.results / "fair" / "claims-one-recipe.csv",
         [
-            own | {k: float(f"{claim[k]:.3g}") for k in ("p", "p_holm")}
+            own | {k: f"{claim[k]:.3g}" for k in ("p", "p_holm")}  # not rounded to six decimals
             for own, claim in zip(rounded(claims), claims, strict=True)
         ],
     )

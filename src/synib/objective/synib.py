@@ -51,9 +51,9 @@ class SynIB(Penalised):
         corrupt: The modalities to corrupt; all by default.
         subsets: Corrupt ``"each"`` modality alone, or every ``"proper"`` subset of them.
         sample: Number of counterfactuals drawn for each example in a step, to reduce the cost; ``None`` for all.
-        draws: K. Masks and noise are redrawn each time; a learned mask is searched only once. Default: 1 with ``steps``.
-            Without, 16 if whole modalities are swapped and the model encodes each as a vector, so that a draw only repeats
-            the fusion head; otherwise 1.
+        draws: K. Masks and noise are redrawn each time; a learned mask is searched only once. Default: 16 with
+            ``debias``; otherwise 1 with ``steps``; without, 16 if whole modalities are swapped and the model encodes each
+            as a vector, so that a draw only repeats the fusion head, and 1 if not.
         debias: Remove the upward bias, about (classes - 1) / 2K, of the KL of an average of K draws: twice the KL of
             all draws minus the mean KL of their two halves, which cancels the 1/K term. Needs an even K.
         check: When to check the values of a batch, see :class:`Objective`.
