@@ -105,13 +105,13 @@ def others() -> list[Job]:
 def recipe() -> list[Job]:
     """Search and test of the chosen recipe on all tasks, fresh draws of PID-XOR, and a fresh task with all forms."""
     from synib.studies.fair.catalogue import CHEAP_RECIPE, CHOSEN_RECIPE, NO_CUES, RECIPE, THIRD_RECIPE, core
-    from synib.studies.irony.forms_experiment import THIRD
+    from synib.studies.irony.forms_experiment import THIRD_ROUND
 
     def attention(task: str, part: int, forms: Sequence[str]) -> Job:
         return Job(f"attention-third-search/{task}/{part}", "attention-search", {"task": (task,), "form": tuple(forms)})
 
     tokens = [attention("digits", part, (form,)) for part, form in enumerate((THIRD_RECIPE, CHOSEN_RECIPE))]
-    irony = Job("irony-third-search/irony-matched/0", "irony-forms-search", {"form": (THIRD,)})
+    irony = Job("irony-third-search/irony-matched/0", "irony-forms-search", {"form": (THIRD_ROUND,)})
     every = [_search("fair-third", task, 0, (THIRD_RECIPE,)) for task in TASKS]
     fresh = [
         _search("fair-third", FRESH_TASK, part, own) for part, own in enumerate(split(_forms(FRESH_TASK, core), 6))

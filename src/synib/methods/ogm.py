@@ -50,15 +50,10 @@ class OGM(Objective, WeighsGradients, TrainsInStages):
             raise ValueError(
                 "OGM compares the predictions of the heads, so the heads must be trained: set unimodal_weight above 0."
             )
-        self.epoch = 0
-
-    @property
-    def modulates(self) -> bool:
-        """Whether gradients are modulated in this epoch."""
-        return self.start <= self.epoch and (self.stop is None or self.epoch < self.stop)
+        self.modulates = start == 0  # in this epoch
 
     def begin(self, epoch: int) -> None:
-        self.epoch = epoch
+        self.modulates = self.start <= epoch and (self.stop is None or epoch < self.stop)
 
     def loss(self, model: MultimodalModel, batch: Batch, key: Tensor) -> tuple[Tensor, Parts]:
         latents, prediction = self.intact(model, batch.modalities)

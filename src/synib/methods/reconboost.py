@@ -54,7 +54,10 @@ class ReconBoost(Objective, TrainsInStages, AddsModules):
         self.names = model.names
 
     def begin(self, epoch: int) -> None:
-        self.epoch = epoch
+        # The first epoch of the stage: with a number that changes in every epoch, steps would be recorded in every epoch.
+        stages = len(self.names)
+        at = epoch % (stages * self.stage + self.rectify) if stages else epoch
+        self.epoch = self.stage * min(at // self.stage, stages) if stages else epoch
 
     def turn(self, names: Sequence[str]) -> int | None:
         """The modality whose stage this epoch belongs to; ``None`` in rectification."""

@@ -112,7 +112,8 @@ def audit(
         tries: Simulated targets for each kind and size of interaction, from which the statistical power is estimated.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         seed: Seed for the fold assignment, simulations and draws.
-        on_progress: Called with the work done, the total work, and the current step.
+        on_progress: Called with the work done, the total work, and the current step; on a GPU also from other threads,
+            one at a time.
     """
     if table.weight is not None:
         raise ValueError("An audit does not support row weights: leave out the weight column.")

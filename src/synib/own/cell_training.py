@@ -1,6 +1,6 @@
 """Training cells of a user's rows, several sets of them at the same time where a GPU has memory for it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -48,10 +48,15 @@ def train_cells(
         return merged(submitted(recipe, cells, pool, device, together, after_epoch))
 
 
-def train_each(work: Sequence[tuple[TableRecipe, Sequence[Cell]]], device: str) -> list[dict[str, TrainedCell]]:
-    """Train several sets of cells, each with its recipe; for each set a dictionary as :func:`train_cells` returns it."""
+def train_each(work: Sequence[tuple[TableRecipe, Sequence[Cell]]], device: str) -> Iterator[dict[str, TrainedCell]]:
+    """Train several sets of cells, each with its recipe; for each set a dictionary as :func:`train_cells` returns it.
+
+    The models of a set can be freed before those of the next are needed.
+    """
     with ShardPool(device) as pool:
-        return [merged(programs) for programs in [submitted(recipe, cells, pool, device) for recipe, cells in work]]
+        waiting = [submitted(recipe, cells, pool, device) for recipe, cells in work]
+        while waiting:
+            yield merged(waiting.pop(0))
 
 
 def submitted(
@@ -66,7 +71,7 @@ def submitted(
     report = pool.one_at_a_time(after_epoch)
     programs = []
     for same in grouped(cells, len):
-        fits = pool.fits(most_bytes(recipe, same))
+        fits = pool.count > 1 and pool.fits(most_bytes(recipe, same))
         run = partial(_train_program, recipe, same, device, together, report, pool.free if fits else None)
         programs.append(pool.submit(run, fits))
     return programs

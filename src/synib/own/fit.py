@@ -64,7 +64,7 @@ def fit(
         baselines: If a method is named, whether simpler models are trained for comparison too.
         incomplete: Whether a second model is trained for rows that lack modalities; without it, predictions for such rows
             are averaged over the values of other rows.
-        on_progress: Called with the work done and the total work.
+        on_progress: Called with the work done and the total work; on a GPU from other threads, one at a time.
 
     Returns:
         The trained model, with its scores in ``about``.

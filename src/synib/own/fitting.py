@@ -123,7 +123,8 @@ def train(
         epochs: Passes over the training rows; see :class:`TableRecipe` for the default.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         together: How many models to train at once; by default what the memory holds, 24 on a CPU.
-        on_progress: Called with the work done and the total work, in the same unit.
+        on_progress: Called with the work done and the total work, in the same unit; on a GPU from other threads, one at
+            a time.
     """
     check_whole("seeds", seeds)
     check_whole("seed", seed, None)

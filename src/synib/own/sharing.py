@@ -51,7 +51,7 @@ class ShardPool:
         self.device, self.count = torch.device(device), threads_on(device)
         self.free: float = torch.inf
         self._reporting, self._ending = threading.Lock(), threading.Event()
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._pool = ThreadPoolExecutor(self.count, "synib-shard") if self.count > 1 else None
         if self._pool is not None and self.device.type == "cuda":
             if self.device.index is None:  # every thread has a current device of its own
@@ -118,7 +118,7 @@ class ShardPool:
             return self._on_stream(run)
         except Ended:
             raise
-        except Exception as error:
+        except BaseException as error:
             self._error = error
             self._ending.set()
             raise

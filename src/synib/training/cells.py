@@ -131,7 +131,7 @@ class Recipe(Protocol):
         """A newly initialised model; the engine has seeded torch's generator."""
 
     def method(self, cell: Cell, data: Dataset) -> Objective:
-        """The cell's method."""
+        """The cell's method, which must not depend on the optimiser's settings, ``lr`` and ``weight_decay``."""
 
 
 @runtime_checkable

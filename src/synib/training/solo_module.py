@@ -22,6 +22,7 @@ from synib.training.plan import Plan
 from synib.training.solo_data import Piece, loader
 from synib.training.solo_measure import Outputs, measured
 from synib.training.solo_step import SoloStep
+from synib.training.stacked import stage_of
 from synib.training.step import backward, trained
 
 log = logging.getLogger(__name__)
@@ -107,7 +108,10 @@ class SoloModule(LightningModule):
 
     def on_train_epoch_start(self) -> None:
         if isinstance(self.learner.method, TrainsInStages):
+            before = stage_of(self.learner)
             self.learner.method.begin(self.current_epoch)
+            if self.step is not None and stage_of(self.learner) != before:
+                self.step.forget()
         self.learner.train()
 
     def training_step(self, piece: Piece, batch_idx: int) -> Tensor | None:

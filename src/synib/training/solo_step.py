@@ -76,9 +76,9 @@ class SoloStep(RecordedStep):
         return super().__call__(*batch, **options)
 
     def forget(self) -> None:
-        """Take plain steps from now on, if steps were recorded: a method that changes them does so again and again."""
+        """Take plain steps from now on, if steps were recorded."""
         if self._recorded is not None and any(self._recorded.replays.values()):
-            self._plain(f"{type(self.objective).__name__} changes its step between epochs")
+            self._plain("the step changed after it was recorded")
         else:
             super().forget()
 

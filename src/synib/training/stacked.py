@@ -128,15 +128,10 @@ class StackedModels:
         """Notify the method of a new epoch, which may change its steps."""
         method = self.template.method
         if isinstance(method, TrainsInStages):
-            before = self._stage()
+            before = stage_of(self.template)
             method.begin(epoch)
-            if self.recorded is not None and self._stage() != before:
+            if self.recorded is not None and stage_of(self.template) != before:
                 self.recorded.forget()
-
-    def _stage(self) -> tuple[Any, list[str]]:
-        """What determines a step besides tensors: the method's plain values, and the parameters that it currently trains."""
-        method = self.template.method
-        return plain(method, private=True), list(trained(method, self.template.named_parameters()))
 
     def step(
         self, batch: Mapping[str, Modality], target: Tensor, examples: Tensor, key: Tensor, *weight: Tensor
@@ -296,6 +291,11 @@ def _of_method(cell: Cell) -> tuple[str, int]:
     """What determines a cell's buffers, besides its data: everything but the settings of the optimiser."""
     settings = {name: x for name, x in cell.settings.items() if name not in OF_OPTIMISER}
     return repr((cell.method, sorted(cell.factors.items()), sorted(settings.items()))), cell.seed
+
+
+def stage_of(own: Learner) -> tuple[Any, list[str]]:
+    """What determines a step besides tensors: the method's plain values, and the parameters that it currently trains."""
+    return plain(own.method, private=True), list(trained(own.method, own.named_parameters()))
 
 
 def plain(module: nn.Module, private: bool = False) -> list[tuple[str, dict[str, Any]]]:

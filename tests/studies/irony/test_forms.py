@@ -10,10 +10,9 @@ from synib.report import build
 from synib.studies import IronyForms, IronyFormsSearch, run
 from synib.studies.charts import Chart, HeatMaps
 from synib.studies.fair.candidates import recipes
-from synib.studies.fair.catalogue import CHOSEN
-from synib.studies.fair.catalogue import THIRD as CHOSEN_THIRD
+from synib.studies.fair.catalogue import CHOSEN, CHOSEN_THIRD
 from synib.studies.fair.search import parsed
-from synib.studies.irony.forms_experiment import THE_RECIPE, THIRD
+from synib.studies.irony.forms_experiment import THE_RECIPE, THIRD_ROUND
 from synib.studies.irony.matched import STEPS
 from synib.studies.irony.matched_search import REFERENCES, TASK
 from synib.training import fleet
@@ -27,7 +26,7 @@ def test_every_form_begins_with_18_candidates_and_the_weight_of_the_recipe_is_no
     forms = Counter(cell.factors["form"] for cell in search.cells())
     assert len(forms) == 43
     assert set(forms.values()) == {18}
-    of_recipe = {form: recipes(STEPS)[CHOSEN_THIRD if form == THIRD else CHOSEN].settings for form in forms}
+    of_recipe = {form: recipes(STEPS)[CHOSEN_THIRD if form == THIRD_ROUND else CHOSEN].settings for form in forms}
     for cell in search.cells():
         assert cell.settings.get("noise", "shuffled") == "shuffled"
         own = parsed(cell.factors["candidate"])
@@ -39,7 +38,7 @@ def test_every_form_begins_with_18_candidates_and_the_weight_of_the_recipe_is_no
 
 def test_each_of_eight_forms_and_the_recipe_has_three_references():
     forms = IronyForms()._forms(TASK)
-    ours = [form for form in forms if form.startswith("SynIB") and "reference" not in form and form != THIRD]
+    ours = [form for form in forms if form.startswith("SynIB") and "reference" not in form and form != THIRD_ROUND]
     assert len(ours) == 9
     for form in ours:
         for words, reference in REFERENCES.items():

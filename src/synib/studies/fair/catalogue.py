@@ -14,7 +14,7 @@ RECIPE_WEIGHT = 30.0  # on every task
 CHOSEN_RECIPE = "recipe, chosen"  # of the candidates of `recipes`, by the rule of the third run
 CHOSEN = "learned, 1 draw, 10 to 0.1"  # its name there
 THIRD_RECIPE = "recipe, third round"  # chosen with irony and attention among the tasks
-THIRD = "whole modality, 1 draw, 10 to 0.1"  # its name there
+CHOSEN_THIRD = "whole modality, 1 draw, 10 to 0.1"  # its name there
 Axes = dict[str, tuple[float, ...]]
 # The values that a search may try, in order. It begins with some, and goes on until the best has been compared with both of
 # its neighbours on every ladder.
@@ -92,8 +92,8 @@ def fair_forms(name: str, task: Task, batch_size: int, epochs: int) -> dict[str,
 
 def chosen_recipes(steps: int) -> dict[str, Form]:
     """The recipes that rules chose among the candidates, by name."""
-    names = {CHOSEN_RECIPE: CHOSEN, THIRD_RECIPE: THIRD}
-    return {form: recipes(steps)[name] for form, name in names.items() if name}
+    every = recipes(steps)
+    return {CHOSEN_RECIPE: every[CHOSEN], THIRD_RECIPE: every[CHOSEN_THIRD]}
 
 
 def core(names: Iterable[str]) -> list[str]:

@@ -92,7 +92,7 @@ class FairRecipes(FairSearch):
         return replace(pid_xor(*MIXTURE, seed=seed, projection_seed=seed, validation=PID_ROWS, test=2), test=None)
 
     def scores(self, summary: Sequence[Row]) -> dict[str, dict[str, Row]]:
-        """Task → recipe → the row of synergy accuracy, with the learning rate and dropout chosen by accuracy."""
+        """Task → recipe → the row of synergy accuracy, with the learning rate and dropout chosen by the task's rule."""
         rows = {(r["task"], r["form"], r["candidate"]): r for r in summary if r["metric"] == "synergy"}
         found: dict[str, dict[str, Row]] = {}
         for (task, form), rules in self.choose(summary).items():

@@ -21,7 +21,7 @@ from synib.studies.irony.matched_search import (
 )
 
 THE_RECIPE = "SynIB recipe"
-THIRD = f"{THE_RECIPE}, third round"
+THIRD_ROUND = f"{THE_RECIPE}, third round"
 DROPOUTS = (0.0, 0.5)
 NEAR = 0.02  # at most this far behind the best tuned form, the recipe passes
 
@@ -42,8 +42,8 @@ class EveryForm(MatchedForms):
             f"{THE_RECIPE}, {words} reference": Form(method, {**settings, "reference": reference})
             for words, reference in REFERENCES.items()
         }
-        third = {THIRD: chosen[THIRD_RECIPE]} if THIRD_RECIPE in chosen else {}
-        return {**super()._all(task), THE_RECIPE: Form(method, settings), **by_reference, **third}
+        mine = {THE_RECIPE: Form(method, settings), **by_reference, THIRD_ROUND: chosen[THIRD_RECIPE]}
+        return {**super()._all(task), **mine}
 
     def axes(self, task: str, form: str) -> Axes:
         """Three learning rates, two dropouts, three values of the form's own setting; the recipe's weight is not searched."""
@@ -89,7 +89,7 @@ class IronyForms(EveryForm, IronyMatched):
 
     @property
     def about(self) -> str:  # type: ignore[override]  # one form was tested later than the others
-        if self.form != (THIRD,):
+        if self.form != (THIRD_ROUND,):
             return self.compared
         return (
             "The one recipe of the fair comparison, whole modalities swapped with one draw and a weight from 10 to 0.1, on the "
@@ -156,7 +156,7 @@ class IronyForms(EveryForm, IronyMatched):
         main = dict.fromkeys([*ours, "experts", "stacked", *self.rivals_at_test, THE_RECIPE])
         rows = [row for row in summary if row["metric"] == metric]
         best = "the form of SynIB, the confidence penalty and the balancer with the best validation AUC, and other main forms"
-        drawn = "" if self.form == (THIRD,) else f": {best}"
+        drawn = "" if self.form == (THIRD_ROUND,) else f": {best}"
         return Chart(
             file=f"figure-{metric.replace('_', '-')}",
             title=f"{words[0].upper() + words[1:]} by irony rate of the training data",
