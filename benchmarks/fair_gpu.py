@@ -31,7 +31,7 @@ FRESH = 24  # first seed of the draws of PID-XOR that no run has read
 FRESH_TASK = "digits-pairs"
 TASKS = ("digits", "digits-modulo-3", "digits-halves", "pid-xor", "irony")
 PARTS = {"digits-tokens": 8}  # of the candidates of a task; 3 of the others
-LIMIT = 64  # models of an ablation at once
+TOGETHER = 128  # models of a shard
 EVERY = 45.0  # seconds after which what is finished is packed
 MPS = "nvidia-cuda-mps-control"
 
@@ -167,7 +167,7 @@ def train(job: Job, options: argparse.Namespace) -> None:
         options.out / job.folder,
         device=options.device,
         precision=options.precision,
-        together=LIMIT if job.name == "ablations" else 128,
+        together=TOGETHER,
         command=command(job, options),
     )
 
@@ -176,22 +176,19 @@ def tiny(job: Job) -> dict[str, Any]:
     """Options with which a job is only tried out: one epoch, narrow networks, one or two seeds."""
     from synib.studies import EXPERIMENTS
 
-    task = job.options.get("task", ("irony-matched",))[0]
-    pid = {"width": 8} if task == "pid-xor" and job.name != "mask-recovery" else {}
+    narrow = {"width": 8} if "pid-xor" in job.options.get("task", ()) else {}
     methods = EXPERIMENTS[job.name](**job.options).methods
-    changes: dict[str, Any] = {"seeds": 1, "overrides": {method: {"epochs": 1, **pid} for method in methods}}
-    return changes | ({"width": 8} if task == "pid-xor" and job.name == "mask-recovery" else {})
+    return {"seeds": 1, "overrides": {method: {"epochs": 1, **narrow} for method in methods}}
 
 
 def command(job: Job, options: argparse.Namespace) -> str:
     """The command line that trains the same."""
     words = ["synib", "reproduce", job.name]
     for name, value in job.options.items():
-        flag = {"maps": "map"}.get(name, name)
         for one in value if isinstance(value, tuple) else (value,):
-            words += [f"--{flag}", str(one)]
+            words += [f"--{name}", str(one)]
     words += ["--root", "DATA", "--device", options.device, "--precision", options.precision]
-    return shlex.join([*words, "--together", str(LIMIT if job.name == "ablations" else 128)])
+    return shlex.join([*words, "--together", str(TOGETHER)])
 
 
 def work(jobs: Any, options: argparse.Namespace) -> None:
