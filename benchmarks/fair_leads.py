@@ -55,11 +55,20 @@ def lead(task: str, form: str, rival: str, forms: dict[str, dict[int, list[float
     own, other = forms[form], forms[rival]
     if own.keys() != other.keys():
         raise SystemExit(f"{task}: {form} and {rival} were not tested on the same units.")
-    leads = [np.mean(own[unit]) - np.mean(other[unit]) for unit in own]
+    leads = [float(np.mean(own[unit]) - np.mean(other[unit])) for unit in own]
+    mean, low, high, p = mean_of(leads, FAIRNESS[task].test_share)
+    return dict(zip(COLUMNS, (task, form, rival, mean, low, high, len(leads), FAIRNESS[task].unit, p), strict=True))
+
+
+def mean_of(leads: Sequence[float], share: float | None) -> tuple[float, float, float, float]:
+    """The mean of leads, one for each unit, its interval, and its p-value.
+
+    Args:
+        leads: The differences.
+        share: The fraction of units in a test set; ``None`` if units share no training data.
+    """
     mean, error, n = float(np.mean(leads)), float(np.std(leads, ddof=1) / len(leads) ** 0.5), len(leads)
-    share = FAIRNESS[task].test_share
-    ends, p = interval(mean, error, n, test_share=share), resampled_p_value(mean, error, n, share)
-    return dict(zip(COLUMNS, (task, form, rival, mean, *ends, n, FAIRNESS[task].unit, p), strict=True))
+    return mean, *interval(mean, error, n, test_share=share), resampled_p_value(mean, error, n, share)
 
 
 def named(over: Sequence[str], forms: Iterable[str]) -> list[str]:

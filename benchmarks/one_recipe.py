@@ -16,10 +16,10 @@ from statistics import fmean, stdev
 from typing import Any
 
 import matplotlib.pyplot as plt
+from fair_leads import mean_of
 
 from synib.files import read_csv, write_csv
-from synib.measure import interval
-from synib.measure.stats import holm, resampled_p_value
+from synib.measure.stats import holm
 from synib.studies.fair.catalogue import CHOSEN_RECIPE, NO_CUES, THIRD_RECIPE
 from synib.studies.fair.tasks import FAIRNESS
 from synib.studies.irony.matched import ACTORS
@@ -116,12 +116,19 @@ def lead(name: str, rival: str, scores: Scores) -> dict[str, Any]:
         unit = seed if fairness is None else fairness.of_seed(seed)
         by_unit[unit].append(score - scores[rival][seed])
     leads = [fmean(own) for own in by_unit.values()]
-    mean, error, n = fmean(leads), stdev(leads) / len(leads) ** 0.5, len(leads)
     share = 1 / ACTORS if fairness is None else fairness.test_share
-    low, high = interval(mean, error, n, test_share=share)
-    p = resampled_p_value(mean, error, n, share)
+    mean, low, high, p = mean_of(leads, share)
     unit_name = "actor" if fairness is None else fairness.unit
-    return {"task": name, "over": rival, "lead": mean, "low": low, "high": high, "n": n, "unit": unit_name, "p": p}
+    return {
+        "task": name,
+        "over": rival,
+        "lead": mean,
+        "low": low,
+        "high": high,
+        "n": len(leads),
+        "unit": unit_name,
+        "p": p,
+    }
 
 
 def figure(table: Sequence[dict[str, Any]], path: Path) -> None:
